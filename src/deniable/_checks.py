@@ -1,0 +1,143 @@
+"""Argument checks, with one wording, and the meaning of a typed number.
+
+A number that a person types is a decimal: `0.1` means one tenth, not the nearest binary fraction. `exact` gives that
+meaning as a `Fraction`; every check returns it, so that sums of budgets are exact and three times 0.1 fits 0.3.
+
+>>> exact(0.1) * 3 == exact(0.3)
+True
+>>> positive("epsilon", float("nan"))
+Traceback (most recent call last):
+...
+deniable.errors.InvalidArgument: epsilon must be a positive number; got epsilon=nan.
+"""
+
+from __future__ import annotations
+
+import math
+import numbers
+from decimal import Decimal
+from fractions import Fraction
+from typing import SupportsFloat, TypeAlias
+
+from deniable.errors import InvalidArgument
+
+Number: TypeAlias = int | float | Fraction | Decimal | SupportsFloat
+"""What a caller may type; NumPy scalars included."""
+
+
+def exact(value: Number) -> Fraction:
+    """The exact meaning of a typed number: a float is its shortest decimal. ValueError if it is not finite."""
+    if isinstance(value, Fraction):
+        return value
+    if isinstance(value, numbers.Integral):
+        return Fraction(int(value))
+    if isinstance(value, Decimal):
+        if not value.is_finite():
+            raise ValueError(f"not finite: {value}")
+        return Fraction(value)
+    if isinstance(value, numbers.Real):
+        if not math.isfinite(value):
+            raise ValueError(f"not finite: {value}")
+        return Fraction(str(value))
+    raise TypeError(f"not a number: {value!r}")
+
+
+def shown(value: Fraction) -> str:
+    """An exact number as a person would type it: a decimal when a short one exists, else a fraction."""
+    if value.denominator == 1:
+        return str(value.numerator) if abs(value) < 10**7 else _short(value)
+    try:
+        close = float(value)
+    except OverflowError:
+        return str(value)
+    return repr(close) if close and Fraction(repr(close)) == value else str(value)
+
+
+def _short(value: Fraction) -> str:
+    """A large whole number, with its trailing zeros as an exponent."""
+    digits = str(abs(value.numerator))
+    stem = digits.rstrip("0")
+    sign = "-" if value < 0 else ""
+    return f"{sign}{stem}e{len(digits) - len(stem)}" if len(digits) - len(stem) >= 3 else f"{sign}{digits}"
+
+
+def number(name: str, value: Number, *, expected: str = "a finite number", remedy: str = "") -> Fraction:
+    """A finite number, exactly."""
+    if isinstance(value, bool):
+        raise InvalidArgument(name, value, expected, remedy)
+    try:
+        return exact(value)
+    except (TypeError, ValueError):
+        raise InvalidArgument(name, value, expected, remedy) from None
+
+
+def positive(name: str, value: Number, *, remedy: str = "") -> Fraction:
+    """A finite number above 0."""
+    return between(name, value, low=0, open_low=True, expected="a positive number", remedy=remedy)
+
+
+def nonnegative(name: str, value: Number, *, remedy: str = "") -> Fraction:
+    """A finite number, 0 or more."""
+    return between(name, value, low=0, expected="a number that is 0 or more", remedy=remedy)
+
+
+def probability(name: str, value: Number, *, remedy: str = "") -> Fraction:
+    """A number in [0, 1]."""
+    return between(name, value, low=0, high=1, expected="a probability between 0 and 1", remedy=remedy)
+
+
+def inner_probability(name: str, value: Number, *, remedy: str = "") -> Fraction:
+    """A number in (0, 1)."""
+    return between(
+        name, value, low=0, high=1, open_low=True, open_high=True,
+        expected="strictly between 0 and 1", remedy=remedy,
+    )  # fmt: skip
+
+
+def rate(name: str, value: Number, *, remedy: str = "") -> Fraction:
+    """A sampling rate, in (0, 1]."""
+    return between(
+        name, value, low=0, high=1, open_low=True, expected="a rate above 0 and at most 1", remedy=remedy
+    )
+
+
+def order(name: str, value: Number) -> Fraction:
+    """A Rényi order, above 1."""
+    return between(name, value, low=1, open_low=True, expected="a Rényi order above 1")
+
+
+def between(
+    name: str,
+    value: Number,
+    *,
+    low: Number | None = None,
+    high: Number | None = None,
+    open_low: bool = False,
+    open_high: bool = False,
+    expected: str,
+    remedy: str = "",
+) -> Fraction:
+    """A finite number within an interval, exactly."""
+    found = number(name, value, expected=expected, remedy=remedy)
+    if low is not None and (found < exact(low) or (open_low and found == exact(low))):
+        raise InvalidArgument(name, value, expected, remedy)
+    if high is not None and (found > exact(high) or (open_high and found == exact(high))):
+        raise InvalidArgument(name, value, expected, remedy)
+    return found
+
+
+def count(name: str, value: object, *, least: int = 1) -> int:
+    """A whole number, `least` or more. 3.0 and 1e9 are whole; 1.5 and True are not."""
+    expected = f"a whole number, {least} or more"
+    if isinstance(value, bool) or not isinstance(value, numbers.Real | Decimal):
+        raise InvalidArgument(name, value, expected)
+    found = number(name, value, expected=expected)
+    if found.denominator != 1 or found < least:
+        raise InvalidArgument(name, value, expected)
+    return found.numerator
+
+
+def member(name: str, value: object, kind: type, *, remedy: str = "") -> None:
+    """Refuse a value of the wrong type."""
+    if not isinstance(value, kind):
+        raise InvalidArgument(name, value, f"a {kind.__name__}", remedy)

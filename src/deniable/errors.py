@@ -1,0 +1,104 @@
+"""Every way deniable says no, in one tree.
+
+    DeniableError
+    ├── InvalidArgument        a value that cannot be meant: says name, what came, what fits
+    ├── UnitMismatch           two promises about different people, or under different relations
+    ├── NoConversion           an arrow between guarantees that does not exist, and why
+    ├── NotSupported           something deniable does not do, refused by name
+    ├── MissingExtra           an optional dependency that is not installed, with its pip line
+    ├── DataError              a table that cannot be read or lacks what was asked for
+    ├── QueryError             SQL that was refused, with its position
+    └── LedgerError
+        ├── LedgerMissing      opening never creates
+        ├── LedgerExists       creating never overwrites
+        ├── LedgerDamaged      the record does not verify
+        └── BudgetExceeded     requested, remaining, and the largest request that fits
+
+A message is one sentence that says what was expected, what came, and what to do. No message holds a private
+value: it may name arguments, columns and declared bounds, never a row, a key found in the data or an exact count.
+
+>>> print(InvalidArgument("epsilon", -1, "a positive number", "Try epsilon=0.5."))
+epsilon must be a positive number; got epsilon=-1. Try epsilon=0.5.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+
+class DeniableError(Exception):
+    """The root of everything deniable raises on purpose."""
+
+
+class InvalidArgument(DeniableError, ValueError):
+    """An argument that cannot be meant."""
+
+    def __init__(self, name: str, value: object, expected: str, remedy: str = "") -> None:
+        self.name, self.value, self.expected, self.remedy = name, value, expected, remedy
+        shown = repr(value)
+        if len(shown) > 80:
+            shown = shown[:77] + "..."
+        super().__init__(f"{name} must be {expected}; got {name}={shown}." + (f" {remedy}" if remedy else ""))
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return type(self), (self.name, self.value, self.expected, self.remedy)
+
+
+class UnitMismatch(DeniableError, ValueError):
+    """Promises about different units, or under different relations, were combined or compared."""
+
+
+class NoConversion(DeniableError, ValueError):
+    """There is no such arrow between guarantees; the message says why."""
+
+
+class NotSupported(DeniableError):
+    """A thing deniable does not do, refused by name."""
+
+
+class MissingExtra(DeniableError, ImportError):
+    """An optional dependency is not installed."""
+
+    def __init__(self, package: str, extra: str) -> None:
+        self.package, self.extra = package, extra
+        super().__init__(f"this needs {package}, which is not installed; run: pip install 'deniable[{extra}]'")
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return type(self), (self.package, self.extra)
+
+
+class DataError(DeniableError):
+    """A table that cannot be read, or that lacks what was asked for."""
+
+
+class QueryError(DeniableError):
+    """SQL that was refused; `line` and `column` (from 1) say where, when the place is known."""
+
+    def __init__(self, message: str, *, line: int | None = None, column: int | None = None) -> None:
+        self.message, self.line, self.column = message, line, column
+        place = f" (line {line}, column {column})" if line is not None and column is not None else ""
+        super().__init__(message + place)
+
+
+class LedgerError(DeniableError):
+    """The ledger could not do what was asked; nothing was charged."""
+
+
+class LedgerMissing(LedgerError):
+    """There is no ledger at that path. Opening never creates."""
+
+
+class LedgerExists(LedgerError):
+    """There is already something at that path. Creating never overwrites."""
+
+
+class LedgerDamaged(LedgerError):
+    """The record does not verify: it was cut, edited, or is not a ledger."""
+
+
+class BudgetExceeded(LedgerError):
+    """The request does not fit. `requested`, `remaining` and `largest` are guarantees of one kind."""
+
+    def __init__(self, message: str, *, requested: object, remaining: object, largest: object) -> None:
+        self.requested, self.remaining, self.largest = requested, remaining, largest
+        super().__init__(message)

@@ -1,0 +1,130 @@
+"""Sums, repetitions, groups, and the one move between relations."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from functools import partial, reduce
+
+from deniable import _checks
+from deniable.errors import InvalidArgument
+from deniable.events.base import Event
+from deniable.units import Relation, Unit, one_relation, one_unit
+
+
+@dataclass(frozen=True, init=False, repr=False)
+class Composed(Event):
+    """Several events on the same data, in any order; nested sums are flattened."""
+
+    parts: tuple[Event, ...]
+
+    def __init__(self, parts: Iterable[Event]) -> None:
+        flat: list[Event] = []
+        for part in parts:
+            _checks.member("parts", part, Event)
+            flat.extend(part.parts if isinstance(part, Composed) else (part,))
+        if not flat:
+            raise InvalidArgument("parts", (), "one event or more")
+        for part in flat[1:]:
+            one_relation(flat[0].relation, part.relation, doing="add")
+        self._store(parts=tuple(flat))
+        _ = self.unit  # refuses claims about different units
+
+    @property
+    def relation(self) -> Relation:
+        return self.parts[0].relation
+
+    @property
+    def unit(self) -> Unit:
+        return reduce(partial(one_unit, doing="add"), (part.unit for part in self.parts))
+
+    def __repr__(self) -> str:
+        return " + ".join(map(repr, self.parts))
+
+
+@dataclass(frozen=True, init=False, repr=False)
+class Repeated(Event):
+    """The same event `count` times; repetitions of repetitions multiply."""
+
+    event: Event
+    count: int
+
+    def __init__(self, event: Event, count: int) -> None:
+        _checks.member("event", event, Event)
+        times = _checks.count("count", count)
+        if isinstance(event, Repeated):
+            times *= event.count
+            event = event.event
+        self._store(event=event, count=times)
+
+    @property
+    def relation(self) -> Relation:
+        return self.event.relation
+
+    @property
+    def unit(self) -> Unit:
+        return self.event.unit
+
+    def __repr__(self) -> str:
+        inner = repr(self.event)
+        return f"({inner}) * {self.count}" if isinstance(self.event, Composed) else f"{inner} * {self.count}"
+
+
+@dataclass(frozen=True, init=False, repr=False)
+class ForGroup(Event):
+    """A step, spoken of for `size` units at once; groups of groups multiply."""
+
+    event: Event
+    size: int
+
+    def __init__(self, event: Event, size: int) -> None:
+        _checks.member("event", event, Event)
+        units = _checks.count("size", size)
+        if isinstance(event, ForGroup):
+            units *= event.size
+            event = event.event
+        self._store(event=event, size=units)
+
+    @property
+    def relation(self) -> Relation:
+        return self.event.relation
+
+    @property
+    def unit(self) -> Unit:
+        return self.event.unit
+
+    def __repr__(self) -> str:
+        return f"{_wrapped(self.event)}.for_group({self.size})"
+
+
+@dataclass(frozen=True, init=False, repr=False)
+class ToReplace(Event):
+    """An add/remove event under REPLACE: one unit leaves, another enters.
+
+    Never the other way: releasing n exactly costs nothing under REPLACE and everything under ADD_REMOVE.
+    """
+
+    event: Event
+
+    def __init__(self, event: Event) -> None:
+        _checks.member("event", event, Event)
+        if event.relation is not Relation.ADD_REMOVE:
+            stated = f"This one is stated under {event.relation.name}."
+            raise InvalidArgument("event", event, "an ADD_REMOVE event", stated)
+        self._store(event=event)
+
+    @property
+    def relation(self) -> Relation:
+        return Relation.REPLACE
+
+    @property
+    def unit(self) -> Unit:
+        return self.event.unit
+
+    def __repr__(self) -> str:
+        return f"{_wrapped(self.event)}.to_replace()"
+
+
+def _wrapped(event: Event) -> str:
+    """An event's code, in brackets where a method call would bind wrongly."""
+    return f"({event!r})" if isinstance(event, Composed | Repeated) else repr(event)

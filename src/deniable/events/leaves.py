@@ -1,0 +1,179 @@
+"""The mechanisms themselves: one randomised step on all of the data.
+
+Sensitivities are stated under the event's relation. For a vector, `sensitivity` is the L1 norm (Laplace) or the L2 norm
+(Gaussian) of the largest change, and `coordinates` is how many numbers one unit may change.
+
+>>> Laplace(scale=2)
+Laplace(scale=2)
+>>> DiscreteLaplace(scale=10, sensitivity=3, coordinates=3)
+DiscreteLaplace(scale=10, sensitivity=3, coordinates=3)
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from fractions import Fraction
+
+from deniable import _checks
+from deniable._checks import Number
+from deniable.errors import InvalidArgument
+from deniable.events.base import Event
+from deniable.guarantees import Guarantee
+from deniable.units import Relation, Unit
+
+
+@dataclass(frozen=True, init=False, repr=False)
+class Noise(Event, family=True):
+    """Independent noise of one scale, added to a number or a vector.
+
+    `reach`, under REPLACE only, is how far a unit's presence moves the answer from its absence. Poisson sampling needs
+    it: a vector clipped to norm C has sensitivity 2C and reach C, a sum over [0, b] has sensitivity b and reach b.
+    """
+
+    scale: Fraction
+    sensitivity: Fraction = Fraction(1)
+    relation: Relation = Relation.ADD_REMOVE
+    reach: Fraction | None = None
+    coordinates: int = 1
+
+    def __init__(
+        self,
+        scale: Number,
+        sensitivity: Number = 1,
+        relation: Relation = Relation.ADD_REMOVE,
+        *,
+        reach: Number | None = None,
+        coordinates: int = 1,
+    ) -> None:
+        if type(self) is Noise:
+            raise TypeError("Noise is a family; say which: Gaussian, Laplace, DiscreteGaussian or DiscreteLaplace")
+        far = None if reach is None else _checks.positive("reach", reach)
+        moved = _checks.positive("sensitivity", sensitivity)
+        if far is not None and relation is not Relation.REPLACE:
+            elsewhere = "Elsewhere it is the sensitivity."
+            raise InvalidArgument("reach", reach, "left out unless relation=REPLACE", elsewhere)
+        if far is not None and 2 * far < moved:
+            twice = "Two units differ by at most two reaches."
+            raise InvalidArgument("reach", reach, "at least half the sensitivity", twice)
+        self._store(
+            scale=_checks.positive("scale", scale),
+            sensitivity=moved,
+            relation=relation,
+            reach=far,
+            coordinates=_checks.count("coordinates", coordinates),
+        )
+
+
+class Gaussian(Noise):
+    """Normal noise of standard deviation `scale`; `sensitivity` in L2. It is (sensitivity/scale)-GDP, exactly."""
+
+
+class Laplace(Noise):
+    """Laplace noise, density ∝ exp(−|x|/scale); `sensitivity` in L1. It is (sensitivity/scale)-DP."""
+
+
+class DiscreteGaussian(Noise):
+    """Integer noise, mass ∝ exp(−x²/(2 scale²)), on integer answers; `sensitivity` in L2."""
+
+
+class DiscreteLaplace(Noise):
+    """Integer noise, mass ∝ exp(−|x|/scale), on integer answers; `sensitivity` in L1, a whole number."""
+
+    def __init__(
+        self,
+        scale: Number,
+        sensitivity: Number = 1,
+        relation: Relation = Relation.ADD_REMOVE,
+        *,
+        reach: Number | None = None,
+        coordinates: int = 1,
+    ) -> None:
+        if _checks.positive("sensitivity", sensitivity).denominator != 1:
+            raise InvalidArgument("sensitivity", sensitivity, "a whole number: the noise is added to integers")
+        super().__init__(scale, sensitivity, relation, reach=reach, coordinates=coordinates)
+
+
+@dataclass(frozen=True, init=False, repr=False)
+class RandomizedResponse(Event):
+    """A category reported truly with probability e^ε/(e^ε + k − 1), else one of the k − 1 others, uniformly."""
+
+    epsilon: Fraction
+    categories: int = 2
+    relation: Relation = Relation.REPLACE
+
+    def __init__(self, epsilon: Number, categories: int = 2, relation: Relation = Relation.REPLACE) -> None:
+        if relation is not Relation.REPLACE:
+            raise InvalidArgument(
+                "relation", relation, "REPLACE", "Everybody answers; what may change is what a person answers."
+            )
+        self._store(
+            epsilon=_checks.positive("epsilon", epsilon),
+            categories=_checks.count("categories", categories, least=2),
+            relation=relation,
+        )
+
+
+@dataclass(frozen=True, init=False, repr=False)
+class ExponentialMechanism(Event):
+    """One candidate chosen with probability ∝ exp(ε·utility/(2Δ)); `epsilon` is the guarantee.
+
+    Its loss has range at most ε (Durfee–Rogers 2019), which is more than ε-DP and is what the accountant uses.
+    """
+
+    epsilon: Fraction
+    relation: Relation = Relation.ADD_REMOVE
+
+    def __init__(self, epsilon: Number, relation: Relation = Relation.ADD_REMOVE) -> None:
+        self._store(epsilon=_checks.positive("epsilon", epsilon), relation=relation)
+
+
+@dataclass(frozen=True, init=False, repr=False)
+class Claimed(Event):
+    """Something of which only a guarantee is known. The accountant uses the best bound that the guarantee allows."""
+
+    guarantee: Guarantee
+
+    def __init__(self, guarantee: Guarantee) -> None:
+        _checks.member("guarantee", guarantee, Guarantee, remedy="For example Claimed(PureDP(1)).")
+        self._store(guarantee=guarantee)
+
+    @property
+    def relation(self) -> Relation:
+        return self.guarantee.relation
+
+    @property
+    def unit(self) -> Unit:
+        return self.guarantee.unit
+
+    def __repr__(self) -> str:
+        return f"Claimed({self.guarantee!r})"
+
+
+@dataclass(frozen=True, init=False, repr=False)
+class TreeGaussian(Event):
+    """All prefix sums of `steps` clipped contributions by a binary tree, normal noise `scale` × clip in every node.
+
+    A unit takes part in at most `participations` steps, each in a tree of its own (the tree is restarted).
+    """
+
+    scale: Fraction
+    steps: int
+    participations: int = 1
+    relation: Relation = Relation.ZERO_OUT
+
+    def __init__(
+        self, scale: Number, steps: int, participations: int = 1, relation: Relation = Relation.ZERO_OUT
+    ) -> None:
+        if relation is Relation.ADD_REMOVE:
+            raise InvalidArgument("relation", relation, "ZERO_OUT or REPLACE", "The order of steps is public.")
+        self._store(
+            scale=_checks.positive("scale", scale),
+            steps=_checks.count("steps", steps),
+            participations=_checks.count("participations", participations),
+            relation=relation,
+        )
+
+    @property
+    def nodes(self) -> int:
+        """How many nodes of one tree a step can touch: floor(log2 steps) + 1."""
+        return self.steps.bit_length()

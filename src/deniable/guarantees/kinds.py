@@ -1,0 +1,178 @@
+"""The kinds of guarantee. Definitions hold for *both* orders of every pair of neighbours, for all sets of outputs.
+
+With P and Q the output laws on neighbours, L = ln P/Q the loss, D_α the Rényi divergence (Mironov's scale):
+
+| kind | promise |
+|---|---|
+| `PureDP(ε)` | P(S) ≤ e^ε Q(S) for every set S |
+| `ApproxDP(ε, δ)` | P(S) ≤ e^ε Q(S) + δ for every set S |
+| `ZCDP(ρ)` | D_α ≤ ρα for every α > 1 (Bun–Steinke 2016) |
+| `ApproxZCDP(ρ, δ)` | the same after conditioning on events of probability at least 1 − δ on each side |
+| `TCDP(ρ, ω)` | D_α ≤ ρα for 1 < α < ω (Bun–Dwork–Rothblum–Steinke 2018) |
+| `RDP(α, ε)` | D_α ≤ ε at this one order (Mironov 2017) |
+| `GDP(μ)` | no test beats the one between N(0, 1) and N(μ, 1) (Dong–Roth–Su 2019) |
+| `FDP(f)` | no test has a false-negative rate below f at any false-positive rate (Dong–Roth–Su 2019) |
+
+>>> RDP(order=8, epsilon=0.25)
+RDP(order=8, epsilon=0.25)
+>>> print(GDP(0.5))
+μ ≤ 0.50, one record added or removed
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from fractions import Fraction
+
+from deniable import _checks
+from deniable._checks import Number
+from deniable.guarantees.base import Guarantee
+from deniable.guarantees.printing import cost_line, rounded_up, small
+from deniable.guarantees.tradeoff import TradeOff
+from deniable.units import RECORD, Relation, Unit
+
+
+@dataclass(frozen=True, init=False, repr=False)
+class PureDP(Guarantee):
+    """ε-differential privacy."""
+
+    epsilon: Fraction
+
+    def __init__(self, epsilon: Number, *, relation: Relation = Relation.ADD_REMOVE, unit: Unit | str = RECORD) -> None:
+        self._store(epsilon=_checks.nonnegative("epsilon", epsilon), relation=relation, unit=unit)
+
+    def __str__(self) -> str:
+        return cost_line(self.epsilon, 0, self.neighbours)
+
+
+@dataclass(frozen=True, init=False, repr=False)
+class ApproxDP(Guarantee):
+    """(ε, δ)-differential privacy."""
+
+    epsilon: Fraction
+    delta: Fraction
+
+    def __init__(
+        self, epsilon: Number, delta: Number, *, relation: Relation = Relation.ADD_REMOVE, unit: Unit | str = RECORD
+    ) -> None:
+        self._store(
+            epsilon=_checks.nonnegative("epsilon", epsilon),
+            delta=_checks.probability("delta", delta),
+            relation=relation,
+            unit=unit,
+        )
+
+    def __str__(self) -> str:
+        return cost_line(self.epsilon, self.delta, self.neighbours)
+
+
+@dataclass(frozen=True, init=False, repr=False)
+class ZCDP(Guarantee):
+    """ρ-zero-concentrated differential privacy."""
+
+    rho: Fraction
+
+    def __init__(self, rho: Number, *, relation: Relation = Relation.ADD_REMOVE, unit: Unit | str = RECORD) -> None:
+        self._store(rho=_checks.nonnegative("rho", rho), relation=relation, unit=unit)
+
+    def __str__(self) -> str:
+        return f"ρ ≤ {rounded_up(self.rho)}, {self.neighbours}"
+
+
+@dataclass(frozen=True, init=False, repr=False)
+class ApproxZCDP(Guarantee):
+    """δ-approximate ρ-zCDP."""
+
+    rho: Fraction
+    delta: Fraction
+
+    def __init__(
+        self, rho: Number, delta: Number, *, relation: Relation = Relation.ADD_REMOVE, unit: Unit | str = RECORD
+    ) -> None:
+        self._store(
+            rho=_checks.nonnegative("rho", rho), delta=_checks.probability("delta", delta), relation=relation, unit=unit
+        )
+
+    def __str__(self) -> str:
+        return f"ρ ≤ {rounded_up(self.rho)}, δ = {small(self.delta)}, {self.neighbours}"
+
+
+@dataclass(frozen=True, init=False, repr=False)
+class TCDP(Guarantee):
+    """(ρ, ω)-truncated concentrated differential privacy: more orders promise more."""
+
+    rho: Fraction
+    omega: Fraction
+
+    def __init__(
+        self, rho: Number, omega: Number, *, relation: Relation = Relation.ADD_REMOVE, unit: Unit | str = RECORD
+    ) -> None:
+        self._store(
+            rho=_checks.nonnegative("rho", rho), omega=_checks.order("omega", omega), relation=relation, unit=unit
+        )
+
+    def _costs_at_most(self, other: TCDP) -> bool:
+        return self.rho <= other.rho and self.omega >= other.omega
+
+    def __str__(self) -> str:
+        return f"ρ ≤ {rounded_up(self.rho)} for orders below {_checks.shown(self.omega)}, {self.neighbours}"
+
+
+@dataclass(frozen=True, init=False, repr=False)
+class RDP(Guarantee):
+    """(α, ε)-Rényi differential privacy at one order α, in Mironov's scale: D_α ≤ ε."""
+
+    order: Fraction
+    epsilon: Fraction
+
+    def __init__(
+        self, order: Number, epsilon: Number, *, relation: Relation = Relation.ADD_REMOVE, unit: Unit | str = RECORD
+    ) -> None:
+        self._store(
+            order=_checks.order("order", order),
+            epsilon=_checks.nonnegative("epsilon", epsilon),
+            relation=relation,
+            unit=unit,
+        )
+
+    def _costs_at_most(self, other: RDP) -> bool:
+        # D_α does not decrease in α, so a bound at a higher order promises more.
+        return self.order >= other.order and self.epsilon <= other.epsilon
+
+    def __str__(self) -> str:
+        return f"Rényi ε ≤ {rounded_up(self.epsilon)} at order {_checks.shown(self.order)}, {self.neighbours}"
+
+
+@dataclass(frozen=True, init=False, repr=False)
+class GDP(Guarantee):
+    """μ-Gaussian differential privacy."""
+
+    mu: Fraction
+
+    def __init__(self, mu: Number, *, relation: Relation = Relation.ADD_REMOVE, unit: Unit | str = RECORD) -> None:
+        self._store(mu=_checks.nonnegative("mu", mu), relation=relation, unit=unit)
+
+    def __str__(self) -> str:
+        return f"μ ≤ {rounded_up(self.mu)}, {self.neighbours}"
+
+
+@dataclass(frozen=True, init=False, repr=False)
+class FDP(Guarantee):
+    """f-differential privacy: the trade-off function of both orders of every pair of neighbours is at or above f."""
+
+    tradeoff: TradeOff
+
+    def __init__(
+        self, tradeoff: TradeOff, *, relation: Relation = Relation.ADD_REMOVE, unit: Unit | str = RECORD
+    ) -> None:
+        _checks.member("tradeoff", tradeoff, TradeOff, remedy="For example TradeOff([(0, 1), (0.25, 0.25), (1, 0)]).")
+        self._store(tradeoff=tradeoff, relation=relation, unit=unit)
+
+    def _costs_at_most(self, other: FDP) -> bool:
+        # Both orders of the pair are promised, so what counts is the symmetrised function.
+        return self.tradeoff.symmetrized() >= other.tradeoff.symmetrized()
+
+    def __str__(self) -> str:
+        corners = len(self.tradeoff.corners)
+        advantage = rounded_up(self.tradeoff.symmetrized().advantage)
+        return f"advantage of any test ≤ {advantage} (trade-off function of {corners} corners), {self.neighbours}"

@@ -1,0 +1,56 @@
+"""Floats that err toward caution.
+
+A promise computed in floating point is moved outward by a stated number of units in the last place (ulps) before it
+is made. The standard library's exp, log and sqrt and the special functions of SciPy used here are within a few ulps
+where they are called; `ULPS` covers them and the handful of operations around them. Formulas that cancel carry a larger
+margin of their own, stated beside them.
+
+>>> above(1.0) > 1.0 > below(1.0)
+True
+>>> promised(0.1) > 0.1
+True
+"""
+
+from __future__ import annotations
+
+import math
+from fractions import Fraction
+
+from deniable._checks import exact
+
+ULPS = 16
+"""The margin of a formula without cancellation."""
+
+
+def above(value: float, *, ulps: float = ULPS) -> float:
+    """A float that is larger by some ulps; infinity and an exact zero stay."""
+    if value == 0 or math.isinf(value):
+        return value
+    return value + ulps * math.ulp(value)
+
+
+def below(value: float, *, ulps: float = ULPS) -> float:
+    """A float that is smaller by some ulps; infinity and an exact zero stay."""
+    return -above(-value, ulps=ulps)
+
+
+def float_above(value: Fraction) -> float:
+    """The smallest float that is not below an exact number."""
+    try:
+        near = float(value)
+    except OverflowError:
+        return math.inf if value > 0 else -math.nextafter(math.inf, 0)
+    return near if near >= value else math.nextafter(near, math.inf)
+
+
+def float_below(value: Fraction) -> float:
+    """The largest float that is not above an exact number."""
+    return -float_above(-value)
+
+
+def promised(value: float) -> Fraction:
+    """The exact number that a guarantee may state for a computed cost: a short decimal, not below the float.
+
+    A guarantee reads a float as its shortest decimal, which may lie half an ulp below it; the next float's does not.
+    """
+    return exact(math.nextafter(value, math.inf)) if value else Fraction(0)

@@ -1,0 +1,111 @@
+"""Who is protected, and what it means for two data sets to be neighbours.
+
+A privacy promise is about a *unit* (a row, or a person who owns many rows) and a *relation* (what may change between
+two neighbouring data sets). Numbers under different units or relations are never added or compared; the moves that
+exist are explicit: `event.for_group(k)`, and `event.to_replace()` for two steps of adding or removing.
+
+>>> print(Unit.of("patient_id").one, Relation.ADD_REMOVE.verb)
+one patient added or removed
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import Enum
+
+from deniable.errors import InvalidArgument, UnitMismatch
+
+
+class Relation(Enum):
+    """What may change between neighbouring data sets."""
+
+    ADD_REMOVE = "add_remove"
+    """One unit is in one data set and absent from the other; the number of units is itself private."""
+
+    REPLACE = "replace"
+    """One unit's data are exchanged for any other; the number of units is public."""
+
+    ZERO_OUT = "zero_out"
+    """One unit's contribution is replaced by nothing; the number of units is public."""
+
+    @property
+    def verb(self) -> str:
+        """The relation in words, after the unit: "one patient *added or removed*"."""
+        return {"add_remove": "added or removed", "replace": "replaced by another", "zero_out": "blanked out"}[self.value]
+
+    def __repr__(self) -> str:
+        return self.name
+
+
+ADD_REMOVE, REPLACE, ZERO_OUT = Relation.ADD_REMOVE, Relation.REPLACE, Relation.ZERO_OUT
+
+
+@dataclass(frozen=True)
+class Unit:
+    """Who is protected: one row, or one person named by an id column."""
+
+    column: str | None = None
+    """The id column; None when every row is a unit of its own."""
+
+    noun: str = "row"
+    """The word for one unit, in sentences."""
+
+    @classmethod
+    def of(cls, unit: Unit | str) -> Unit:
+        """A unit from a column name: `"patient_id"` is a patient, `"row"` is a row."""
+        if isinstance(unit, Unit):
+            return unit
+        if not isinstance(unit, str) or not unit.strip():
+            raise InvalidArgument("unit", unit, "a column name or 'row'", "Name the column that says who a row is about.")
+        if unit == "row":
+            return ROW
+        return cls(column=unit, noun=_noun(unit))
+
+    @property
+    def one(self) -> str:
+        """ "one patient"."""
+        return f"one {self.noun}"
+
+
+def _noun(column: str) -> str:
+    """The word in a column's name: `patient_id`, `PatientID` and `patient-key` are about a patient."""
+    words = column.replace("-", "_").replace(" ", "_").strip("_")
+    for ending in ("_identifier", "_number", "_uuid", "_key", "_id", "_no"):
+        if words.lower().endswith(ending) and len(words) > len(ending):
+            words = words[: -len(ending)]
+            break
+    else:
+        if words.endswith(("ID", "Id")) and len(words) > 2:
+            words = words[:-2]
+        elif words.lower() in ("id", "uuid", "key", "identifier"):
+            words = "person"
+    return words.replace("_", " ").strip().lower() or "person"
+
+
+ROW = Unit()
+"""Every row is protected on its own."""
+
+RECORD = Unit(noun="record")
+"""The unit of a promise made before any table is in sight."""
+
+
+def one_relation(first: Relation, second: Relation, *, doing: str) -> Relation:
+    """The common relation of two promises, or `UnitMismatch` with the moves that exist."""
+    if first is second:
+        return first
+    if {first, second} == {Relation.ADD_REMOVE, Relation.REPLACE}:
+        remedy = "An add/remove promise becomes a replace promise with .to_replace(); the way back does not exist."
+    else:
+        remedy = "State both under one relation."
+    raise UnitMismatch(f"cannot {doing} a promise for {first.name} with one for {second.name}. {remedy}")
+
+
+def one_unit(first: Unit, second: Unit, *, doing: str) -> Unit:
+    """The common unit of two promises; the nameless record agrees with any."""
+    if first == second or second == RECORD:
+        return first
+    if first == RECORD:
+        return second
+    raise UnitMismatch(
+        f"cannot {doing} a promise for one {first.noun} with one for one {second.noun}. State both for the same unit."
+    )
