@@ -1,0 +1,174 @@
+"""Who wins when each score gets continuous noise of its own, decided exactly.
+
+Contestant i runs with ``rate * scores[i] + N_i``, the N_i independent with a continuous law. The winner under
+
+- `GUMBEL` noise is i with probability proportional to exp(rate * scores[i]): the exponential mechanism (Gumbel 1954;
+  Yellott 1977); the first k in order are k draws of it without replacement;
+- `EXPONENTIAL` noise is the choice of permute-and-flip (McKenna and Sheldon 2020; Ding, Kifer et al. 2021);
+- `LAPLACE` noise is report noisy max.
+
+A noise is its quantile function at a uniform U, of which one word is read per contestant. Quantile functions increase,
+so a word confines the noise to an interval with certified ends. A table of coarse intervals drops the contestants that
+cannot win, all at once and in integers; the few left are compared with all bits of their words, and two that still
+overlap get more bits. Ties have probability 0, so no rule for ties is needed and nothing is rounded.
+
+>>> from deniable.noise.source import InsecureSource
+>>> race([0, 0, 10**6], source=InsecureSource(1)), ranking([5, 900, 70, 40000], 2, source=InsecureSource(1))
+(2, [3, 1])
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from enum import Enum
+from fractions import Fraction
+from functools import cmp_to_key, lru_cache
+
+import numpy as np
+from numpy.typing import NDArray
+
+from deniable._checks import Number, count, member
+from deniable.errors import InvalidArgument
+from deniable.noise.comparison import take
+from deniable.noise.enclosure import log
+from deniable.noise.scores import Gaps, gaps
+from deniable.noise.source import Source, Words, secure
+
+
+class Noise(Enum):
+    """A continuous law, by its quantile function."""
+
+    GUMBEL = "gumbel"
+    EXPONENTIAL = "exponential"
+    LAPLACE = "laplace"
+
+    def quantile(self, place: int, of_bits: int, *, bits: int) -> tuple[int | None, int | None]:
+        """Bounds of the quantile at ``U = place / 2**of_bits``, times ``2**bits``; None is the infinity at that end."""
+        one = 1 << of_bits
+        if place == 0:
+            return (0, 0) if self is Noise.EXPONENTIAL else (None, None)
+        if place == one:
+            return None, None
+        if self is Noise.EXPONENTIAL:
+            return log(one, one - place, bits=bits)
+        if self is Noise.LAPLACE:
+            return log(2 * place, one, bits=bits) if 2 * place <= one else log(one, 2 * (one - place), bits=bits)
+        # Gumbel: -log(-log U). Near U = 1 the inner logarithm is as small as 2**-of_bits, and must stay positive.
+        inner = bits + 2 * of_bits + 8
+        low, high = log(one, place, bits=inner)
+        return -log(high, 1 << inner, bits=bits)[1], -log(low, 1 << inner, bits=bits)[0]
+
+    def __repr__(self) -> str:
+        return self.name
+
+
+GUMBEL, EXPONENTIAL, LAPLACE = Noise
+
+
+def race(scores: Iterable[Number], *, rate: Number = 1, noise: Noise = GUMBEL, source: Source | None = None) -> int:
+    """The position of the winner."""
+    return ranking(scores, 1, rate=rate, noise=noise, source=source)[0]
+
+
+def ranking(
+    scores: Iterable[Number],
+    places: int,
+    *,
+    rate: Number = 1,
+    noise: Noise = GUMBEL,
+    source: Source | None = None,
+    word_bits: int = 64,
+) -> list[int]:
+    """The positions of the first `places`, winner first. `word_bits` below 64 serves tests."""
+    member("noise", noise, Noise, remedy="Pass noise.GUMBEL, noise.EXPONENTIAL or noise.LAPLACE.")
+    starts = gaps("scores", scores, rate=rate)
+    places = count("places", places)
+    if len(starts.below) < places:
+        raise InvalidArgument("places", places, f"at most the number of scores, {len(starts.below)}")
+    source = source or secure()
+    words = source.words(len(starts.below)) >> np.uint64(64 - word_bits)
+    hopefuls = _hopefuls(starts, words, places, noise, word_bits).tolist()
+    field = [_Runner(i, -starts.below[i] * starts.unit, int(words[i]), word_bits, noise) for i in hopefuls]
+
+    def compare(one: _Runner, other: _Runner) -> int:
+        return one.against(other, source, word_bits)
+
+    ordered = sorted(field, key=cmp_to_key(compare), reverse=True)
+    return [runner.index for runner in ordered[:places]]
+
+
+class _Runner:
+    """A contestant with as many bits of its U as were needed so far."""
+
+    def __init__(self, index: int, start: Fraction, prefix: int, bits: int, noise: Noise) -> None:
+        self.index, self.start, self.prefix, self.bits, self.noise = index, start, prefix, bits, noise
+        self._enclose()
+
+    def _enclose(self) -> None:
+        """Bounds of start plus noise, times 2**fixed; None where the noise is unbounded."""
+        self.fixed = self.bits + 32
+        low = self.noise.quantile(self.prefix, self.bits, bits=self.fixed)[0]
+        high = self.noise.quantile(self.prefix + 1, self.bits, bits=self.fixed)[1]
+        whole, rest = divmod(self.start.numerator << self.fixed, self.start.denominator)
+        self.low = None if low is None else low + whole
+        self.high = None if high is None else high + whole + (rest > 0)
+
+    def extend(self, source: Source, word_bits: int) -> None:
+        self.prefix = self.prefix << word_bits | take(source, word_bits)
+        self.bits += word_bits
+        self._enclose()
+
+    def ahead_of(self, other: _Runner) -> bool:
+        """Whether this one is proven to be ahead."""
+        return (
+            self.low is not None
+            and other.high is not None
+            and self.low << max(other.fixed - self.fixed, 0) >= other.high << max(self.fixed - other.fixed, 0)
+        )
+
+    def against(self, other: _Runner, source: Source, word_bits: int) -> int:
+        """1 if this one is ahead, -1 if the other; both get more bits until it is clear."""
+        if self is other:
+            return 0
+        while True:
+            if self.ahead_of(other):
+                return 1
+            if other.ahead_of(self):
+                return -1
+            # The shorter one first, so that a runner compared often does not outgrow the rest.
+            shorter, longer = (self, other) if self.bits < other.bits else (other, self)
+            shorter.extend(source, word_bits)
+            if longer.bits < shorter.bits:
+                longer.extend(source, word_bits)
+
+
+_COARSE = 20  # binary places of the coarse intervals
+_FURTHEST = -(1 << 60)  # starts further behind are cut to this
+_UNBOUNDED = 1 << 62  # stands for infinity, at either end
+
+
+def _hopefuls(gaps: Gaps, words: Words, places: int, noise: Noise, word_bits: int) -> NDArray[np.intp]:
+    """The runners that may finish among the first `places`, by coarse intervals; never drops one that does."""
+    edges, noise_low, noise_high = _coarse(noise, word_bits)
+    cells = np.searchsorted(edges, words, side="right") - 1
+    low, high = noise_low[cells], noise_high[cells]
+    top, bottom = gaps.unit.numerator << _COARSE, gaps.unit.denominator
+    starts = np.array([max(-below * top // bottom, _FURTHEST) for below in gaps.below], dtype=np.int64)
+    # A start that was cut is bounded above by the cut, and not bounded below.
+    low = np.where((starts > _FURTHEST) & (low > -_UNBOUNDED), low + starts, -_UNBOUNDED)
+    high = np.where(high < _UNBOUNDED, high + starts + 1, _UNBOUNDED)
+    mark = np.partition(low, len(low) - places)[len(low) - places]  # `places` runners are proven to reach this
+    return np.flatnonzero(high >= mark)
+
+
+@lru_cache(maxsize=8)
+def _coarse(noise: Noise, word_bits: int) -> tuple[Words, NDArray[np.int64], NDArray[np.int64]]:
+    """Cells of words, finer towards both ends, with bounds of the noise on each."""
+    half = 1 << (word_bits - 1)
+    corners = {0} | {lead << shift for lead in (4, 5, 6, 7) for shift in range(word_bits)} | {1, 2, 3}
+    left = sorted(corner for corner in corners if corner <= half)
+    edges = sorted(set(left) | {2 * half - corner for corner in left})
+    bounds = [noise.quantile(edge, word_bits, bits=_COARSE) for edge in edges]
+    low = [-_UNBOUNDED if pair[0] is None else pair[0] for pair in bounds[:-1]]
+    high = [_UNBOUNDED if pair[1] is None else pair[1] for pair in bounds[1:]]
+    return np.array(edges[:-1], dtype=np.uint64), np.array(low), np.array(high)

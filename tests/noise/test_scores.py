@@ -1,0 +1,39 @@
+"""Scores on one unit, exactly. Under a second."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from deniable.errors import InvalidArgument
+from deniable.noise.scores import exactly, gaps
+
+
+@given(st.lists(st.one_of(st.integers(), st.fractions()), min_size=1), st.fractions(min_value=Fraction(1, 1000)))
+def test_differences_are_kept_exactly(scores: list[Fraction | int], rate: Fraction) -> None:
+    found = gaps("scores", scores, rate=rate)
+    assert min(found.below) == 0
+    for score, below in zip(scores, found.below, strict=True):
+        assert below * found.unit == rate * (max(scores) - score)
+
+
+def test_only_the_eligible_count() -> None:
+    assert gaps("scores", [9, 1, 5], eligible=[False, True, True]).below == [0, 4, 0]
+    assert gaps("scores", []).below == []
+
+
+def test_floats_are_decimals_and_arrays_are_lists() -> None:
+    assert exactly("scores", [0.1, 2, np.float64(0.3)]) == [Fraction(1, 10), 2, Fraction(3, 10)]
+    assert exactly("scores", np.array([3, 4])) == [3, 4]
+    assert exactly("scores", np.array([0.1])) == [Fraction(1, 10)]
+
+
+@pytest.mark.parametrize("value", [float("nan"), float("inf"), "77", None, np.float64("nan")])
+def test_a_refusal_shows_no_value(value: object) -> None:
+    with pytest.raises(InvalidArgument, match="scores must be finite numbers") as refusal:
+        exactly("scores", [1, value])  # type: ignore[list-item]
+    assert "77" not in str(refusal.value)
