@@ -1,0 +1,68 @@
+# Two commands matter: `make demo` and `make test`. Each sets itself up; a second call starts in seconds.
+# constraints.txt pins every version here and in CI; a user's `pip install deniable` is bound by pyproject.toml only.
+
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+PIP := $(BIN)/python -m pip --disable-pip-version-check install --quiet --constraint constraints.txt
+WORKERS ?= 2
+BENCHES := $(if $(ROOM),bench/$(ROOM).py,$(sort $(wildcard bench/*.py)))
+.DEFAULT_GOAL := help
+.PHONY: help demo test check lint types imports soak bench docs clean
+
+help:  ## list the commands
+	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "make %-8s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
+
+demo: $(VENV)/.base  ## private answers on a generated table of hospital visits
+	@$(BIN)/deniable demo
+
+test: $(VENV)/.test  ## all tests, documentation examples included
+	@$(BIN)/python -m pytest -n $(WORKERS) --quiet $(ARGS)
+
+check: $(VENV)/.test lint types imports test  ## style, strict types, import contracts, import time, tests
+
+lint: $(VENV)/.test
+	@$(BIN)/ruff check .
+	@$(BIN)/ruff format --check .
+
+types: $(VENV)/.test
+	@$(BIN)/mypy
+
+imports: $(VENV)/.test
+	@$(BIN)/lint-imports --no-cache
+	@$(BIN)/python -c 'import time; start = time.perf_counter(); import deniable; print(f"import deniable: {time.perf_counter() - start:.3f} s")'
+
+soak: $(VENV)/.test  ## the long forms of the tests
+	@$(BIN)/python -m pytest -n $(WORKERS) --quiet -m soak $(ARGS)
+
+bench: $(VENV)/.test  ## every benchmark under bench/, or one: make bench ROOM=noise
+	@set -e; for file in $(BENCHES); do echo "== $$file"; $(BIN)/python $$file; done
+
+docs: $(VENV)/.docs  ## the documentation as a site under site/
+	@$(BIN)/mkdocs build --strict --quiet
+
+clean:  ## remove everything that make created
+	rm -rf $(VENV) site build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache
+
+# A stamp is newer than what it was installed from, or the installation runs again.
+$(VENV)/.base: pyproject.toml constraints.txt | $(BIN)/python
+	@echo "installing deniable into $(VENV)"
+	@$(PIP) --editable .
+	@touch $@
+
+$(VENV)/.test: pyproject.toml constraints.txt | $(BIN)/python
+	@echo "installing deniable and what its tests need into $(VENV)"
+	@$(PIP) --editable '.[dev,learn,plot,proof]'
+	@touch $(VENV)/.base $@
+
+$(VENV)/.docs: pyproject.toml constraints.txt | $(BIN)/python
+	@$(PIP) --editable '.[docs]'
+	@touch $(VENV)/.base $@
+
+$(BIN)/python:
+	@command -v $(PYTHON) >/dev/null || { echo "deniable needs Python 3.11 or later; run: apt-get install python3 python3-venv" >&2; exit 1; }
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' \
+		|| { echo "deniable needs Python 3.11 or later, and $(PYTHON) is older; name another one: make PYTHON=python3.12" >&2; exit 1; }
+	@$(PYTHON) -c 'import ensurepip, venv' 2>/dev/null \
+		|| { echo "$(PYTHON) lacks the venv module; run: apt-get install python3-venv" >&2; exit 1; }
+	@$(PYTHON) -m venv $(VENV)
