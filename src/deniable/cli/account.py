@@ -1,0 +1,152 @@
+"""`deniable account` and `deniable calibrate`: what steps cost, and how much noise a promise needs."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from deniable.cli.printing import Json, print_json, print_table
+from deniable.cli.training import Batch, Delta, Epochs, Examples, Rate, Replace, Steps, relation_of, step, training
+from deniable.errors import InvalidArgument
+
+if TYPE_CHECKING:
+    from deniable.events import Event
+
+COUNTS = (1, 10, 100, 1000, 10_000)
+
+
+def account(
+    delta: Delta,
+    file: Annotated[
+        Path | None, typer.Option("--from", help="A JSON file: an event, or a run recorded by another library.", show_default=False)
+    ] = None,
+    noise_multiplier: Annotated[
+        float | None, typer.Option(help="The noise's standard deviation over the clipping norm.", show_default=False)
+    ] = None,
+    rate: Rate = None,
+    steps: Steps = None,
+    batch: Batch = None,
+    examples: Examples = None,
+    epochs: Epochs = None,
+    replace: Replace = False,
+    compare: Annotated[bool, typer.Option("--compare", help="ε against the number of steps, under every theorem.")] = False,
+    epsilon: Annotated[float | None, typer.Option(help="With --compare: the ε of one pure step.", show_default=False)] = None,
+    plot: Annotated[Path | None, typer.Option(help="With --compare: draw the curves to this file.", show_default=False)] = None,
+    json: Json = False,
+) -> None:
+    """What private steps cost: ε at a δ, with a proven bracket.
+
+    Example: deniable account --noise-multiplier 1.1 --batch 256 --examples 60000 --epochs 60 --delta 1e-5
+
+    Example: deniable account --compare --epsilon 0.1 --delta 1e-6
+    """
+    if compare:
+        _compare(delta, epsilon=epsilon, noise_multiplier=noise_multiplier, rate=rate, replace=replace, plot=plot, json=json)
+        return
+    for name, value in (("--epsilon", epsilon), ("--plot", plot)):
+        if value is not None:
+            raise InvalidArgument(name, value, "left out without --compare")
+    if (file is None) == (noise_multiplier is None):
+        raise InvalidArgument("--noise-multiplier", noise_multiplier, "given, or --from FILE instead, not both")
+    if noise_multiplier is not None:
+        event = training(noise_multiplier, rate=rate, steps=steps, batch=batch, examples=examples, epochs=epochs, replace=replace)
+    elif file is not None:
+        event = _recorded(file)
+    from deniable.accounting import account as accounted
+
+    profile = accounted(event)
+    bracket = profile.epsilon_bracket(delta)
+    if json:
+        print_json(
+            {
+                "event": event.to_json(),
+                "delta": delta,
+                "epsilon": bracket.upper,
+                "epsilon_lower": bracket.lower,
+                "method": profile.method,
+                "relation": event.relation.value,
+            }
+        )
+        return
+    typer.echo(profile.cost(delta))
+    typer.echo(f"event    {event!r}")
+    typer.echo(f"bracket  {bracket.lower!r} ≤ ε ≤ {bracket.upper!r}")
+    typer.echo(f"method   {profile.method}")
+
+
+def _recorded(file: Path) -> Event:
+    from deniable.accounting.imports import read_run
+
+    return read_run(file)
+
+
+def _compare(
+    delta: float,
+    *,
+    epsilon: float | None,
+    noise_multiplier: float | None,
+    rate: float | None,
+    replace: bool,
+    plot: Path | None,
+    json: bool,
+) -> None:
+    """ε against the number of steps: the graph of the lecture notes."""
+    from deniable.accounting.theorems.compare import compare_theorems
+    from deniable.guarantees import PureDP
+
+    if (epsilon is None) == (noise_multiplier is None):
+        raise InvalidArgument("--epsilon", epsilon, "given with --compare, or --noise-multiplier instead", "Try --epsilon 0.1.")
+    one = PureDP(epsilon) if epsilon is not None else step(noise_multiplier or 0.0, rate=rate, replace=replace)
+    found = compare_theorems(one, counts=COUNTS, delta=delta)
+    if plot is not None:
+        from deniable.explaining.pictures import save_comparison
+
+        save_comparison(compare_theorems(one, counts=range(1, 1502, 50), delta=delta), plot)
+    if json:
+        lines = [{"theorem": each.theorem, "epsilon": each.epsilons, "estimate": each.estimate} for each in found.lines]
+        print_json({"step": found.step, "delta": delta, "counts": found.counts, "theorems": lines})
+        return
+    typer.echo(f"ε of k steps {found.step} at δ = {delta}, rounded up")
+    header, *rows = found.rows()
+    print_table(header, rows, right=range(1, len(header)))
+
+
+def calibrate(
+    epsilon: Annotated[float, typer.Option(help="The ε to stay below.", show_default=False)],
+    delta: Delta,
+    rate: Rate = None,
+    steps: Steps = None,
+    batch: Batch = None,
+    examples: Examples = None,
+    epochs: Epochs = None,
+    replace: Replace = False,
+    json: Json = False,
+) -> None:
+    """The smallest noise multiplier with which private training keeps a promise.
+
+    Example: deniable calibrate --epsilon 1 --delta 1e-5 --rate 0.01 --steps 10000
+    """
+    from deniable.calibration import calibrate as calibrated
+    from deniable.guarantees import ApproxDP
+
+    found = calibrated(
+        lambda sigma: training(
+            sigma, rate=rate, steps=steps, batch=batch, examples=examples, epochs=epochs, replace=replace
+        ),
+        ApproxDP(epsilon, delta, relation=relation_of(replace)),
+    )
+    if json:
+        print_json(
+            {
+                "noise_multiplier": float(found.value),
+                "epsilon": found.profile.epsilon(delta),
+                "delta": delta,
+                "event": found.event.to_json(),
+            }
+        )
+        return
+    typer.echo(f"noise multiplier  {float(found.value)!r}")
+    typer.echo(f"event             {found.event!r}")
+    typer.echo(f"cost              {found.profile.cost(delta)}")

@@ -1,0 +1,39 @@
+"""The commands, assembled. Every command imports its room when it runs, so that `--help` is quick."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from deniable.cli import account, demo, ledger, query
+
+app = typer.Typer(
+    name="deniable",
+    help="Differential privacy in one place: ask tables, account for every step, keep the budget.",
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+
+
+def _version(wanted: bool) -> None:
+    if wanted:
+        from deniable import __version__
+
+        typer.echo(f"deniable {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def _root(
+    version: Annotated[bool, typer.Option("--version", callback=_version, is_eager=True, help="Print the version.")] = False,
+) -> None:
+    """Differential privacy in one place: ask tables, account for every step, keep the budget."""
+
+
+app.add_typer(ledger.app, name="ledger")
+app.command("query")(query.query)
+app.command("account")(account.account)
+app.command("calibrate")(account.calibrate)
+app.command("demo")(demo.demo)

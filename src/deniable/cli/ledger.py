@@ -1,0 +1,105 @@
+"""`deniable ledger create|show|verify|export`: the budget on disk."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from deniable.cli.printing import Json, print_json, print_table
+
+app = typer.Typer(help="Create, read and check the record of what was charged.", no_args_is_help=True)
+
+File = Annotated[Path, typer.Argument(help="The ledger file.", show_default=False)]
+
+
+@app.command()
+def create(
+    file: File,
+    epsilon: Annotated[float, typer.Option(help="The whole budget's ε.", show_default=False)],
+    unit: Annotated[str, typer.Option(help="The column that says who a row is about, or 'row'.", show_default=False)],
+    delta: Annotated[float, typer.Option(help="The whole budget's δ; 0 for a pure promise.")] = 0.0,
+    replace: Annotated[bool, typer.Option("--replace", help="Promise for a unit exchanged, its number being public.")] = False,
+    json: Json = False,
+) -> None:
+    """Create a ledger, once. It is never overwritten.
+
+    Example: deniable ledger create hospital.ledger --epsilon 3 --delta 1e-6 --unit patient_id
+    """
+    from deniable.guarantees import ApproxDP, PureDP
+    from deniable.ledger import Ledger
+    from deniable.units import Relation
+
+    relation = Relation.REPLACE if replace else Relation.ADD_REMOVE
+    budget = ApproxDP(epsilon, delta, relation=relation) if delta else PureDP(epsilon, relation=relation)
+    with Ledger.create(file, unit=unit, budget=budget) as ledger:
+        if json:
+            print_json({"file": str(file), "unit": ledger.unit.column or "row", "budget": str(ledger.budget)})
+        else:
+            typer.echo(f"created {file}: {ledger.budget}")
+
+
+@app.command()
+def show(file: File, json: Json = False) -> None:
+    """What was charged for what, and what remains.
+
+    Example: deniable ledger show hospital.ledger
+    """
+    from deniable.ledger import Ledger
+
+    with Ledger.open(file) as ledger:
+        charges = list(ledger.charges())
+        remaining = ledger.remaining().figures
+        if json:
+            print_json(
+                {
+                    "budget": str(ledger.budget),
+                    "remaining": remaining,
+                    "charges": [
+                        {"number": c.seq, "time": c.time, "who": c.who, "purpose": c.purpose, "event": repr(c.event)}
+                        for c in charges
+                    ],
+                }
+            )
+            return
+        typer.echo(f"budget     {ledger.budget}")
+        typer.echo(f"remaining  {remaining}")
+        if charges:
+            print_table(
+                ["no.", "time", "who", "purpose", "event"],
+                [(c.seq, c.time[:16].replace("T", " "), c.who or "", c.purpose, repr(c.event)) for c in charges],
+            )
+
+
+@app.command()
+def verify(
+    file: File,
+    head: Annotated[str | None, typer.Option(help="A head that was exported earlier; it must still be in the chain.")] = None,
+    json: Json = False,
+) -> None:
+    """Check every link of the record and recompute the sums.
+
+    Example: deniable ledger verify hospital.ledger
+    """
+    from deniable.ledger import Ledger
+
+    with Ledger.open(file) as ledger:
+        found = ledger.verify(head)
+        if json:
+            print_json({"file": str(file), "rows": found.seq, "head": str(found)})
+        else:
+            typer.echo(f"{file}: {found.seq} rows verified, head {found}")
+
+
+@app.command()
+def export(file: File) -> None:
+    """The whole record, one JSON object per line.
+
+    Example: deniable ledger export hospital.ledger > hospital.jsonl
+    """
+    from deniable.ledger import Ledger
+
+    with Ledger.open(file) as ledger:
+        for line in ledger.export():
+            typer.echo(line)

@@ -1,0 +1,33 @@
+"""One look for everything the command line prints: aligned tables, colour only on a terminal, `--json` for machines."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Container, Iterable, Sequence
+from typing import Annotated, Any
+
+import typer
+
+Json = Annotated[bool, typer.Option("--json", help="Print one JSON object instead of text.")]
+"""The option that every command has."""
+
+
+def print_json(value: Any) -> None:
+    """One JSON object on standard output; exact numbers as text."""
+    typer.echo(json.dumps(value, ensure_ascii=False, indent=2, default=str))
+
+
+def print_table(header: Sequence[str], rows: Iterable[Sequence[object]], *, right: Container[int] = ()) -> None:
+    """Columns aligned; numbers, and the columns named in `right`, to the right."""
+    from rich import box
+    from rich.console import Console
+    from rich.table import Table
+
+    lines = [list(row) for row in rows]
+    table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
+    for place, name in enumerate(header):
+        numeric = place in right or (bool(lines) and all(isinstance(row[place], int | float) for row in lines))
+        table.add_column(name, justify="right" if numeric else "left", overflow="fold")
+    for row in lines:
+        table.add_row(*(str(cell) for cell in row))
+    Console().print(table)

@@ -1,0 +1,1 @@
+"""Pictures and words about what was promised, from a profile or a comparison; never from data."""
