@@ -1,0 +1,11 @@
+"""The ledger: what was charged, and what may still be.
+
+`Ledger` is the budget on disk. Its parts: `records` (what is written down), `accounts` (a budget, its totals, the
+decision), `points` (where an event enters the basic filter), `refusals` (what remains, in words), `verification`, and
+`stores` (where it is kept). The filters themselves are mathematics and live in `deniable.accounting.filters`.
+"""
+
+from deniable.ledger.ledger import Ledger
+from deniable.ledger.records import Charge, Head
+
+__all__ = ["Charge", "Head", "Ledger"]

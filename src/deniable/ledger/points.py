@@ -1,0 +1,94 @@
+"""Where on its privacy curve an event enters the basic filter.
+
+The basic filter adds up (ε, δ). A step that is not ε-DP, or whose curve lies far below the sum of its parts, enters at
+one point of its certified curve. Any point is sound, as long as it is fixed before the step runs; the ledger stores it.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+from fractions import Fraction
+from functools import lru_cache
+
+from deniable.accounting.filters import Entry, Filters, Totals, cost, families_of, room_left
+from deniable.accounting.filters.rounding import ceiling
+from deniable.errors import InvalidArgument, NotSupported
+from deniable.events import Event
+from deniable.guarantees import ApproxDP, Profile, PureDP
+
+_STEP = 10**12
+
+
+def basic_room(filters: Filters, totals: Totals, *, alone: bool = False) -> ApproxDP | None:
+    """What the basic filter still holds; with `alone`, what it would hold if the first request chose it alone."""
+    if alone and totals.choice == "open" and filters.alone is not None:
+        return ApproxDP(filters.alone.sums[0].limit, filters.alone.cap)
+    for family, tally in zip(families_of(filters, totals), totals.tallies, strict=True):
+        for kept, left in room_left(family, tally):
+            if kept.kind == "epsilon":
+                return ApproxDP(left, family.cap - tally.delta)
+    return None
+
+
+def entry_within(event: Event, rooms: Iterable[ApproxDP | None]) -> Entry | None:
+    """The event at a point of its curve that fits every room, with the least ε there; None when there is none."""
+    found = list(rooms)
+    held = [room for room in found if room is not None]
+    if not held or len(held) < len(found):
+        return None
+    epsilon, delta = min(r.epsilon for r in held), min(r.delta for r in held)
+    if not delta:
+        # Without a δ only the loss itself counts, and the plain sum of ε is its bound.
+        return None
+    profile = curve(event)
+    if profile is None or not _keeps(profile, epsilon, delta):
+        return None
+    least = profile.epsilon(below(delta))
+    if math.isfinite(least):
+        epsilon = min(epsilon, ceiling(Fraction(least), grid=_STEP))
+    return Entry(event, ApproxDP(epsilon, delta))
+
+
+def stated(event: Event, at: ApproxDP | PureDP) -> Entry:
+    """The event at a point that the caller stated, if the event keeps that promise."""
+    point = at if isinstance(at, ApproxDP) else ApproxDP(at.epsilon, 0)
+    if _is_plain(event, point):
+        return Entry(event, ApproxDP(point.epsilon, point.delta))
+    profile = curve(event)
+    if profile is None or not _keeps(profile, point.epsilon, point.delta):
+        raise InvalidArgument("at", at, "a promise that the event keeps", "account(event).epsilon(delta) gives one.")
+    return Entry(event, ApproxDP(point.epsilon, point.delta))
+
+
+def _is_plain(event: Event, point: ApproxDP) -> bool:
+    """Whether the sums of the event's parts already keep the promise."""
+    try:
+        found = cost(event)
+    except NotSupported:
+        return False
+    return found.epsilon is not None and found.epsilon <= point.epsilon and found.delta <= point.delta
+
+
+def _keeps(profile: Profile, epsilon: Fraction, delta: Fraction) -> bool:
+    # The curve falls in ε and its value is a proven upper end: a float ε that is not above the exact one is sound.
+    return Fraction(profile.delta(below(epsilon))) <= delta
+
+
+@lru_cache(maxsize=256)
+def curve(event: Event) -> Profile | None:
+    """The certified curve of an event; None when the accountant has none for it."""
+    from deniable.accounting.account import account
+
+    try:
+        return account(event)
+    except NotSupported:
+        return None
+
+
+def below(value: Fraction) -> Fraction:
+    """The nearest float that is not above a number, as the fraction it is."""
+    close = float(value)
+    if Fraction(close) > value:
+        close = math.nextafter(close, -math.inf)
+    return Fraction(close)

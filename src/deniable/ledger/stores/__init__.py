@@ -1,0 +1,79 @@
+"""Where a ledger is kept. A store remembers and orders; what a row means is the ledger's business.
+
+A store promises four things: rows are only ever appended; `writing()` lets one writer in at a time, across threads and
+processes; when `writing()` ends without an error its rows survive a crash of the process and of the machine; when it
+ends with an error nothing of it remains. SQLite keeps these promises on a local disk (`sqlite.py`). Another store is
+another class with these methods.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import AbstractContextManager
+from typing import NamedTuple, Protocol
+
+
+class Row(NamedTuple):
+    """One line of the record: its number from 1, its idempotency key, its canonical JSON and the SHA-256 of that."""
+
+    seq: int
+    key: str | None
+    body: str
+    hash: str
+
+
+class Balance(NamedTuple):
+    """One owner's terms and running totals, as of a row; "" owns the budget that everybody shares."""
+
+    owner: str
+    seq: int
+    terms: str
+    totals: str
+
+
+class Store(Protocol):
+    """What the ledger needs of a place to be kept."""
+
+    def header(self) -> str:
+        """The first line: what the ledger is about, as it was created."""
+        ...
+
+    def writing(self) -> AbstractContextManager[None]:
+        """Sole writer while it lasts; durable when it ends."""
+        ...
+
+    def reading(self) -> AbstractContextManager[None]:
+        """One unchanging view while it lasts."""
+        ...
+
+    def last(self) -> Row | None:
+        """The newest row."""
+        ...
+
+    def row(self, seq: int) -> Row | None:
+        """The row with a number."""
+        ...
+
+    def by_key(self, key: str) -> Row | None:
+        """The row with an idempotency key."""
+        ...
+
+    def rows(self, *, start: int = 1, stop: int | None = None) -> Iterator[Row]:
+        """Rows in order, from `start` up to and with `stop`."""
+        ...
+
+    def balance(self, owner: str) -> Balance | None:
+        """An owner's running totals."""
+        ...
+
+    def balances(self) -> list[Balance]:
+        """All running totals."""
+        ...
+
+    def append(self, row: Row, balances: list[Balance]) -> None:
+        """One more row and the totals after it; inside `writing()` only."""
+        ...
+
+    def close(self) -> None:
+        """Let go of files; a later call opens them again."""
+        ...

@@ -1,0 +1,103 @@
+"""Eight processes, and eight threads, race for the last of a budget. About 8 s."""
+
+from __future__ import annotations
+
+import json
+import os
+import runpy
+import subprocess
+import sys
+from concurrent.futures import ThreadPoolExecutor
+from fractions import Fraction
+from pathlib import Path
+from typing import Any
+
+import deniable
+from deniable.errors import BudgetExceeded
+from deniable.events import Laplace
+from deniable.guarantees import PureDP
+from deniable.ledger import Ledger
+
+HERE = Path(__file__).parent
+recompute = runpy.run_path(str(HERE / "oracle.py"))["recompute"]
+ENVIRONMENT = {**os.environ, "PYTHONPATH": str(Path(deniable.__path__[0]).parent)}
+
+
+def raced(path: Path, *, locked: str, processes: int = 8) -> tuple[list[dict[str, Any]], dict[str, Any]]:
+    """Let processes race for 5 in steps of 1/10, ask the oracle about the export."""
+    Ledger.create(path, unit="row", budget=PureDP(5)).close()
+    command = [sys.executable, str(HERE / "workers.py"), "race", str(path), "10", "20", locked]
+    running = [
+        subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=ENVIRONMENT)
+        for _ in range(processes)
+    ]
+    for each in running:
+        assert each.stdout is not None
+        assert each.stdout.readline() == "ready\n"
+    for each in running:
+        assert each.stdin is not None
+        each.stdin.write("go\n")
+        each.stdin.flush()
+    told = [json.loads(each.communicate()[0]) for each in running]
+    with Ledger.open(path) as ledger:
+        return told, recompute(ledger.export())
+
+
+def test_eight_processes_share_exactly_the_budget(tmp_path: Path) -> None:
+    told, found = raced(tmp_path / "a.ledger", locked="yes")
+    assert sum(each["paid"] for each in told) == 50
+    assert sum(each["refused"] for each in told) == 8 * 20 - 50
+    assert found["epsilon"] == "5"
+    assert found["rows"] == 50
+    assert found["whole"]
+    assert not found["overspent"]
+    with Ledger.open(tmp_path / "a.ledger") as ledger:
+        assert ledger.verify().seq == 50
+
+
+def test_without_the_lock_the_same_race_overspends(tmp_path: Path) -> None:
+    """The negative control: a store that forgets the lock is caught by the same oracle."""
+    told, found = raced(tmp_path / "a.ledger", locked="no")
+    assert found["overspent"]
+    assert not found["whole"]
+    assert sum(each["paid"] for each in told) > 50
+
+
+def test_eight_threads_share_exactly_the_budget(tmp_path: Path) -> None:
+    ledger = Ledger.create(tmp_path / "a.ledger", unit="row", budget=PureDP(1))
+
+    def attempt(_: int) -> bool:
+        try:
+            ledger.charge(Laplace(scale=20), purpose="thread")
+        except BudgetExceeded:
+            return False
+        return True
+
+    with ThreadPoolExecutor(8) as pool:
+        assert sum(pool.map(attempt, range(60))) == 20
+    assert recompute(ledger.export())["epsilon"] == "1"
+    ledger.verify()
+    ledger.close()
+
+
+def test_a_ledger_survives_a_fork_on_both_sides(tmp_path: Path) -> None:
+    ledger = Ledger.create(tmp_path / "a.ledger", unit="row", budget=PureDP(1))
+    ledger.charge(Laplace(scale=100), purpose="before")
+    children = []
+    for _ in range(4):
+        child = os.fork()
+        if child == 0:
+            code = 1
+            try:
+                for _ in range(10):
+                    ledger.charge(Laplace(scale=100), purpose="child")
+                code = 0
+            finally:
+                os._exit(code)
+        children.append(child)
+    for _ in range(10):
+        ledger.charge(Laplace(scale=100), purpose="parent")
+    assert [os.waitpid(child, 0)[1] for child in children] == [0, 0, 0, 0]
+    assert ledger.verify().seq == 51
+    assert Fraction(recompute(ledger.export())["epsilon"]) == Fraction(51, 100)
+    ledger.close()

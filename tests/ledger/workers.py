@@ -1,0 +1,134 @@
+"""Processes that the fault tests start, race and kill: `python workers.py NAME PATH ...` prints one JSON line."""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+import resource
+import signal
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from deniable.errors import BudgetExceeded, LedgerError
+from deniable.events import Laplace
+from deniable.ledger import Ledger
+from deniable.ledger import ledger as ledger_module
+from deniable.ledger.stores import Balance, Row
+from deniable.ledger.stores.sqlite import SQLiteStore
+
+
+def race(path: str, scale: str, tries: str, locked: str) -> dict[str, int]:
+    """Charge as often as it goes, once the parent says so. Without the lock, as a careless ledger would."""
+    if locked == "no":
+        SQLiteStore.writing = _no_lock  # type: ignore[method-assign]
+        SQLiteStore.append = _append_anyway  # type: ignore[method-assign]
+        ledger_module.vouched = lambda *anything: None  # type: ignore[attr-defined]
+    ledger = Ledger.open(path)
+    print("ready", flush=True)
+    sys.stdin.readline()
+    paid = refused = 0
+    for _ in range(int(tries)):
+        try:
+            ledger.charge(Laplace(scale=int(scale)), purpose="race")
+            paid += 1
+        except BudgetExceeded:
+            refused += 1
+    return {"paid": paid, "refused": refused}
+
+
+@contextmanager
+def _no_lock(self: SQLiteStore) -> Iterator[None]:
+    yield
+
+
+def _append_anyway(self: SQLiteStore, row: Row, balances: list[Balance]) -> None:
+    """What an AUTOINCREMENT column would do: take the next number, whatever was read before."""
+    connection = self._connected()
+    connection.execute("BEGIN IMMEDIATE")
+    # The row is written as it was computed; its number is whatever comes next.
+    seq = connection.execute("SELECT coalesce(max(seq), 0) + 1 FROM rows").fetchone()[0]
+    connection.execute("INSERT INTO rows VALUES (?, ?, ?, ?)", (seq, row.key, row.body, row.hash))
+    for balance in balances:
+        connection.execute("INSERT OR REPLACE INTO balances VALUES (?, ?, ?, ?)", balance._replace(seq=seq))
+    connection.execute("COMMIT")
+
+
+def kills(path: str, rounds: str) -> dict[str, int]:
+    """Fork a child that charges without end, kill it at a random moment, and look at what is there. Again and again."""
+    paid = interrupted = torn = 0
+    pace = 0.01
+    for number in range(int(rounds)):
+        read, write = os.pipe()
+        child = os.fork()
+        if child == 0:
+            os.close(read)
+            _charge_for_ever(path, write, number)
+        os.close(write)
+        with os.fdopen(read, "rb") as pipe:
+            # A few answers first, so that slow machines are killed in the middle of charges too; then any moment.
+            started = time.perf_counter()
+            told = [int(pipe.readline()) for _ in range(random.randrange(4))]
+            if told:
+                pace = (time.perf_counter() - started) / len(told)
+            time.sleep(random.random() * 2 * pace)
+            os.kill(child, signal.SIGKILL)
+            os.waitpid(child, 0)
+            told += [int(word) for word in pipe.read().split()]
+        with Ledger.open(path) as ledger:
+            end = ledger.head().seq
+        # Everything the child was told is there; at most one more, whose answer the kill swallowed.
+        last_told = told[-1] if told else paid
+        torn += not last_told <= end <= last_told + 1
+        interrupted += end - last_told
+        paid = end
+    return {"paid": paid, "interrupted": interrupted, "torn": torn}
+
+
+def _charge_for_ever(path: str, write: int, number: int) -> None:
+    ledger = Ledger.open(path)
+    event = Laplace(scale=10**6)
+    while True:
+        made = ledger.charge(event, purpose=f"round {number}")
+        # The release: told to the outside only after the charge returned.
+        os.write(write, b"%d\n" % made.seq)
+
+
+def small_disk(path: str, room: str) -> dict[str, object]:
+    """Charge until the file may grow no more."""
+    with Ledger.open(path) as ledger:
+        ledger.charge(Laplace(scale=10**6), purpose="first")
+        size = max(os.path.getsize(path), os.path.getsize(path + "-wal"))
+        resource.setrlimit(resource.RLIMIT_FSIZE, (size + int(room), resource.RLIM_INFINITY))
+        told = 1
+        try:
+            while True:
+                ledger.charge(Laplace(scale=10**6), purpose="until it is full")
+                told += 1
+        except LedgerError as error:
+            text = str(error)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (resource.RLIM_INFINITY, resource.RLIM_INFINITY))
+    return {"told": told, "error": text}
+
+
+def read_only(path: str) -> dict[str, object]:
+    """Open and charge as a user who may only read."""
+    ledger = Ledger.open(path)
+    ledger.charge(Laplace(scale=10**6), purpose="while it may")
+    ledger.close()
+    if os.getuid() == 0:
+        os.setgid(65534)
+        os.setuid(65534)
+    try:
+        with Ledger.open(path) as again:
+            again.charge(Laplace(scale=10**6), purpose="read only")
+    except LedgerError as error:
+        return {"error": f"{type(error).__name__}: {error}"}
+    return {"error": None}
+
+
+if __name__ == "__main__":
+    found = {"race": race, "kills": kills, "small_disk": small_disk, "read_only": read_only}[sys.argv[1]](*sys.argv[2:])
+    print(json.dumps(found), flush=True)
