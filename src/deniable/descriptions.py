@@ -1,0 +1,30 @@
+"""What a releasable object says of itself: a title, a promise, and facts that may be printed.
+
+`release.describe()`, and the like elsewhere, gives a `Description`. It holds nothing that is private: the promise,
+and named public facts in the order in which they should be read. Explaining and reporting work from it alone.
+
+>>> from deniable.guarantees import PureDP
+>>> print(Description("visits by city", PureDP(0.5, unit="patient_id"), (("noise", "discrete Laplace"),)))
+visits by city
+ε ≤ 0.50, δ = 0, one patient added or removed
+noise: discrete Laplace
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from deniable.guarantees import Guarantee
+
+
+@dataclass(frozen=True)
+class Description:
+    """A title, what is promised, and public facts by name."""
+
+    title: str
+    guarantee: Guarantee
+    facts: tuple[tuple[str, str], ...] = ()
+
+    def __str__(self) -> str:
+        lines = [self.title, str(self.guarantee), *(f"{name}: {text}" for name, text in self.facts)]
+        return "\n".join(lines)

@@ -1,0 +1,43 @@
+"""SUM(column): an exact sum on the grid plus noise, times the step. Without rows it is 0 plus noise, where SQL says
+NULL: whether a group has rows is private."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from deniable.query.aggregates.base import Aggregate, Estimate, ExpectedError, Noisy, PlainError
+from deniable.query.intervals import margin
+from deniable.query.measures import Measure, Values
+
+
+@dataclass(frozen=True)
+class Sum(Aggregate):
+    """The sum of a column's values."""
+
+    values: Values
+
+    @property
+    def measures(self) -> tuple[Measure, ...]:
+        return (Measure(self.values, summed=True),)
+
+    def estimate(self, noisy: Mapping[Measure, Noisy], *, failure: Fraction) -> Estimate:
+        measure = self.measures[0]
+        found = noisy[measure]
+        return Estimate(*(scaled(end, measure.step) for end in (found.values, *found.ends(failure))))
+
+    def error(self, scales: Mapping[Measure, Fraction], *, failure: Fraction) -> ExpectedError:
+        measure = self.measures[0]
+        return PlainError(margin(scales[measure], failure) * measure.step, 1 - failure)
+
+
+def scaled(integers: NDArray[Any], step: Fraction) -> NDArray[Any]:
+    """Integers times the step: integers when the step is whole, else the nearest floats."""
+    if step.denominator == 1:
+        return integers if step == 1 else np.asarray(integers.astype(object) * step.numerator, dtype=object)
+    return np.asarray(integers.astype(object) * step.numerator / step.denominator, dtype=np.float64)

@@ -1,0 +1,102 @@
+"""Bounds, and the grid of whole numbers on which values are added up.
+
+A value x of a column with bounds (low, high) enters a sum as the whole number round(clamp(x) / step), clamped once
+more in whole numbers, so whatever floating point does in between, a row adds an integer in [grid.lowest,
+grid.highest]. The step is public. It is 1 for a column of whole numbers with whole bounds; else the smallest power of
+ten that keeps the grid within a billion points and its indices exact in a float64; or the third entry of the bounds,
+when given.
+
+NULL and NaN are no values: SUM, AVG and COUNT(column) pass over them. ±inf is clamped.
+
+>>> cost = Column("cost", Kind.REAL, "DOUBLE")
+>>> choose(cost, (0, 5000)).step
+Fraction(1, 100000)
+>>> place(Column("age", Kind.INTEGER, "INTEGER"), choose(Column("age", Kind.INTEGER, "INTEGER"), (0, 120)))
+'CASE WHEN t."age" IS NULL THEN NULL ELSE CAST(LEAST(GREATEST(t."age", 0), 120) AS BIGINT) END'
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from fractions import Fraction
+
+from deniable import _checks
+from deniable._checks import Number
+from deniable.errors import InvalidArgument, QueryError
+from deniable.noise import Grid
+from deniable.query.schema import Column, Kind, Table
+from deniable.query.values import double, name
+
+POINTS = 10**9
+"""How fine a grid is when the step is not given: at most this many points between the bounds."""
+
+_EXACT = 1 << 52
+
+
+def choose(column: Column, bounds: Sequence[Number]) -> Grid:
+    """The grid of a column's bounds: (low, high) or (low, high, step)."""
+    what = f"bounds[{column.name!r}]"
+    example = f"For example bounds={{{column.name!r}: (0, 100)}}."
+    if not isinstance(bounds, tuple | list) or len(bounds) not in (2, 3):
+        raise InvalidArgument(what, bounds, "a pair (low, high), or (low, high, step)", example)
+    low, high = (_checks.number(what, end, expected="a pair of finite numbers", remedy=example) for end in bounds[:2])
+    if low >= high:
+        remedy = "Swap the bounds." if low > high else example
+        raise InvalidArgument(what, tuple(bounds), "a pair (low, high) with low below high", remedy)
+    step = _checks.positive(f"{what} step", bounds[2]) if len(bounds) == 3 else _step(column, low, high)
+    grid = Grid(low=low, high=high, step=step)
+    if grid.lowest >= grid.highest:
+        raise InvalidArgument(f"{what} step", step, "smaller than the distance of the bounds")
+    return grid
+
+
+def collect(table: Table, given: Mapping[str, Sequence[Number]] | None) -> dict[Column, Grid]:
+    """The grids of all declared bounds, by column."""
+    if given is not None and not isinstance(given, Mapping):
+        raise InvalidArgument(
+            "bounds", given, "a mapping from column to (low, high)", "For example bounds={'cost': (0, 5000)}."
+        )
+    grids = {}
+    for key, bounds in (given or {}).items():
+        column = table.find(key)
+        if not column.kind.numeric:
+            raise QueryError(f"bounds are for numbers; column {column.name} holds {column.kind.value}")
+        grids[column] = choose(column, bounds)
+    return grids
+
+
+def place(column: Column, grid: Grid) -> str:
+    """SQL that gives a row's whole number on the grid, or NULL; no row can make it fail.
+
+    LEAST and GREATEST pass over NULL, so NULL is taken out first.
+    """
+    low, high = grid.lowest, grid.highest
+    if column.kind is Kind.INTEGER and grid.step == 1:
+        inner = f"LEAST(GREATEST({name(column)}, {low}), {high})"
+        return f"CASE WHEN {name(column)} IS NULL THEN NULL ELSE CAST({inner} AS BIGINT) END"
+    value = name(column) if column.type == "DOUBLE" else f"TRY_CAST({name(column)} AS DOUBLE)"
+    clamped = f"LEAST(GREATEST({value}, {double(float(grid.low))}), {double(float(grid.high))})"
+    index = f"{clamped} * {double(float(grid.step.denominator))} / {double(float(grid.step.numerator))}"
+    whole = f"LEAST(GREATEST(TRY_CAST(ROUND({index}) AS BIGINT), {low}), {high})"
+    return f"CASE WHEN {value} IS NULL OR ISNAN({value}) THEN NULL ELSE {whole} END"
+
+
+def presence(column: Column) -> str:
+    """SQL that is 1 where a column holds a value, else NULL."""
+    if column.kind is Kind.REAL:
+        value = name(column) if column.type == "DOUBLE" else f"TRY_CAST({name(column)} AS DOUBLE)"
+        return f"CASE WHEN {value} IS NULL OR ISNAN({value}) THEN NULL ELSE 1 END"
+    return f"CASE WHEN {name(column)} IS NULL THEN NULL ELSE 1 END"
+
+
+def _step(column: Column, low: Fraction, high: Fraction) -> Fraction:
+    furthest = max(abs(low), abs(high))
+    whole = low.denominator == high.denominator == 1
+    if column.kind is Kind.INTEGER and whole and furthest <= _EXACT:
+        return Fraction(1)
+    step = Fraction(1)
+    while (high - low) / step > POINTS or furthest / step > _EXACT:
+        step *= 10
+    while (high - low) / (step / 10) <= POINTS and furthest / (step / 10) <= _EXACT:
+        step /= 10
+    return step

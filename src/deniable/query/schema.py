@@ -1,0 +1,86 @@
+"""What is public about a table: its name, its columns and their kinds.
+
+A plan is made from this and from nothing else. Kinds are families of types: all that the bounded SQL needs to know to
+be total. A column of a CSV file is `UNTYPED`: guessing a type from its rows would let one person's row change the
+type for everybody, so its text is read as whatever the query compares it with, row by row.
+
+>>> visits = Table("visits", (Column("city", Kind.TEXT, "VARCHAR"), Column("cost", Kind.REAL, "DOUBLE")))
+>>> visits.find("COST").name
+'cost'
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import Enum
+
+from deniable.errors import DataError
+
+
+class Kind(Enum):
+    """A family of column types, in the word used in messages."""
+
+    INTEGER = "whole numbers"
+    REAL = "numbers"
+    TEXT = "text"
+    UNTYPED = "untyped text"
+    BOOLEAN = "true or false"
+    DATE = "dates"
+    TIMESTAMP = "timestamps"
+    OTHER = "a type that cannot be compared"
+
+    @property
+    def numeric(self) -> bool:
+        """Whether values are numbers, or are read as numbers when bounds say so."""
+        return self in (Kind.INTEGER, Kind.REAL, Kind.UNTYPED)
+
+
+@dataclass(frozen=True)
+class Column:
+    """One column: its name, its kind, and the engine's name of its type."""
+
+    name: str
+    kind: Kind
+    type: str
+
+    @property
+    def wide(self) -> bool:
+        """Whether its whole numbers may not fit 64 bits with a sign."""
+        return self.type in ("UBIGINT", "HUGEINT", "UHUGEINT")
+
+
+@dataclass(frozen=True)
+class Table:
+    """A table that a query may name."""
+
+    name: str
+    columns: tuple[Column, ...]
+
+    def has(self, name: str) -> bool:
+        """Whether `find` would find this column."""
+        return any(column.name.casefold() == name.casefold() for column in self.columns)
+
+    def find(self, name: str) -> Column:
+        """The column of this name: spelled exactly, or else in another case, as SQL reads names."""
+        for column in self.columns:
+            if column.name == name:
+                return column
+        for column in self.columns:
+            if column.name.casefold() == name.casefold():
+                return column
+        raise DataError(f"table {self.name} has no column {name}; its columns are {listed(self.names)}.")
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The columns' names, in the table's order."""
+        return tuple(column.name for column in self.columns)
+
+
+def listed(names: tuple[str, ...], *, most: int = 20) -> str:
+    """Names in a sentence, not more than a reader can take in.
+
+    >>> listed(("a", "b")), listed(("a", "b", "c"), most=2)
+    ('a, b', 'a, b and 1 more')
+    """
+    more = f" and {len(names) - most} more" if len(names) > most else ""
+    return (", ".join(names[:most]) or "none") + more

@@ -1,0 +1,142 @@
+"""Where a column meets a typed value: which type they are compared in, and SQL for both sides that cannot fail.
+
+A comparison must be total: whatever a row holds, the engine answers true, false or NULL. So a column is never cast but
+by TRY_CAST, and only into a type that the value, known before any data are read, already has.
+
+>>> untyped = Column("age", Kind.UNTYPED, "VARCHAR")
+>>> column_as(untyped, meeting_type(untyped, 65)), literal(65, "DOUBLE")
+('TRY_CAST(t."age" AS DOUBLE)', '65.0e0')
+>>> meeting_type(Column("city", Kind.TEXT, "VARCHAR"), 65)
+Traceback (most recent call last):
+...
+ValueError: column city holds text; write the value in quotation marks
+"""
+
+from __future__ import annotations
+
+import math
+from datetime import date, datetime
+from fractions import Fraction
+from typing import TypeAlias
+
+from sqlglot import exp
+
+from deniable.query.schema import Column, Kind
+
+Value: TypeAlias = int | Fraction | str | bool | date | datetime
+"""What a query or a key may be compared with."""
+
+_BIGINT, _HUGEINT = 1 << 63, 1 << 127
+_TYPED = {Kind.BOOLEAN: "BOOLEAN", Kind.DATE: "DATE", Kind.TIMESTAMP: "TIMESTAMP"}
+_HINTS = {
+    Kind.INTEGER: "write a number",
+    Kind.REAL: "write a number",
+    Kind.TEXT: "write the value in quotation marks",
+    Kind.BOOLEAN: "write TRUE or FALSE",
+    Kind.DATE: "write a date, as in DATE '2026-01-31'",
+    Kind.TIMESTAMP: "write a time, as in TIMESTAMP '2026-01-31 12:00:00'",
+}
+
+
+def name(column: Column) -> str:
+    """A column of the queried table in SQL; the bounded SQL calls the table t."""
+    return f"t.{quoted(column.name)}"
+
+
+def quoted(identifier: str) -> str:
+    """Any name in SQL, quoted."""
+    return exp.to_identifier(identifier, quoted=True).sql(dialect="duckdb")
+
+
+def meeting_type(column: Column, value: Value) -> str:
+    """The type in which a column and a value are compared; ValueError says why there is none."""
+    kind = column.kind
+    if isinstance(value, bool):
+        if kind in (Kind.BOOLEAN, Kind.UNTYPED):
+            return "BOOLEAN"
+    elif isinstance(value, int | Fraction):
+        if kind is Kind.INTEGER and isinstance(value, int) and -_HUGEINT < value < _HUGEINT:
+            return "BIGINT" if -_BIGINT < value < _BIGINT and not column.wide else "HUGEINT"
+        if kind.numeric:
+            return "DOUBLE"
+    elif isinstance(value, datetime):
+        if kind in (Kind.DATE, Kind.TIMESTAMP, Kind.TEXT, Kind.UNTYPED):
+            return "TIMESTAMP"
+    elif isinstance(value, date):
+        if kind in (Kind.DATE, Kind.TEXT, Kind.UNTYPED):
+            return "DATE"
+        if kind is Kind.TIMESTAMP:
+            return "TIMESTAMP"
+    elif kind in (Kind.TEXT, Kind.UNTYPED):
+        return "VARCHAR"
+    hint = _HINTS.get(kind, "it can only be counted")
+    raise ValueError(f"column {column.name} holds {kind.value}; {hint}")
+
+
+def read_text(column: Column, text: str) -> Value:
+    """A text as the value that a column of this kind would hold; ValueError if it does not read as one."""
+    try:
+        if column.kind is Kind.INTEGER:
+            return int(text)
+        if column.kind is Kind.REAL:
+            return Fraction(text)
+        if column.kind is Kind.BOOLEAN:
+            return {"true": True, "false": False}[text.strip().lower()]
+        if column.kind is Kind.DATE:
+            return date.fromisoformat(text)
+        if column.kind is Kind.TIMESTAMP:
+            return _plain_time(datetime.fromisoformat(text))
+    except (ValueError, KeyError, ZeroDivisionError):
+        hint = _HINTS[column.kind]
+        raise ValueError(f"column {column.name} holds {column.kind.value}; {hint}") from None
+    return text
+
+
+def _plain_time(found: datetime) -> datetime:
+    if found.tzinfo is not None:
+        raise ValueError("a time zone is not supported")
+    return found
+
+
+def column_as(column: Column, type: str) -> str:
+    """A column's value in a type of `meeting_type`: its own, a wider one, or TRY_CAST."""
+    plain = (
+        (type in ("BIGINT", "HUGEINT") and column.kind is Kind.INTEGER)
+        or (type == "VARCHAR" and column.kind in (Kind.TEXT, Kind.UNTYPED))
+        or (type == column.type == _TYPED.get(column.kind))
+        or type == column.type == "DOUBLE"
+    )
+    return name(column) if plain else f"TRY_CAST({name(column)} AS {type})"
+
+
+def plain_text(value: Value, type: str) -> str:
+    """A value as text from which a cast to its type gives it back; ValueError when it is too large for the type."""
+    if type == "DOUBLE" and isinstance(value, int | Fraction):
+        try:
+            return repr(float(value))
+        except OverflowError:
+            raise ValueError("the number is too large") from None
+    if type == "TIMESTAMP" and isinstance(value, date):
+        return value.isoformat(sep=" ") if isinstance(value, datetime) else f"{value.isoformat()} 00:00:00"
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    return value.isoformat() if isinstance(value, date) else str(value)
+
+
+def literal(value: Value, type: str) -> str:
+    """A value in SQL, in a type of `meeting_type`."""
+    text = plain_text(value, type)
+    if type in ("BIGINT", "HUGEINT", "BOOLEAN"):
+        return text
+    if type == "DOUBLE":
+        return double(float(text))
+    string = exp.Literal.string(text).sql(dialect="duckdb")
+    return string if type == "VARCHAR" else f"{type} {string}"
+
+
+def double(value: float) -> str:
+    """A finite float in SQL. The exponent keeps the engine from reading it as a decimal type."""
+    if not math.isfinite(value):
+        raise ValueError("the number is too large")
+    text = repr(value)
+    return text if "e" in text else f"{text}e0"

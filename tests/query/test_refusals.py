@@ -1,0 +1,277 @@
+"""The bad-input table, line by line: one sentence with the remedy, and a ledger that did not change."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from deniable.errors import BudgetExceeded, DataError, InvalidArgument, LedgerMissing, QueryError
+from deniable.guarantees import PureDP
+from deniable.ledger import Ledger
+from deniable.query import AtMost, Session
+
+GOOD: dict[str, Any] = {
+    "epsilon": 0.5,
+    "bounds": {"cost": (0, 5000)},
+    "keys": {"city": ["Bern", "Basel"]},
+    "per_unit": AtMost(groups=2, rows=4),
+}
+SQL = "SELECT city, COUNT(*) AS n, AVG(cost) AS cost FROM visits GROUP BY city"
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    place = tmp_path_factory.mktemp("refusals")
+    pq.write_table(
+        pa.table(
+            {
+                "patient_id": pa.array([1, 2], pa.int64()),
+                "city": ["Bern", "Basel"],
+                "cost": [10.0, 20.0],
+                "age": pa.array([40, 50], pa.int32()),
+                "day": pa.array([1, 2], pa.date32()),
+                "flag": [True, False],
+                "tags": pa.array([["a"], ["b"]]),
+            }
+        ),
+        place / "visits.parquet",
+    )
+    return place
+
+
+@pytest.fixture(scope="module")
+def ledger(folder: Path) -> Iterator[Ledger]:
+    with Ledger.create(folder / "hospital.ledger", unit="patient_id", budget=PureDP(1)) as found:
+        yield found
+
+
+@pytest.fixture(scope="module")
+def session(folder: Path, ledger: Ledger) -> Iterator[Session]:
+    with Session(folder / "visits.parquet", ledger=ledger) as found:
+        yield found
+
+
+@pytest.fixture(autouse=True)
+def _ledger_is_unchanged(ledger: Ledger) -> Iterator[None]:
+    before = ledger.head()
+    yield
+    assert ledger.head() == before
+    assert ledger.remaining() == PureDP(1, unit="patient_id")
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        ({"epsilon": 0}, "epsilon must be a positive number"),
+        ({"epsilon": -1}, "epsilon must be a positive number; got epsilon=-1"),
+        ({"epsilon": float("nan")}, "epsilon must be a positive number"),
+        ({"epsilon": float("inf")}, "epsilon must be a positive number"),
+        ({"epsilon": "0.5"}, "epsilon must be a positive number"),
+        ({"epsilon": True}, "epsilon must be a positive number"),
+        ({"confidence": 1}, "confidence must be strictly between 0 and 1"),
+        ({"bounds": None}, "AVG(cost) needs bounds for cost"),
+        ({"bounds": {"cost": (5000, 0)}}, "low below high"),
+        ({"bounds": {"cost": (5, 5)}}, "low below high"),
+        ({"bounds": {"cost": (0, float("inf"))}}, "a pair of finite numbers"),
+        ({"bounds": {"cost": (float("nan"), 1)}}, "a pair of finite numbers"),
+        ({"bounds": {"cost": 5000}}, "a pair (low, high)"),
+        ({"bounds": {"cost": "05"}}, "a pair (low, high)"),
+        ({"bounds": {"cost": (0, 5000, 0)}}, "step"),
+        ({"bounds": {"cost": (0, 5000, 1e-15)}}, "step"),
+        ({"bounds": {"price": (0, 5000)}}, "has no column price"),
+        ({"bounds": {"city": (0, 5000), "cost": (0, 1)}}, "bounds are for numbers; column city holds text"),
+        ({"bounds": [("cost", (0, 1))]}, "a mapping from column"),
+        ({"keys": None}, "GROUP BY city needs its keys declared"),
+        ({"keys": {"ward": ["x"]}}, "has no column ward"),
+        ({"keys": {"city": []}}, "at least one key"),
+        ({"keys": {"city": "Bern"}}, "a list of keys"),
+        ({"keys": {"city": ["Bern", "Bern"]}}, "without repetition"),
+        ({"keys": {"city": ["Bern", None]}}, "A missing value cannot be a key"),
+        ({"keys": {"city": ["Bern", 3]}}, "Column city holds text"),
+        ({"per_unit": None}, "per_unit is missing: one patient may own many rows"),
+        ({"per_unit": (2, 4)}, "per_unit must be limits"),
+        ({"weights": {"m": 1}}, "weights must be about the aggregates n, cost"),
+        ({"weights": {"n": 0}}, "weights['n'] must be a positive number"),
+    ],
+)  # fmt: skip
+def test_arguments(session: Session, change: dict[str, Any], words: str) -> None:
+    with pytest.raises((InvalidArgument, QueryError, DataError)) as caught:
+        session.sql(SQL, **{**GOOD, **change})
+    assert words in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("sql", "words", "place"),
+    [
+        ("", "the SQL is empty", None),
+        ("-- nothing", "the SQL is empty", None),
+        ("SELEC COUNT(*) FROM visits", "could not be read", None),
+        ("SELECT COUNT(*) FROM visits WHERE (", "could not be read", (1, 35)),
+        ("SELECT COUNT(*) FROM visits WHERE city = 'B", "is not closed", None),
+        ("DROP TABLE visits", "only SELECT", (1, 1)),
+        ("FROM visits", "only SELECT", (1, 1)),
+        ("SELECT COUNT(*) FROM visits; SELECT COUNT(*) FROM visits", "a second statement", (1, 37)),
+        ("SELECT COUNT(*)", "FROM is missing", None),
+        ("SELECT COUNT(*) FROM wards", "there is no table wards; the tables are visits", (1, 22)),
+        ("SELECT COUNT(*) FROM 'visits.parquet'", "there is no table visits.parquet", None),
+        ("SELECT COUNT(*) FROM read_parquet('visits.parquet')", "is not a table", None),
+        ("SELECT COUNT(*) FROM main.visits", "a schema name", (1, 22)),
+        ("SELECT COUNT(*) FROM visits, visits AS v", "JOINS is not supported", None),
+        ("SELECT COUNT(*) FROM visits JOIN visits AS v USING (city)", "JOIN is not supported", (1, 29)),
+        ("SELECT COUNT(*) FROM (SELECT * FROM visits)", "a subquery", None),
+        ("SELECT COUNT(*) FROM visits AS v(a, b)", "columns with a table", None),
+        ("SELECT COUNT(*) FROM visits TABLESAMPLE 10%", "TABLESAMPLE is not supported", (1, 29)),
+        ("SELECT COUNT(*) FROM visits LIMIT 3", "LIMIT is not supported", (1, 29)),
+        ("SELECT COUNT(*) FROM visits OFFSET 3", "OFFSET is not supported", (1, 29)),
+        ("SELECT COUNT(*) FROM visits\nORDER BY 1", "ORDER BY is not supported", (2, 1)),
+        ("SELECT COUNT(*) FROM visits HAVING COUNT(*) > 3", "HAVING is not supported", (1, 29)),
+        ("SELECT COUNT(*) FROM visits QUALIFY 1", "QUALIFY is not supported", (1, 29)),
+        ("SELECT COUNT(*) FROM visits WINDOW w AS ()", "WINDOW is not supported", (1, 29)),
+        ("SELECT COUNT(*) FROM visits UNION SELECT 1", "UNION is not supported", (1, 29)),
+        ("WITH v AS (SELECT 1) SELECT COUNT(*) FROM v", "WITH is not supported", (1, 1)),
+        ("SELECT DISTINCT COUNT(*) FROM visits", "DISTINCT is not supported", (1, 8)),
+        ("SELECT COUNT(DISTINCT city) FROM visits", "DISTINCT is not supported", (1, 14)),
+        ("SELECT SUM(ALL cost) FROM visits", "ALL is not supported", (1, 12)),
+        ("SELECT COUNT(*) FILTER (WHERE age > 3) FROM visits", "FILTER is not supported", (1, 17)),
+        ("SELECT COUNT(*) OVER () FROM visits", "OVER is not supported", (1, 17)),
+        ("SELECT AVG(cost ORDER BY age) FROM visits", "ORDER BY is not supported", (1, 17)),
+        ("SELECT COUNT(*) FROM visits GROUP BY ALL", "ALL is not supported", (1, 38)),
+        ("SELECT COUNT(*) FROM visits GROUP BY ROLLUP (city)", "ROLLUP is not supported", (1, 38)),
+        ("SELECT city, COUNT(*) FROM visits GROUP BY 1", "1 is not supported here", (1, 44)),
+        ("SELECT city, COUNT(*) FROM visits GROUP BY city, city", "stands twice", (1, 50)),
+        ("SELECT city, COUNT(*) FROM visits GROUP BY upper(city)", "UPPER(city) is not supported here", (1, 44)),
+        ("SELECT COUNT(*) FROM visits GROUP BY city", "city is grouped but not selected", None),
+        ("SELECT city, COUNT(*) FROM visits", "city is neither grouped nor aggregated", (1, 8)),
+        ("SELECT city FROM visits GROUP BY city", "nothing is aggregated", None),
+        ("SELECT * FROM visits", "would release rows", (1, 8)),
+        ("SELECT * EXCLUDE (city) FROM visits", "EXCLUDE is not supported", (1, 10)),
+        ("SELECT MEDIAN(cost) FROM visits", "MEDIAN(cost) is not supported; the aggregates are", (1, 8)),
+        ("SELECT mean(cost) FROM visits", "is not supported; the aggregates are", (1, 8)),
+        ("SELECT MAX(cost) FROM visits", "MAX is not supported", (1, 8)),
+        ("SELECT COUNT(*) + 1 FROM visits", "+ is not supported", (1, 17)),
+        ("SELECT COUNT(*) * 2 FROM visits", "is not supported; the aggregates are", (1, 8)),
+        ("SELECT SUM(cost * 2) FROM visits", "is not supported here; name a column", (1, 12)),
+        ("SELECT SUM(-cost) FROM visits", "is not supported here; name a column", None),
+        ("SELECT COUNT() FROM visits", "write COUNT(*)", (1, 8)),
+        ("SELECT COUNT(1) FROM visits", "write COUNT(*)", (1, 8)),
+        ("SELECT SUM(*) FROM visits", "write SUM(column)", (1, 8)),
+        ("SELECT SUM(city) FROM visits", "SUM needs numbers; column city holds text", (1, 8)),
+        ("SELECT AVG(flag) FROM visits", "AVG needs numbers", (1, 8)),
+        ("SELECT SUM(price) FROM visits", "has no column price", (1, 12)),
+        ("SELECT SUM(w.cost) FROM visits", "w is not the table of this query", (1, 12)),
+        ("SELECT visits.cost.x FROM visits", "is not supported", None),
+        ("SELECT COUNT(*) AS n, SUM(cost) AS n FROM visits", "two columns n", None),
+        ("SELECT COUNT(*) AS n, SUM(cost) AS N_low FROM visits", "two columns N_low", None),
+        ("SELECT COUNT(*) FROM visits WHERE price > 3", "has no column price", (1, 35)),
+        ("SELECT COUNT(*) FROM visits WHERE city LIKE 'B%'", "LIKE is not supported", (1, 40)),
+        ("SELECT COUNT(*) FROM visits WHERE city IN (SELECT city FROM visits)", "is not supported", None),
+        ("SELECT COUNT(*) FROM visits WHERE EXISTS (SELECT 1)", "EXISTS is not supported", (1, 35)),
+        ("SELECT COUNT(*) FROM visits WHERE cost / age > 1", "/ is not supported", (1, 40)),
+        ("SELECT COUNT(*) FROM visits WHERE cost * 2 > 1", "is not supported", None),
+        ("SELECT COUNT(*) FROM visits WHERE -age > 1", "is not supported", None),
+        ("SELECT COUNT(*) FROM visits WHERE upper(city) = 'B'", "is not supported", (1, 35)),
+        ("SELECT COUNT(*) FROM visits WHERE age::INT = 4", ":: is not supported", (1, 38)),
+        ("SELECT COUNT(*) FROM visits WHERE CAST(age AS INT) = 4", "CAST is not supported", None),
+        ("SELECT COUNT(*) FROM visits WHERE CASE WHEN flag THEN TRUE END", "CASE is not supported", (1, 35)),
+        ("SELECT COUNT(*) FROM visits WHERE city = 5", "column city holds text; write the value in quot", (1, 42)),
+        ("SELECT COUNT(*) FROM visits WHERE age = 'x'", "column age holds whole numbers; write a number", (1, 41)),
+        ("SELECT COUNT(*) FROM visits WHERE flag = 1", "column flag holds true or false; write TRUE", (1, 42)),
+        ("SELECT COUNT(*) FROM visits WHERE age", "column age is not true or false", (1, 35)),
+        ("SELECT COUNT(*) FROM visits WHERE 3", "3 is not supported in WHERE", (1, 35)),
+        ("SELECT COUNT(*) FROM visits WHERE 3 = 3", "is not supported here; name a column", (1, 35)),
+        ("SELECT COUNT(*) FROM visits WHERE age = NULL", "write IS NULL", None),
+        ("SELECT COUNT(*) FROM visits WHERE age IN (1, NULL)", "write IS NULL", None),
+        ("SELECT COUNT(*) FROM visits WHERE age IN ()", "IN is supported with a list of values only", None),
+        ("SELECT COUNT(*) FROM visits WHERE flag IS TRUE", "IS is supported with NULL only", (1, 35)),
+        ("SELECT COUNT(*) FROM visits WHERE age IS DISTINCT FROM 3", "DISTINCT is not supported", (1, 42)),
+        ("SELECT COUNT(*) FROM visits WHERE age BETWEEN SYMMETRIC 5 AND 1", "SYMMETRIC is not supported", (1, 47)),
+        ("SELECT COUNT(*) FROM visits WHERE city < age", "cannot be compared", (1, 35)),
+        ("SELECT COUNT(*) FROM visits WHERE tags = 'a'", "a type that cannot be compared", (1, 42)),
+        ("SELECT COUNT(*) FROM visits WHERE day > 'soon'", "column day holds dates; write a date", (1, 41)),
+        ("SELECT COUNT(*) FROM visits WHERE day > DATE 'soon'", "is not a date", (1, 46)),
+        ("SELECT COUNT(*) FROM visits WHERE day > TIMESTAMPTZ '2026-01-01 00:00:00'", "TIMESTAMPTZ is not", (1, 41)),
+        ("SELECT COUNT(*) FROM visits WHERE cost > 1e999999999", "out of the range", (1, 42)),
+        ("SELECT COUNT(*) FROM visits WHERE cost > 1e350", "too large", (1, 42)),
+        ("SELECT COUNT(*) FROM visits WHERE age = ?", "? is not supported", (1, 41)),
+        ("SELECT tags, COUNT(*) FROM visits GROUP BY tags", "GROUP BY tags is not supported", (1, 44)),
+        ("SELECT COUNT(*) FROM visits WHERE " + "NOT (" * 3000 + "flag" + ")" * 3000, "", None),
+    ],
+)  # fmt: skip
+def test_sql(session: Session, sql: str, words: str, place: tuple[int, int] | None) -> None:
+    with pytest.raises(QueryError) as caught:
+        session.sql(sql, **GOOD)
+    assert words in str(caught.value)
+    if place is not None:
+        assert (caught.value.line, caught.value.column) == place
+
+
+def test_sql_is_text(session: Session) -> None:
+    with pytest.raises(InvalidArgument, match="sql must be a SQL text"):
+        session.sql(None, **GOOD)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "words"),
+    [
+        ("empty.csv", b"", "is empty: not even column names"),
+        ("empty.parquet", b"", "is empty"),
+        ("wrong.parquet", b"patient_id,city\n1,Bern\n", "could not be read"),
+        ("wrong.xlsx", b"PK", "must end in .csv or .parquet"),
+        ("latin.csv", "patient_id,größe\n1,2\n".encode("latin-1"), "is not CSV in UTF-8"),
+        ("headless.csv", b"17,Bern,120\n18,Basel,80\n", "must hold the column names"),
+        ("unnamed.csv", b"patient_id,,cost\n", "must hold the column names"),
+        ("twice.csv", b"patient_id,city,City\n", "two columns City"),
+        ("nobody.csv", b"city,cost\nBern,3\n", "by the column patient_id, which table nobody does not have"),
+    ],
+)
+def test_files(tmp_path: Path, ledger: Ledger, name: str, content: bytes, words: str) -> None:
+    (tmp_path / name).write_bytes(content)
+    with pytest.raises(DataError) as caught:
+        Session(tmp_path / name, ledger=ledger)
+    assert words in str(caught.value)
+    assert "17" not in str(caught.value), "no row may be quoted"
+
+
+def test_missing_file_and_ledger(tmp_path: Path, folder: Path, ledger: Ledger) -> None:
+    with pytest.raises(DataError, match="there is no file"):
+        Session(tmp_path / "visits.csv", ledger=ledger)
+    with pytest.raises(LedgerMissing):
+        Session(folder / "visits.parquet", ledger=tmp_path / "other.ledger")
+
+
+@pytest.mark.parametrize("data", [None, 7, {}, {"": "x.csv"}, {"a": object()}, {"a": {"x": [1]}}, [1, 2]])
+def test_data_of_no_known_kind(ledger: Ledger, data: object) -> None:
+    with pytest.raises((DataError, InvalidArgument)):
+        Session(data, ledger=ledger)
+
+
+def test_two_tables_of_one_name(ledger: Ledger, folder: Path) -> None:
+    with pytest.raises(InvalidArgument, match="differ by more than case"):
+        Session({"a": folder / "visits.parquet", "A": folder / "visits.parquet"}, ledger=ledger)
+
+
+def test_a_spent_budget(session: Session) -> None:
+    with pytest.raises(BudgetExceeded, match=r"requested ε = 1\.5; remaining ε = 1"):
+        session.sql(SQL, **{**GOOD, "epsilon": 1.5})
+
+
+def test_limits_for_rows(folder: Path, tmp_path: Path) -> None:
+    with Ledger.create(tmp_path / "rows.ledger", unit="row", budget=PureDP(1)) as ledger:
+        with Session(folder / "visits.parquet", ledger=ledger) as session:
+            with pytest.raises(InvalidArgument, match="this ledger protects single rows"):
+                session.sql("SELECT COUNT(*) FROM visits", epsilon=1, per_unit=AtMost(groups=2, rows=4))
+            assert session.plan("SELECT COUNT(*) FROM visits", epsilon=1, per_unit=AtMost(groups=1, rows=1))
+        assert not list(ledger.charges())
+
+
+@pytest.mark.parametrize("wrong", [0, -1, 1.5, float("nan"), "2", None])
+def test_limits(wrong: Any) -> None:
+    with pytest.raises(InvalidArgument, match="a whole number, 1 or more"):
+        AtMost(groups=wrong, rows=1)
+    with pytest.raises(InvalidArgument, match="a whole number, 1 or more"):
+        AtMost(groups=1, rows=wrong)

@@ -1,0 +1,218 @@
+"""What is released: the law of the noise, the coverage of the intervals, and the forms of the answer.
+
+Statistical tests here alarm falsely with probability at most 1e-7 each.
+"""
+
+from __future__ import annotations
+
+import json
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from scipy import stats
+
+from deniable.errors import InvalidArgument
+from deniable.query import AtMost
+from deniable.query.planning import QueryPlan
+
+GROUPS = 20_000
+ALARM = 1e-7
+
+
+@pytest.fixture(scope="module")
+def many(make_plan: Any) -> QueryPlan:
+    """20,000 declared groups; every tenth has one person with 3 rows."""
+    people = range(0, GROUPS, 10)
+    table = pa.table(
+        {
+            "person": [p for p in people for _ in range(3)],
+            "g": [p for p in people for _ in range(3)],
+            "x": [2, 4, 9] * len(people),
+        }
+    )
+    plan: QueryPlan = make_plan(
+        table,
+        "SELECT g, COUNT(*) AS n, SUM(x) AS s, AVG(x) AS m FROM t GROUP BY g",
+        epsilon=Fraction(3, 2),
+        bounds={"x": (0, 10)},
+        keys={"g": range(GROUPS)},
+        per_unit=AtMost(groups=1, rows=3),
+    )
+    return plan
+
+
+@pytest.fixture(scope="module")
+def released(many: QueryPlan) -> dict[str, np.ndarray]:
+    return {name: np.array(column) for name, column in many.run().columns.items()}
+
+
+def truth(present: Any, absent: Any) -> np.ndarray:
+    found = np.full(GROUPS, absent)
+    found[::10] = present
+    return found
+
+
+def test_the_noise_has_the_planned_law(many: QueryPlan, released: dict[str, np.ndarray]) -> None:
+    """Chi-square of the count's noise against the discrete Laplace law of the plan's scale."""
+    scale = float(many.noises[0].scale)
+    assert scale == 3 / 0.5
+    noise = released["n"] - truth(3, 0)
+    edge = 30
+    cells = np.clip(noise, -edge, edge)
+    inner = np.exp(-np.abs(np.arange(-edge, edge + 1)) / scale) * (1 - np.exp(-1 / scale)) / (1 + np.exp(-1 / scale))
+    inner[[0, -1]] = np.exp(-edge / scale) / (1 + np.exp(-1 / scale))
+    observed = np.bincount(cells + edge, minlength=2 * edge + 1)
+    assert inner.sum() == pytest.approx(1)
+    assert stats.chisquare(observed, inner * GROUPS).pvalue > ALARM
+
+
+def test_the_noise_of_sums_has_the_planned_scale(many: QueryPlan, released: dict[str, np.ndarray]) -> None:
+    """The mean of |noise| is close to the scale: for Laplace its standard error is scale / sqrt(n)."""
+    scale = float(many.noises[1].scale)
+    assert scale == 30 / 0.5
+    size = np.abs(released["s"] - truth(15, 0)).mean()
+    assert abs(size - scale) < 5.4 * scale / np.sqrt(GROUPS) + 0.01
+
+
+def test_the_noise_of_different_measures_is_independent(released: dict[str, np.ndarray]) -> None:
+    """Correlation of two independent columns: about normal with standard deviation 1/sqrt(n)."""
+    one, other = released["n"] - truth(3, 0), released["s"] - truth(15, 0)
+    assert abs(np.corrcoef(one, other)[0, 1]) < 5.5 / np.sqrt(GROUPS)
+    assert abs(np.corrcoef(one[1:], one[:-1])[0, 1]) < 5.5 / np.sqrt(GROUPS)
+
+
+@pytest.mark.parametrize(("name", "present"), [("n", 3), ("s", 15), ("m", 5.0)])
+def test_intervals_cover(released: dict[str, np.ndarray], name: str, present: float) -> None:
+    """At least 95 % of the intervals hold the truth: a binomial count is below by 5.4 deviations once in 1e7."""
+    true = truth(present, 5.0 if name == "m" else 0)
+    inside = (released[f"{name}_low"] <= true) & (true <= released[f"{name}_high"])
+    ordered = (released[f"{name}_low"] <= released[name]) & (released[name] <= released[f"{name}_high"])
+    assert inside.mean() > 0.95 - 5.4 * np.sqrt(0.95 * 0.05 / GROUPS)
+    assert ordered.all()
+    if name != "m":
+        assert inside.mean() < 0.97, "an interval that is much too wide is a mistake as well"
+
+
+def test_averages_stay_within_bounds(released: dict[str, np.ndarray]) -> None:
+    assert released["m"].min() >= 0
+    assert released["m"].max() <= 10
+    assert released["m_low"].min() >= 0
+    assert released["m_high"].max() <= 10
+
+
+def test_every_run_is_fresh(many: QueryPlan, released: dict[str, np.ndarray]) -> None:
+    again = np.array(many.run().columns["n"])
+    assert (again != released["n"]).mean() > 0.5
+
+
+def test_the_split_is_exact(many: QueryPlan) -> None:
+    """COUNT(*), SUM and AVG get a third each; AVG halves its third; ε = sensitivity/scale, added up exactly."""
+    assert [n.measure.name for n in many.noises] == ["COUNT(*)", "SUM(x)", "SUM(x - 5)", "COUNT(x)"]
+    assert [n.epsilon for n in many.noises] == [Fraction(1, 2), Fraction(1, 2), Fraction(1, 4), Fraction(1, 4)]
+    assert [n.move.sensitivity for n in many.noises] == [3, 30, 15, 3]
+    assert sum(n.event.sensitivity / n.event.scale for n in many.noises) == many.cost.epsilon == Fraction(3, 2)
+
+
+def test_weights_and_shared_measures(make_plan: Any) -> None:
+    table = pa.table({"person": [1], "x": [1]})
+    plan = make_plan(
+        table,
+        "SELECT COUNT(x) AS n, AVG(x) AS m FROM t",
+        epsilon=1,
+        bounds={"x": (0, 10)},
+        per_unit=AtMost(groups=5, rows=2),
+        weights={"m": 3},
+    )
+    assert {n.measure.name: n.epsilon for n in plan.noises} == {
+        "COUNT(x)": Fraction(5, 8),
+        "SUM(x - 5)": Fraction(3, 8),
+    }
+    assert plan.limits == AtMost(groups=1, rows=2), "one group is all there is"
+    plan._engine.close()
+
+
+def test_expected_errors(make_plan: Any) -> None:
+    """COUNT: scale 4 → the 95 % margin; AVG: (a + h b) / (n − b), at most the width."""
+    table = pa.table({"person": [1], "x": [1.0]})
+    plan = make_plan(
+        table,
+        "SELECT COUNT(*) AS n, AVG(x) AS m FROM t",
+        bounds={"x": (0, 10, 1)},
+        per_unit=AtMost(groups=1, rows=2),
+    )
+    count, average = plan.error["n"], plan.error["m"]
+    assert count() == count(1000) == 12
+    # Scales: sum 10/(1/4) = 40, count 2/(1/4) = 8; margins at 2.5 %: 148 and 29.
+    assert average(1000) == pytest.approx((148 + 5 * 29) / (1000 - 29), rel=0.02)
+    assert average() == average(29) == 10
+    assert str(count) == "± 12"
+    plan._engine.close()
+
+
+@pytest.mark.parametrize("epsilon", [Fraction(1, 10**200), Fraction(1, 10**25), Fraction(1, 10**15), 10**6, 10**200])
+def test_extreme_epsilons(make_plan: Any, epsilon: Fraction) -> None:
+    """Noise beyond 64 bits, and no noise to speak of: values and intervals come out in order."""
+    plan = make_plan(
+        pa.table({"person": [1, 2], "x": [1.0, 4.0]}),
+        "SELECT COUNT(*) AS n, SUM(x) AS s, AVG(x) AS m FROM t",
+        epsilon=epsilon,
+        bounds={"x": (0, 10)},
+        per_unit=AtMost(groups=1, rows=1),
+    )
+    (row,) = plan.run().rows
+    assert all(row[name].low <= row[name].value <= row[name].high for name in row)
+    assert str(plan)
+    if epsilon > 10**100:
+        assert row["n"] == (2, 2, 2)
+        assert row["s"].value == 5
+        assert row["m"].value == pytest.approx(2.5)
+    plan._engine.close()
+
+
+def test_noise_that_is_no_number(make_plan: Any) -> None:
+    with pytest.raises(InvalidArgument, match="epsilon must be large enough"):
+        make_plan(
+            pa.table({"person": [1]}),
+            "SELECT COUNT(*) FROM t",
+            epsilon=Fraction(1, 10**300),
+            per_unit=AtMost(groups=1, rows=1),
+        )
+
+
+def test_forms(make_plan: Any) -> None:
+    table = pa.table({"person": [1, 2], "c": ["a", "b"], "x": [1.0, 2.0]})
+    plan = make_plan(
+        table,
+        "SELECT SUM(x) AS s, c AS key, COUNT(*) AS n FROM t GROUP BY c",
+        bounds={"x": (0, 10)},
+        keys={"c": ["b", "a"]},
+        per_unit=AtMost(groups=1, rows=1),
+    )
+    release = plan.run()
+    names = ["s", "s_low", "s_high", "key", "n", "n_low", "n_high"]
+    assert list(release.columns) == list(release.to_pandas().columns) == release.to_arrow().column_names == names
+    assert [row["key"] for row in release.rows] == ["b", "a"]
+    value = release.rows[0]["n"]
+    assert value.low <= value.value <= value.high
+    assert isinstance(value.value, int)
+    assert release.to_csv().splitlines()[0] == ",".join(names)
+    assert json.loads(json.dumps(release.to_json()))["interval"] == "privacy noise only"
+    assert json.loads(json.dumps(plan.to_json()))["groups"] == 2
+    text = str(release)
+    assert "ε ≤ 1.00, δ = 0, one person added or removed" in text
+    assert "95 % each, privacy noise only" in text
+    assert "remaining  ε = 7" in text
+    assert text.splitlines()[0].split() == names
+    described = release.describe()
+    assert described.title == "SUM(x), COUNT(*) of t by c"
+    assert described.guarantee == release.cost
+    plan._engine.close()
+
+
+def test_a_long_release_is_cut_when_printed(many: QueryPlan) -> None:
+    lines = str(many.run()).splitlines()
+    assert len(lines) < 70
+    assert f"… and {GROUPS - 60} more rows" in lines
