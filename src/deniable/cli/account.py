@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from json import loads
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -54,7 +55,7 @@ def account(
         event = training(noise_multiplier, rate=rate, steps=steps, batch=batch, examples=examples, epochs=epochs, replace=replace)
     elif file is not None:
         event = _recorded(file)
-    from deniable.accounting import account as accounted
+    from deniable.accounting.account import account as accounted
 
     profile = accounted(event)
     bracket = profile.epsilon_bracket(delta)
@@ -77,9 +78,19 @@ def account(
 
 
 def _recorded(file: Path) -> Event:
-    from deniable.accounting.imports import read_run
+    """The run in a file: an event's JSON, or the history that an Opacus accountant saved."""
+    from deniable.accounting import from_opacus
+    from deniable.events import Event
 
-    return read_run(file)
+    expected = "a JSON file with an event, or with an Opacus history [[noise multiplier, rate, steps], ...]"
+    try:
+        text = file.read_text(encoding="utf-8")
+        found = loads(text)
+    except (OSError, ValueError) as failure:
+        raise InvalidArgument("--from", str(file), expected, str(failure)) from None
+    if isinstance(found, list) or (isinstance(found, dict) and "history" in found):
+        return from_opacus(found)
+    return Event.from_json(text)
 
 
 def _compare(

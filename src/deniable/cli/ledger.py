@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from deniable.cli.printing import Json, print_json, print_table
+from deniable.cli.printing import Json, print_bars, print_json, print_table
 
 app = typer.Typer(help="Create, read and check the record of what was charged.", no_args_is_help=True)
 
@@ -41,35 +42,41 @@ def create(
 
 
 @app.command()
-def show(file: File, json: Json = False) -> None:
-    """What was charged for what, and what remains.
+def show(
+    file: File,
+    who: Annotated[str | None, typer.Option(help="One analyst's own budget and charges.", show_default=False)] = None,
+    json: Json = False,
+) -> None:
+    """What was charged for what, when, and what remains.
 
     Example: deniable ledger show hospital.ledger
     """
     from deniable.ledger import Ledger
 
     with Ledger.open(file) as ledger:
-        charges = list(ledger.charges())
-        remaining = ledger.remaining().figures
-        if json:
-            print_json(
-                {
-                    "budget": str(ledger.budget),
-                    "remaining": remaining,
-                    "charges": [
-                        {"number": c.seq, "time": c.time, "who": c.who, "purpose": c.purpose, "event": repr(c.event)}
-                        for c in charges
-                    ],
-                }
-            )
-            return
-        typer.echo(f"budget     {ledger.budget}")
-        typer.echo(f"remaining  {remaining}")
-        if charges:
-            print_table(
-                ["no.", "time", "who", "purpose", "event"],
-                [(c.seq, c.time[:16].replace("T", " "), c.who or "", c.purpose, repr(c.event)) for c in charges],
-            )
+        remaining = ledger.remaining(who=who).figures
+        budget = ledger.budget if who is None else ledger.analysts()[who]
+        charges = [charge for charge in ledger.charges() if who is None or charge.who == who]
+    if json:
+        print_json(
+            {
+                "budget": str(budget),
+                "remaining": remaining,
+                "charges": [
+                    {"number": c.seq, "time": c.time, "who": c.who, "purpose": c.purpose, "event": repr(c.event)}
+                    for c in charges
+                ],
+            }
+        )
+        return
+    typer.echo(f"budget     {budget}")
+    typer.echo(f"remaining  {remaining}")
+    if charges:
+        print_table(
+            ["no.", "time", "who", "purpose", "event"],
+            [(c.seq, c.time[:16].replace("T", " "), c.who or "", c.purpose, repr(c.event)) for c in charges],
+        )
+        print_bars(Counter(c.time[:10] for c in charges), title="charges per day (UTC)")
 
 
 @app.command()

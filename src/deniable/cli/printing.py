@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Container, Iterable, Sequence
+from collections.abc import Container, Iterable, Mapping, Sequence
 from typing import Annotated, Any
 
 import typer
@@ -31,3 +31,11 @@ def print_table(header: Sequence[str], rows: Iterable[Sequence[object]], *, righ
     for row in lines:
         table.add_row(*(str(cell) for cell in row))
     Console().print(table)
+
+
+def print_bars(counts: Mapping[str, int], *, title: str, most: int = 30, width: int = 40) -> None:
+    """A picture of counts over time: the last `most` of them, the longest bar `width` wide."""
+    typer.echo(title)
+    longest = max(counts.values())
+    for name in sorted(counts)[-most:]:
+        typer.echo(f"{name}  {'█' * max(1, round(width * counts[name] / longest))} {counts[name]}")

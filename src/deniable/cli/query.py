@@ -20,6 +20,7 @@ def query(
     keys: Annotated[list[str] | None, typer.Option(help="COLUMN=KEY,KEY,... or COLUMN=@FILE, for GROUP BY.")] = None,
     groups_per_unit: Annotated[int | None, typer.Option(help="How many groups one unit may be counted in.")] = None,
     rows_per_unit: Annotated[int | None, typer.Option(help="How many rows one unit may have in one group.")] = None,
+    who: Annotated[str | None, typer.Option(help="The analyst who asks, where the ledger has budgets for each.")] = None,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Show the plan; read no data and charge nothing.")] = False,
     json: Json = False,
 ) -> None:
@@ -37,7 +38,7 @@ def query(
     per_unit = None
     if groups_per_unit is not None and rows_per_unit is not None:
         per_unit = AtMost(groups=groups_per_unit, rows=rows_per_unit)
-    session = Session(file, ledger=ledger)
+    session = Session(file, ledger=ledger, who=who)
     plan = session.plan(
         sql, epsilon=epsilon, bounds=options.bounds(bounds or ()), keys=options.keys(keys or ()), per_unit=per_unit
     )
