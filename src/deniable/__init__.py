@@ -38,13 +38,17 @@ _HOMES: dict[str, str] = {
     "Laplace": "deniable.events",
     "RandomizedResponse": "deniable.events",
     "dpsgd": "deniable.events",
+    "account": "deniable.accounting",
+    "from_dp_accounting": "deniable.accounting",
+    "from_opacus": "deniable.accounting",
+    "calibrate": "deniable.calibration",
     "Ledger": "deniable.ledger",
     "AtMost": "deniable.query",
     "Session": "deniable.query",
 }
 
 # Rooms that are used by their own name, as in `dn.errors.BudgetExceeded`.
-_ROOMS: tuple[str, ...] = ("conversions", "errors", "events", "guarantees", "noise", "units")
+_ROOMS: tuple[str, ...] = ("conversions", "errors", "events", "guarantees", "learning", "noise", "units")
 
 # The extra that installs a package that the base installation lacks.
 _EXTRAS: dict[str, str] = {
@@ -63,8 +67,13 @@ if TYPE_CHECKING:
     from deniable import errors as errors
     from deniable import events as events
     from deniable import guarantees as guarantees
+    from deniable import learning as learning
     from deniable import noise as noise
     from deniable import units as units
+    from deniable.accounting import account as account
+    from deniable.accounting import from_dp_accounting as from_dp_accounting
+    from deniable.accounting import from_opacus as from_opacus
+    from deniable.calibration import calibrate as calibrate
     from deniable.events import Claimed as Claimed
     from deniable.events import DiscreteGaussian as DiscreteGaussian
     from deniable.events import DiscreteLaplace as DiscreteLaplace

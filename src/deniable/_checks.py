@@ -96,9 +96,7 @@ def inner_probability(name: str, value: Number, *, remedy: str = "") -> Fraction
 
 def rate(name: str, value: Number, *, remedy: str = "") -> Fraction:
     """A sampling rate, in (0, 1]."""
-    return between(
-        name, value, low=0, high=1, open_low=True, expected="a rate above 0 and at most 1", remedy=remedy
-    )
+    return between(name, value, low=0, high=1, open_low=True, expected="a rate above 0 and at most 1", remedy=remedy)
 
 
 def order(name: str, value: Number) -> Fraction:
@@ -137,7 +135,8 @@ def count(name: str, value: object, *, least: int = 1) -> int:
     return found.numerator
 
 
-def member(name: str, value: object, kind: type, *, remedy: str = "") -> None:
+def member(name: str, value: object, kind: type | tuple[type, ...], *, remedy: str = "") -> None:
     """Refuse a value of the wrong type."""
     if not isinstance(value, kind):
-        raise InvalidArgument(name, value, f"a {kind.__name__}", remedy)
+        kinds = kind if isinstance(kind, tuple) else (kind,)
+        raise InvalidArgument(name, value, "a " + " or ".join(each.__name__ for each in kinds), remedy)

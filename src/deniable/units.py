@@ -31,7 +31,9 @@ class Relation(Enum):
     @property
     def verb(self) -> str:
         """The relation in words, after the unit: "one patient *added or removed*"."""
-        return {"add_remove": "added or removed", "replace": "replaced by another", "zero_out": "blanked out"}[self.value]
+        return {"add_remove": "added or removed", "replace": "replaced by another", "zero_out": "blanked out"}[
+            self.value
+        ]
 
     def __repr__(self) -> str:
         return self.name
@@ -56,7 +58,9 @@ class Unit:
         if isinstance(unit, Unit):
             return unit
         if not isinstance(unit, str) or not unit.strip():
-            raise InvalidArgument("unit", unit, "a column name or 'row'", "Name the column that says who a row is about.")
+            raise InvalidArgument(
+                "unit", unit, "a column name or 'row'", "Name the column that says who a row is about."
+            )
         if unit == "row":
             return ROW
         return cls(column=unit, noun=_noun(unit))

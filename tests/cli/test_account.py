@@ -21,7 +21,9 @@ def test_account_prints_the_cost_and_its_bracket(run: Callable) -> None:
 def test_rate_and_steps_say_the_same_as_batch_and_epochs(run: Callable) -> None:
     one = json.loads(run("account", *RUN, "--delta", "1e-5", "--json").out)
     rate = str(256 / 60000)
-    two = json.loads(run("account", "--noise-multiplier", "1.1", "--rate", rate, "--steps", "14063", "--delta", "1e-5", "--json").out)
+    two = json.loads(
+        run("account", "--noise-multiplier", "1.1", "--rate", rate, "--steps", "14063", "--delta", "1e-5", "--json").out
+    )
     for found in (one, two):
         assert found["epsilon_lower"] <= MNIST + 1e-9
         assert found["epsilon"] >= MNIST - 1e-9
@@ -67,10 +69,22 @@ def test_calibrate_finds_the_noise_of_the_peers_case(run: Callable) -> None:
 WRONG = {
     "nothing to account": (["account", "--delta", "1e-5"], "--noise-multiplier"),
     "no steps": (["account", "--noise-multiplier", "1", "--rate", "0.1", "--delta", "1e-5"], "--steps"),
-    "rate above 1": (["account", "--noise-multiplier", "1", "--rate", "2", "--steps", "5", "--delta", "1e-5"], "rate=2.0"),
-    "no noise": (["account", "--noise-multiplier", "0", "--rate", "0.1", "--steps", "5", "--delta", "1e-5"], "scale=0.0"),
-    "delta above 1": (["account", "--noise-multiplier", "1", "--rate", "0.1", "--steps", "5", "--delta", "2"], "delta=2.0"),
-    "zero steps": (["account", "--noise-multiplier", "1", "--rate", "0.1", "--steps", "0", "--delta", "1e-5"], "count=0"),
+    "rate above 1": (
+        ["account", "--noise-multiplier", "1", "--rate", "2", "--steps", "5", "--delta", "1e-5"],
+        "rate=2.0",
+    ),
+    "no noise": (
+        ["account", "--noise-multiplier", "0", "--rate", "0.1", "--steps", "5", "--delta", "1e-5"],
+        "scale=0.0",
+    ),
+    "delta above 1": (
+        ["account", "--noise-multiplier", "1", "--rate", "0.1", "--steps", "5", "--delta", "2"],
+        "delta=2.0",
+    ),
+    "zero steps": (
+        ["account", "--noise-multiplier", "1", "--rate", "0.1", "--steps", "0", "--delta", "1e-5"],
+        "count=0",
+    ),
     "no such file": (["account", "--from", "none.json", "--delta", "1e-5"], "none.json"),
     "compare nothing": (["account", "--compare", "--delta", "1e-5"], "--epsilon"),
     "epsilon without compare": (["account", *RUN, "--epsilon", "1", "--delta", "1e-5"], "--compare"),

@@ -1,4 +1,6 @@
-"""`deniable query`: answers, and every wrong input gets one sentence, a non-zero exit code, no stack trace, no charge."""
+"""`deniable query`: answers, and every wrong input gets one sentence, a non-zero exit code, no stack trace, no
+charge.
+"""
 
 from __future__ import annotations
 
@@ -48,11 +50,23 @@ def test_keys_may_come_from_a_file(hospital: Callable) -> None:
 
 WRONG = {
     "no bounds": ([*MEAN, "--epsilon", "1", *LIMITS, *LEDGER], "bounds"),
-    "bounds the wrong way round": ([*MEAN, "--epsilon", "1", "--bounds", "cost=5:1", *LIMITS, *LEDGER], "low below high"),
-    "bounds that are no numbers": ([*MEAN, "--epsilon", "1", "--bounds", "cost=a:b", *LIMITS, *LEDGER], "COLUMN=LOW:HIGH"),
+    "bounds the wrong way round": (
+        [*MEAN, "--epsilon", "1", "--bounds", "cost=5:1", *LIMITS, *LEDGER],
+        "low below high",
+    ),
+    "bounds that are no numbers": (
+        [*MEAN, "--epsilon", "1", "--bounds", "cost=a:b", *LIMITS, *LEDGER],
+        "COLUMN=LOW:HIGH",
+    ),
     "bounds without a span": ([*MEAN, "--epsilon", "1", "--bounds", "cost", *LIMITS, *LEDGER], "COLUMN=LOW:HIGH"),
-    "unknown column": (["query", "visits.csv", "SELECT SUM(price) FROM visits", "--epsilon", "1", *LIMITS, *LEDGER], "price"),
-    "unknown table": (["query", "visits.csv", "SELECT COUNT(*) FROM stays", "--epsilon", "1", *LIMITS, *LEDGER], "stays"),
+    "unknown column": (
+        ["query", "visits.csv", "SELECT SUM(price) FROM visits", "--epsilon", "1", *LIMITS, *LEDGER],
+        "price",
+    ),
+    "unknown table": (
+        ["query", "visits.csv", "SELECT COUNT(*) FROM stays", "--epsilon", "1", *LIMITS, *LEDGER],
+        "stays",
+    ),
     "undeclared key": ([*COUNT, "--epsilon", "1", *LIMITS, *LEDGER], "keys"),
     "no such key file": ([*COUNT, "--epsilon", "1", "--keys", "city=@none.txt", *LIMITS, *LEDGER], "none.txt"),
     "epsilon 0": ([*COUNT, "--epsilon", "0", *KEYS, *LIMITS, *LEDGER], "epsilon must be a positive number"),
@@ -61,14 +75,31 @@ WRONG = {
     "epsilon inf": ([*COUNT, "--epsilon", "inf", *KEYS, *LIMITS, *LEDGER], "epsilon must be a positive number"),
     "no limits": ([*COUNT, "--epsilon", "1", *KEYS, *LEDGER], "per_unit"),
     "half of the limits": ([*COUNT, "--epsilon", "1", *KEYS, *LEDGER, "--rows-per-unit", "2"], "--groups-per-unit"),
-    "zero groups": ([*COUNT, "--epsilon", "1", *KEYS, *LEDGER, "--rows-per-unit", "2", "--groups-per-unit", "0"], "groups"),
+    "zero groups": (
+        [*COUNT, "--epsilon", "1", *KEYS, *LEDGER, "--rows-per-unit", "2", "--groups-per-unit", "0"],
+        "groups",
+    ),
     "no ledger there": ([*COUNT, "--epsilon", "1", *KEYS, *LIMITS, "--ledger", "none.ledger"], "none.ledger"),
-    "no file there": (["query", "none.csv", "SELECT COUNT(*) FROM none", "--epsilon", "1", *LIMITS, *LEDGER], "none.csv"),
-    "empty file": (["query", "empty.csv", "SELECT COUNT(*) FROM empty", "--epsilon", "1", *LIMITS, *LEDGER], "empty.csv"),
+    "no file there": (
+        ["query", "none.csv", "SELECT COUNT(*) FROM none", "--epsilon", "1", *LIMITS, *LEDGER],
+        "none.csv",
+    ),
+    "empty file": (
+        ["query", "empty.csv", "SELECT COUNT(*) FROM empty", "--epsilon", "1", *LIMITS, *LEDGER],
+        "empty.csv",
+    ),
     "another unit": ([*COUNT, "--epsilon", "1", *KEYS, *LIMITS, "--ledger", "other.ledger"], "doctor_id"),
     "not a ledger": ([*COUNT, "--epsilon", "1", *KEYS, *LIMITS, "--ledger", "visits.csv"], "visits.csv"),
     "a join": (
-        ["query", "visits.csv", "SELECT COUNT(*) FROM visits JOIN visits AS v ON 1=1", "--epsilon", "1", *LIMITS, *LEDGER],
+        [
+            "query",
+            "visits.csv",
+            "SELECT COUNT(*) FROM visits JOIN visits AS v ON 1=1",
+            "--epsilon",
+            "1",
+            *LIMITS,
+            *LEDGER,
+        ],
         "JOIN",
     ),
     "rows": (["query", "visits.csv", "SELECT * FROM visits", "--epsilon", "1", *LIMITS, *LEDGER], "SELECT *"),

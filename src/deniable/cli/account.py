@@ -21,7 +21,8 @@ COUNTS = (1, 10, 100, 1000, 10_000)
 def account(
     delta: Delta,
     file: Annotated[
-        Path | None, typer.Option("--from", help="A JSON file: an event, or a run recorded by another library.", show_default=False)
+        Path | None,
+        typer.Option("--from", help="A JSON file: an event, or a run recorded by another library.", show_default=False),
     ] = None,
     noise_multiplier: Annotated[
         float | None, typer.Option(help="The noise's standard deviation over the clipping norm.", show_default=False)
@@ -32,9 +33,15 @@ def account(
     examples: Examples = None,
     epochs: Epochs = None,
     replace: Replace = False,
-    compare: Annotated[bool, typer.Option("--compare", help="ε against the number of steps, under every theorem.")] = False,
-    epsilon: Annotated[float | None, typer.Option(help="With --compare: the ε of one pure step.", show_default=False)] = None,
-    plot: Annotated[Path | None, typer.Option(help="With --compare: draw the curves to this file.", show_default=False)] = None,
+    compare: Annotated[
+        bool, typer.Option("--compare", help="ε against the number of steps, under every theorem.")
+    ] = False,
+    epsilon: Annotated[
+        float | None, typer.Option(help="With --compare: the ε of one pure step.", show_default=False)
+    ] = None,
+    plot: Annotated[
+        Path | None, typer.Option(help="With --compare: draw the curves to this file.", show_default=False)
+    ] = None,
     json: Json = False,
 ) -> None:
     """What private steps cost: ε at a δ, with a proven bracket.
@@ -44,7 +51,9 @@ def account(
     Example: deniable account --compare --epsilon 0.1 --delta 1e-6
     """
     if compare:
-        _compare(delta, epsilon=epsilon, noise_multiplier=noise_multiplier, rate=rate, replace=replace, plot=plot, json=json)
+        _compare(
+            delta, epsilon=epsilon, noise_multiplier=noise_multiplier, rate=rate, replace=replace, plot=plot, json=json
+        )
         return
     for name, value in (("--epsilon", epsilon), ("--plot", plot)):
         if value is not None:
@@ -52,10 +61,12 @@ def account(
     if (file is None) == (noise_multiplier is None):
         raise InvalidArgument("--noise-multiplier", noise_multiplier, "given, or --from FILE instead, not both")
     if noise_multiplier is not None:
-        event = training(noise_multiplier, rate=rate, steps=steps, batch=batch, examples=examples, epochs=epochs, replace=replace)
+        event = training(
+            noise_multiplier, rate=rate, steps=steps, batch=batch, examples=examples, epochs=epochs, replace=replace
+        )
     elif file is not None:
         event = _recorded(file)
-    from deniable.accounting.account import account as accounted
+    from deniable.accounting.accountant import account as accounted
 
     profile = accounted(event)
     bracket = profile.epsilon_bracket(delta)
@@ -108,7 +119,9 @@ def _compare(
     from deniable.guarantees import PureDP
 
     if (epsilon is None) == (noise_multiplier is None):
-        raise InvalidArgument("--epsilon", epsilon, "given with --compare, or --noise-multiplier instead", "Try --epsilon 0.1.")
+        raise InvalidArgument(
+            "--epsilon", epsilon, "given with --compare, or --noise-multiplier instead", "Try --epsilon 0.1."
+        )
     one = PureDP(epsilon) if epsilon is not None else step(noise_multiplier or 0.0, rate=rate, replace=replace)
     found = compare_theorems(one, counts=COUNTS, delta=delta)
     if plot is not None:

@@ -14,7 +14,9 @@ WARDS = ["--keys", "ward=cardiology,maternity,oncology,surgery"]
 
 
 def demo(
-    folder: Annotated[Path | None, typer.Option(help="Where to put the demo's files; a new temporary folder if left out.")] = None,
+    folder: Annotated[
+        Path | None, typer.Option(help="Where to put the demo's files; a new temporary folder if left out.")
+    ] = None,
 ) -> None:
     """A private question from end to end, on a made-up hospital; every step prints the command a person would type.
 
@@ -49,7 +51,13 @@ def demo(
         )  # fmt: skip
 
         _say("A third question asks for more than is left. It is refused, and says what would fit.")
-        refused = ["query", "visits.csv", "SELECT SUM(cost) AS total FROM visits WHERE age >= 65", "--bounds", "cost=0:2500"]
+        refused = [
+            "query",
+            "visits.csv",
+            "SELECT SUM(cost) AS total FROM visits WHERE age >= 65",
+            "--bounds",
+            "cost=0:2500",
+        ]
         _type(*refused, "--epsilon", "1", *BOUNDED)
 
         _say("So it asks for what fits.")

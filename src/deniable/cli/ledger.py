@@ -21,7 +21,9 @@ def create(
     epsilon: Annotated[float, typer.Option(help="The whole budget's ε.", show_default=False)],
     unit: Annotated[str, typer.Option(help="The column that says who a row is about, or 'row'.", show_default=False)],
     delta: Annotated[float, typer.Option(help="The whole budget's δ; 0 for a pure promise.")] = 0.0,
-    replace: Annotated[bool, typer.Option("--replace", help="Promise for a unit exchanged, its number being public.")] = False,
+    replace: Annotated[
+        bool, typer.Option("--replace", help="Promise for a unit exchanged, its number being public.")
+    ] = False,
     json: Json = False,
 ) -> None:
     """Create a ledger, once. It is never overwritten.
@@ -82,7 +84,9 @@ def show(
 @app.command()
 def verify(
     file: File,
-    head: Annotated[str | None, typer.Option(help="A head that was exported earlier; it must still be in the chain.")] = None,
+    head: Annotated[
+        str | None, typer.Option(help="A head that was exported earlier; it must still be in the chain.")
+    ] = None,
     json: Json = False,
 ) -> None:
     """Check every link of the record and recompute the sums.

@@ -12,7 +12,9 @@ from deniable.cli.printing import Json, print_json
 
 
 def query(
-    file: Annotated[Path, typer.Argument(help="A CSV or Parquet file; its table is named by its stem.", show_default=False)],
+    file: Annotated[
+        Path, typer.Argument(help="A CSV or Parquet file; its table is named by its stem.", show_default=False)
+    ],
     sql: Annotated[str, typer.Argument(help="The question, in SQL.", show_default=False)],
     ledger: Annotated[Path, typer.Option(help="The ledger that is charged.", show_default=False)],
     epsilon: Annotated[float, typer.Option(help="The ε of the whole query.", show_default=False)],
@@ -20,7 +22,9 @@ def query(
     keys: Annotated[list[str] | None, typer.Option(help="COLUMN=KEY,KEY,... or COLUMN=@FILE, for GROUP BY.")] = None,
     groups_per_unit: Annotated[int | None, typer.Option(help="How many groups one unit may be counted in.")] = None,
     rows_per_unit: Annotated[int | None, typer.Option(help="How many rows one unit may have in one group.")] = None,
-    who: Annotated[str | None, typer.Option(help="The analyst who asks, where the ledger has budgets for each.")] = None,
+    who: Annotated[
+        str | None, typer.Option(help="The analyst who asks, where the ledger has budgets for each.")
+    ] = None,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Show the plan; read no data and charge nothing.")] = False,
     json: Json = False,
 ) -> None:
@@ -34,7 +38,9 @@ def query(
 
     if (groups_per_unit is None) != (rows_per_unit is None):
         missing = "--groups-per-unit" if groups_per_unit is None else "--rows-per-unit"
-        raise InvalidArgument(missing, None, "given together with its twin", "For example --groups-per-unit 2 --rows-per-unit 4.")
+        raise InvalidArgument(
+            missing, None, "given together with its twin", "For example --groups-per-unit 2 --rows-per-unit 4."
+        )
     per_unit = None
     if groups_per_unit is not None and rows_per_unit is not None:
         per_unit = AtMost(groups=groups_per_unit, rows=rows_per_unit)

@@ -20,4 +20,6 @@ def save_comparison(comparison: Comparison, path: Path) -> None:
     try:
         figure.savefig(path)
     except (ValueError, OSError) as failure:
-        raise InvalidArgument("--plot", str(path), "a file to write, ending in .png, .svg or .pdf", str(failure)) from None
+        raise InvalidArgument(
+            "--plot", str(path), "a file to write, ending in .png, .svg or .pdf", str(failure)
+        ) from None

@@ -2,7 +2,10 @@
 
 A `Profile` is what the accountant returns. It holds a `Curve`, the engine's answer, and reads everything else off it.
 `epsilon` and `delta` are proven upper ends; `epsilon_bracket` and `delta_bracket` give both ends; `tradeoff` is the
-proven lower end of the false-negative rate of any test. An engine is asked at the float nearest to the number typed.
+proven lower end of the false-negative rate of any test. An engine is asked at the float that was typed.
+
+Attack risks come from the same curve, each rounded against us: `advantage`, `true_positive_rate`, `accuracy` (of the
+best guess at a prior) and `posterior` (the most that an attacker with a prior can come to believe).
 """
 
 from __future__ import annotations
@@ -10,12 +13,13 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
+from fractions import Fraction
 from typing import NamedTuple, Protocol
 
 from deniable import _checks
 from deniable._checks import Number
 from deniable.guarantees.printing import cost_line
-from deniable.guarantees.rounding import below, float_above
+from deniable.guarantees.rounding import above, below, float_above
 from deniable.units import RECORD, Relation, Unit
 
 
@@ -51,6 +55,8 @@ class Curve(Protocol):
 _LARGEST_EPSILON = 700.0
 """Beyond this, e^ε is no float; where a search over ε stops."""
 
+_LARGEST_FLOAT = 1.7976931348623157e308
+
 _SLACK = 2.0**-50
 """What rounding may add to a sum of three numbers of at most 1."""
 
@@ -78,11 +84,16 @@ class Profile:
 
     def epsilon_bracket(self, delta: Number) -> Bracket:
         """Both proven ends of ε at a δ."""
-        return self.curve.epsilon_bracket(float(_checks.probability("delta", delta)))
+        return self.curve.epsilon_bracket(_asked(_checks.probability("delta", delta)))
 
     def delta_bracket(self, epsilon: Number) -> Bracket:
         """Both proven ends of δ at an ε."""
-        return self.curve.delta_bracket(float(_checks.nonnegative("epsilon", epsilon)))
+        at = _asked(_checks.nonnegative("epsilon", epsilon))
+        found = self.curve.delta_bracket(at)
+        if found.upper == 0 and at < self.curve.epsilon_bracket(0.0).upper:
+            # Too small for a float is not nothing: only a loss that is never exceeded has δ = 0.
+            return Bracket(found.lower, math.ulp(0.0))
+        return found
 
     def tradeoff(self, alpha: Number) -> float:
         """The smallest false-negative rate of any test with false-positive rate `alpha`: a proven lower end.
@@ -100,36 +111,120 @@ class Profile:
 
         # The steep line is above 0 only where e^ε α < 1.
         last = min(_LARGEST_EPSILON, -math.log(at)) if at else _LARGEST_EPSILON
-        found = max(_highest(steep, last), _highest(shallow, _LARGEST_EPSILON))
+        found = _highest(steep, last, most=lambda epsilon: 1 - math.exp(epsilon) * at)
+        found = max(found, _highest(shallow, _LARGEST_EPSILON, most=lambda epsilon: math.exp(-epsilon), least=found))
         return max(0.0, below(found))
+
+    @property
+    def advantage(self) -> float:
+        """The largest true-positive rate minus false-positive rate of any test: the total variation distance, δ(0)."""
+        return self.delta(0)
+
+    def true_positive_rate(self, alpha: Number) -> float:
+        """The largest true-positive rate of any test with false-positive rate `alpha`."""
+        return min(1.0, above(1 - self.tradeoff(alpha), ulps=2))
+
+    def accuracy(self, prior: Number) -> float:
+        """How often the best guess at "in or out" is right, for an attacker who held `prior` for "in".
+
+        With odds o = (1 − π)/π ≥ 1 it is 1 − π + π·δ(ln o); for π > ½ the roles change (both orders have this curve).
+        """
+        chance = _checks.inner_probability("prior", prior)
+        rare, likely = min(chance, 1 - chance), max(chance, 1 - chance)
+        # δ falls in ε, so ε rounded down is the safe side.
+        epsilon = max(0.0, below(math.log(likely / rare)))
+        return min(1.0, above(float(likely) + float(rare) * self.curve.delta_bracket(epsilon).upper))
+
+    def posterior(self, prior: Number, *, failure: Number = 0) -> float:
+        """The most that an attacker with this prior can come to believe, but for outputs of probability `failure`.
+
+        For t > ε, P[L > t] ≤ δ(ε)/(1 − e^{ε−t}). So with probability 1 − η over the outputs, in either world, the odds
+        grow by a factor of at most e^t with t = ε − ln(1 − δ(ε)/η), for every ε with δ(ε) < η; the best of several is
+        taken. With failure=0 it is the pure ε, and 1 when there is none.
+        """
+        chance = float(_checks.inner_probability("prior", prior))
+        room = float(_checks.probability("failure", failure))
+        if room == 0:
+            odds = self.epsilon(0)
+        else:
+            shares = [2.0**-k for k in range(1, 13)]
+            odds = min(
+                [self.epsilon(0), *(self.curve.epsilon_bracket(room * s).upper - math.log1p(-s) for s in shares)]
+            )
+        return 1.0 if odds == math.inf else min(1.0, above(1 / (1 + (1 - chance) / chance * math.exp(-odds))))
 
     def cost(self, delta: Number) -> str:
         """One line of cost at a δ."""
         return cost_line(self.epsilon(delta), delta, f"{self.unit.one} {self.relation.verb}")
 
 
-def _highest(function: Callable[[float], float], last: float) -> float:
-    """The largest value found of a function with one peak on [0, last]: doubling steps, then golden sections."""
-    places = [0.0]
-    step = min(last, 2.0**-10)
-    while places[-1] < last:
+def _asked(value: Fraction) -> float:
+    """The largest float whose decimal meaning is at most the number typed: a typed float is itself.
+
+    Smaller is the safe side of ε and of δ alike.
+    """
+    near = float(min(value, Fraction(_LARGEST_FLOAT)))
+    return near if _checks.exact(near) <= value else math.nextafter(near, 0.0)
+
+
+def _highest(
+    function: Callable[[float], float], last: float, *, most: Callable[[float], float], least: float = 0.0
+) -> float:
+    """The largest value found of a function with one peak on [0, last].
+
+    `most` bounds it from above and falls, so the look stops where nothing can exceed what is known, `least` included.
+    Doubling steps find the peak's neighbourhood; parabolas, with golden sections where they fail, find the peak
+    (Brent).
+    """
+    places, values = [0.0], [function(0.0)]
+    step = min(last, 2.0**-7)
+    while places[-1] < last and most(places[-1]) > max(*values, least):
         places.append(min(last, step))
+        values.append(function(places[-1]))
         step *= 2
-    values = list(map(function, places))
+        if values[-1] < values[-2] < max(values):
+            break
     best = max(range(len(places)), key=values.__getitem__)
     low, high = places[max(best - 1, 0)], places[min(best + 1, len(places) - 1)]
-    ratio = (math.sqrt(5) - 1) / 2
-    one, two = high - ratio * (high - low), low + ratio * (high - low)
-    at_one, at_two = function(one), function(two)
-    top = max(*values, at_one, at_two)
-    while high - low > 2.0**-26 * max(1.0, high):  # the peak is flat: half the digits in ε give all in the value
-        if at_one < at_two:
-            low, one, at_one = one, two, at_two
-            two = low + ratio * (high - low)
-            at_two = function(two)
+    # 1 − δ − α grows with ε: between two places the shallow line is at most e^gap times its value at the second.
+    if least and values[best] * math.exp(high - low) <= least:
+        return values[best]
+    return max(values[best], _peak(function, low, high))
+
+
+def _peak(function: Callable[[float], float], low: float, high: float) -> float:
+    """Brent's method on an interval, for a maximum."""
+    golden = (3 - math.sqrt(5)) / 2
+    x = w = v = low + golden * (high - low)
+    fx = fw = fv = function(x)
+    step = before = 0.0
+    for _ in range(60):
+        middle, close = (low + high) / 2, 2.0**-27 * max(1.0, abs(x))
+        if abs(x - middle) + (high - low) / 2 <= 2 * close:
+            break
+        parabola = False
+        if abs(before) > close:
+            r, q = (x - w) * (fx - fv), (x - v) * (fx - fw)
+            p, q = (x - v) * q - (x - w) * r, 2 * (q - r)
+            p, q = (-p, q) if q > 0 else (p, -q)
+            if q and abs(p) < abs(q * before / 2) and q * (low - x) < p < q * (high - x):
+                before, step, parabola = step, p / q, True
+        if not parabola:
+            before = (high if x < middle else low) - x
+            step = golden * before
+        u = x + (step if abs(step) >= close else math.copysign(close, step))
+        fu = function(u)
+        if (
+            parabola and abs(fu - fx) <= 2.0**-36
+        ):  # the top of a smooth peak, or as near as an engine's bracket lets see
+            return max(fu, fx)
+        if fu >= fx:
+            low, high = (x, high) if u >= x else (low, x)
+            v, w, x, fv, fw, fx = w, x, u, fw, fx, fu
         else:
-            high, two, at_two = two, one, at_one
-            one = high - ratio * (high - low)
-            at_one = function(one)
-        top = max(top, at_one, at_two)
-    return top
+            low, high = (u, high) if u < x else (low, u)
+            if fu >= fw or w == x:
+                v, w, fv, fw = w, u, fw, fu
+            elif fu >= fv or v in (x, w):
+                v, fv = u, fu
+    return fx

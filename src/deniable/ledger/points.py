@@ -71,6 +71,10 @@ def _is_plain(event: Event, point: ApproxDP) -> bool:
 
 
 def _keeps(profile: Profile, epsilon: Fraction, delta: Fraction) -> bool:
+    if not delta:
+        # A δ too small for a float is not 0: only the largest loss itself proves a pure promise.
+        least = profile.epsilon(0)
+        return math.isfinite(least) and Fraction(least) <= epsilon
     # The curve falls in ε and its value is a proven upper end: a float ε that is not above the exact one is sound.
     return Fraction(profile.delta(below(epsilon))) <= delta
 
@@ -78,7 +82,7 @@ def _keeps(profile: Profile, epsilon: Fraction, delta: Fraction) -> bool:
 @lru_cache(maxsize=256)
 def curve(event: Event) -> Profile | None:
     """The certified curve of an event; None when the accountant has none for it."""
-    from deniable.accounting.account import account
+    from deniable.accounting.accountant import account
 
     try:
         return account(event)

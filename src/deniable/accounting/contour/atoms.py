@@ -1,0 +1,174 @@
+"""Losses with finitely many values on a lattice: randomized response, discrete Laplace, pure promises.
+
+| step | losses under P | lattice |
+|---|---|---|
+| binary randomized response, any ε-DP promise (Kairouz–Oh–Viswanath 2015, Thm 3.4) | ε, −ε | ε + 2εℤ |
+| k-ary randomized response | ε, 0, −ε | εℤ |
+| discrete Laplace, shift Δ, a = 1/scale | aΔ, a(Δ − 2x) for 0 < x < Δ, −aΔ | aΔ + 2aℤ |
+| discrete Gaussian (`discrete_gaussian.py`), shift Δ, scale σ | (Δ² − 2Δx)/(2σ²), x whole | Δ²/(2σ²) + (Δ/σ²)ℤ |
+
+All are the same in both directions. Nothing is left out, or what is left out is bounded; there is no quadrature.
+
+**Decay.** With tilted weights p_j and two losses one lattice spacing g apart for each neighbouring pair,
+|φ(ω)|² = Σ_{j,k} p_j p_k cos ω(l_j − l_k) ≤ 1 − 2 Σ_j p_j p_{j+1} (1 − cos ωg), which falls up to ωg = π, half a
+period: all there is.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import cached_property
+
+import numpy as np
+
+from deniable.accounting.contour.cloud import Points, TiltedPoints, moments_of
+from deniable.accounting.contour.rounding import CALL, UNIT, Reals
+from deniable.accounting.contour.transform import Lattice, Moments, NotCertified, Ratios
+
+_MOST_ATOMS = 4096
+
+
+@dataclass(frozen=True)
+class Atoms:
+    """Weighted losses in rising order, one lattice spacing apart; what is left out has method error `missed(tilt)`."""
+
+    points: Points
+    lattice: Lattice
+    largest: float
+    left_out: tuple[float, float, float, float] | None = None
+    """For a law cut at both ends: log weight and log of the factor per step, at the low end and at the high end."""
+    geometric: bool = False
+    """Whether the inner atoms are a geometric series (discrete Laplace noise)."""
+
+    def moments(self, lambdas: Reals) -> Moments:
+        """From the atoms."""
+        return moments_of(self.points, lambdas)
+
+    def tilted(self, tilt: float, *, reach: float, digits: float) -> TiltedAtoms:
+        """The atoms, tilted."""
+        missed = self._missed(tilt)
+        if tilt < 0 and missed:
+            # M(λ) ≥ 1 for λ ≥ 0 only; below 0 it is smaller, and known up to a factor of 2
+            size = math.exp(TiltedPoints(self.points, tilt, 0.0).logarithm)
+            missed = math.inf if missed > size / 4 else 2 * missed / min(size, 1.0)
+        return TiltedAtoms(TiltedPoints(self.points, tilt, missed), float(self.lattice.spacing), self.geometric)
+
+    def _missed(self, tilt: float) -> float:
+        """Geometric series at both ends for e^{λL}, 1 and e^{−L} under P."""
+        if self.left_out is None:
+            return 0.0
+        g = float(self.lattice.spacing)
+        low_weight, low_fall, high_weight, high_fall = self.left_out
+        low, high = float(self.points.loss[0]) - g, float(self.points.loss[-1]) + g
+        total = 0.0
+        for factor, t in ((1.0, tilt), (1 + abs(tilt), 0.0), (abs(tilt), -1.0)):
+            for weight, fall, loss, sign in ((low_weight, low_fall, low, -1), (high_weight, high_fall, high, 1)):
+                ratio = fall + sign * t * g
+                if ratio >= -1e-3:
+                    raise NotCertified("the cut law is tilted beyond its atoms")
+                total += factor * math.exp(min(weight + t * loss, 700.0)) / -math.expm1(ratio)
+        return total * (1 + 1e-9)
+
+
+@dataclass(frozen=True)
+class TiltedAtoms:
+    """Atoms on Re z = tilt."""
+
+    cloud: TiltedPoints
+    spacing: float
+    geometric: bool
+
+    @property
+    def logarithm(self) -> float:
+        """log M(λ)."""
+        return self.cloud.logarithm
+
+    @property
+    def error(self) -> float:
+        """Rounding and what was cut."""
+        return self.cloud.error
+
+    @property
+    def mean(self) -> float:
+        """The tilted mean."""
+        return self.cloud.mean
+
+    @property
+    def size(self) -> int:
+        """Terms per frequency."""
+        return self.cloud.size
+
+    def ratios(self, omegas: Reals) -> Ratios:
+        """The characteristic function of the tilted loss."""
+        return self.cloud.ratios(omegas)
+
+    @cached_property
+    def _neighbours(self) -> float:
+        p = self.cloud.probabilities
+        return float(p[1:] @ p[:-1])
+
+    def decay(self, omegas: Reals, last: float) -> Reals:
+        """½ log(1 − 2 Σ p_j p_{j+1} (1 − cos ωg)) up to half a period of this step; nothing is claimed beyond."""
+        if last * self.spacing > math.pi * (1 + 1e-9):
+            return np.zeros_like(omegas)
+        gap = 4 * self._neighbours * np.sin(0.5 * omegas * self.spacing) ** 2
+        bound = 0.5 * np.log1p(-np.minimum(gap * (1 - self._slack), 1 - 1e-16))
+        return np.minimum(bound, self._geometric_decay(omegas)) if self.geometric else bound
+
+    @property
+    def _slack(self) -> float:
+        return 1e-9 + 4 * self.error
+
+    def _geometric_decay(self, omegas: Reals) -> Reals:
+        """For discrete Laplace noise: two end atoms p, p′, N spacings apart, and a geometric series between.
+
+        As for Laplace noise, the ends alone until their phases are opposite, and for all v the ends plus the series,
+        which is at most its largest term times (1 + ρ^{−n})/|1 − ρ^{−1}e^{−ivg}| and falls up to half a period.
+        """
+        p, g = self.cloud.probabilities, self.spacing
+        low, high, both = float(p[0]), float(p[-1]), float(p[0] + p[-1])
+        turn = math.pi / (g * (len(p) - 1))
+        sine = np.sin(0.5 * math.pi * np.minimum(omegas / turn, 1.0)) ** 2
+        gap = 4 * low * high * sine / (both + np.sqrt(np.maximum(both * both - 4 * low * high * sine, 0.0)))
+        near = np.where(omegas < turn, np.log1p(-np.minimum(gap * (1 - self._slack), 1 - 1e-16)), -np.inf)
+        ratio = float(p[-3] / p[-2])
+        wave = np.sin(0.5 * g * np.maximum(omegas, turn)) ** 2
+        series = float(p[-2] + p[1] * ratio) / np.sqrt((1 - ratio) ** 2 + 4 * ratio * wave)
+        far = np.log(both + series * (1 + 1e-9)) + self._slack
+        return np.minimum(np.maximum(near, far), 0.0)
+
+
+def _exact_points(masses: Reals, losses: Reals) -> Points:
+    """Atoms whose masses and losses carry a few roundings each; P itself is the base measure."""
+    if not np.all(masses > 0):
+        raise NotCertified("an atom is too small for a float")
+    weight = np.log(masses)
+    base = 4 * CALL + 4 * UNIT * np.abs(losses).max() + CALL * np.abs(weight)
+    return Points(weight, losses, base, np.zeros_like(masses), 4 * UNIT * np.abs(losses))
+
+
+def randomized_response(epsilon: Fraction, categories: int = 2) -> Atoms:
+    """Truth with probability e^ε/(e^ε + k − 1); k = 2 is also the worst ε-DP mechanism."""
+    e = float(epsilon)
+    whole = 1 + (categories - 1) * math.exp(-e)
+    truth, other = 1 / whole, math.exp(-e) / whole
+    if categories == 2:
+        points = _exact_points(np.array([other, truth]), np.array([-e, e]))
+        return Atoms(points, Lattice(epsilon, 2 * epsilon), e)
+    points = _exact_points(np.array([other, (categories - 2) * other, truth]), np.array([-e, 0.0, e]))
+    return Atoms(points, Lattice(Fraction(0), epsilon), e)
+
+
+def discrete_laplace(scale: Fraction, shift: int) -> Atoms:
+    """P[X = x] ∝ e^{−|x|/scale} against the same moved by `shift`: finitely many losses."""
+    if shift > _MOST_ATOMS:
+        raise NotCertified("too many atoms")
+    a = float(1 / scale)
+    inside = np.arange(shift - 1, 0, -1)
+    ends = 1 / (1 + math.exp(-a))
+    masses = np.concatenate([[math.exp(-a * shift) * ends], -math.expm1(-a) * ends * np.exp(-a * inside), [ends]])
+    losses = np.concatenate([[-a * shift], a * (shift - 2 * inside), [a * shift]])
+    lattice = Lattice(Fraction(shift) / scale, 2 / scale)
+    return Atoms(_exact_points(masses, losses), lattice, a * shift, geometric=shift >= 4)

@@ -1,0 +1,254 @@
+"""The privacy curve read off contour integrals: both directions, inverted, always a bracket."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+
+from deniable.accounting.contour.direction import Direction
+from deniable.accounting.contour.integral import Contour, Value
+from deniable.accounting.contour.rounding import UNIT
+from deniable.accounting.contour.search import Saddle, contour, saddle_at_delta, saddle_at_epsilon
+from deniable.accounting.contour.transform import NotCertified
+from deniable.guarantees.profile import Bracket
+
+_TINY = -700.0
+"""e^{−700} is 10^{−304}."""
+
+_WIDEST = 1e-4
+"""Relative to the answer: a wider bracket is left to another engine."""
+
+
+@dataclass(frozen=True)
+class ContourCurve:
+    """The larger of the two directions; one is enough when they are alike."""
+
+    directions: tuple[Direction, ...]
+
+    @property
+    def method(self) -> str:
+        """The engine."""
+        return "contour integral"
+
+    def delta_bracket(self, epsilon: float) -> Bracket:
+        """Proven ends around δ(ε)."""
+        return proven(lambda: self._delta(epsilon))
+
+    def epsilon_bracket(self, delta: float) -> Bracket:
+        """Proven ends around the smallest ε ≥ 0 with δ(ε) ≤ delta."""
+        if delta >= 1.0:
+            return Bracket(0.0, 0.0)
+        if delta <= 0.0:
+            largest = max(direction.largest for direction in self.directions)
+            return Bracket(largest * (1 - 1e-12) if math.isfinite(largest) else largest, largest)
+        return proven(lambda: self._epsilon(delta))
+
+    def _delta(self, epsilon: float) -> Bracket:
+        found = Bracket(0.0, 0.0)
+        for direction in self.directions:
+            if found.lower > 0.0 and _stays_below(direction, epsilon, found.lower):
+                continue
+            other = _delta(direction, epsilon)
+            found = Bracket(max(found.lower, other.lower), max(found.upper, other.upper))
+        return found
+
+    def _epsilon(self, delta: float) -> Bracket:
+        lower, upper = 0.0, 0.0
+        for direction in self.directions:
+            if lower > 0.0 and _stays_below(direction, lower, delta):
+                continue
+            found = _epsilon(direction, delta)
+            lower, upper = max(lower, found.lower), max(upper, found.upper)
+        return Bracket(lower, upper)
+
+
+def proven(answer: Callable[[], Bracket]) -> Bracket:
+    """An answer, or `NotCertified` where numbers leave the range of doubles. Comparisons with nan prove nothing."""
+    try:
+        with np.errstate(all="ignore"):
+            found = answer()
+    except (ArithmeticError, ValueError) as problem:
+        raise NotCertified(f"out of the range of floating point: {problem}") from problem
+    if not found.lower <= found.upper:
+        raise NotCertified("out of the range of floating point")
+    return found
+
+
+def _delta(direction: Direction, epsilon: float) -> Bracket:
+    """δ(ε) in one direction."""
+    if epsilon >= direction.largest:
+        return Bracket(0.0, 0.0)
+    close = _nearly_one(direction, epsilon)
+    if close is not None:
+        return close
+    saddle = saddle_at_epsilon(direction, epsilon)
+    if saddle.log_delta < _TINY:
+        nothing = _nearly_zero(direction, saddle)
+        if nothing is not None:
+            return nothing
+    value = contour(direction, saddle).delta(epsilon)
+    if value.scale + math.log(max(value.estimate, 1e-300)) < saddle.log_delta - 4.0:
+        # the estimate was too high to make aliasing and truncation negligible
+        found = value.scale + math.log(max(value.estimate, 1e-12 * value.upper))
+        value = contour(direction, saddle._replace(log_delta=found)).delta(epsilon)
+    lower, upper = _down(value), _up(value)
+    if not (upper - lower <= _WIDEST * upper or upper <= 1e-300):
+        raise NotCertified(f"the bracket [{lower}, {upper}] around δ is too wide")
+    return Bracket(lower, min(upper, 1.0))
+
+
+def _nearly_one(direction: Direction, epsilon: float) -> Bracket | None:
+    """When ε is far below the mean: 1 − δ = E_P[min(1, e^{ε−L})] ≤ e^{K(−s) + sε} for 0 ≤ s ≤ 1 (Markov)."""
+    mean, variance = (float(m[0]) for m in direction.moments(np.array([1e-9]))[1:])
+    if not mean - epsilon > 7.5 * math.sqrt(variance):
+        return None
+    best = 0.0
+    for s in (0.45, 0.2, 0.08, 0.03):
+        line = direction.tilted(-s, reach=0.0, digits=20.0)
+        exponent = line.logarithm + s * epsilon
+        best = min(best, exponent + line.error + 4 * UNIT * (abs(line.logarithm) + s * epsilon))
+    return Bracket(math.nextafter(-math.expm1(best), 0.0), 1.0) if best < -27.0 else None
+
+
+def _nearly_zero(direction: Direction, saddle: Saddle) -> Bracket | None:
+    """When δ is below every normal double: δ ≤ e^{K(λ) − λε} for any λ > 0."""
+    for tilt in (saddle.tilt, 0.25 * saddle.tilt, 20.0, 5.0, 1.0):
+        try:
+            line = direction.tilted(tilt, reach=0.0, digits=20.0)
+        except NotCertified:
+            continue
+        exponent = line.logarithm + line.error - tilt * saddle.epsilon
+        exponent += 8 * UNIT * (abs(line.logarithm) + tilt * saddle.epsilon)
+        if exponent < _TINY:
+            return Bracket(0.0, math.nextafter(math.exp(exponent), math.inf))
+    return None
+
+
+def _stays_below(direction: Direction, epsilon: float, delta: float) -> bool:
+    """Whether δ(ε) in this direction is provably at most delta: then it, and its ε at that delta, need not be known."""
+    if epsilon >= direction.largest:
+        return True
+    try:
+        saddle = saddle_at_delta(direction, math.log(delta))
+        if saddle.epsilon > epsilon:
+            return False
+        line = direction.tilted(saddle.tilt, reach=0.0, digits=20.0)
+        exponent = line.logarithm + line.error - saddle.tilt * epsilon
+        if exponent + 8 * UNIT * (abs(line.logarithm) + saddle.tilt * epsilon) < math.log(delta) - 1e-9:
+            return True
+        return _up(contour(direction, saddle._replace(epsilon=epsilon)).delta(epsilon)) <= delta
+    except NotCertified:
+        return False
+
+
+def _epsilon(direction: Direction, delta: float) -> Bracket:
+    """The smallest ε ≥ 0 with δ(ε) ≤ delta, in one direction."""
+    rule, centre = _start(direction, delta)
+    if centre <= 0.0:
+        rule = contour(direction, saddle_at_epsilon(direction, 0.0)._replace(log_delta=math.log(delta)))
+        if _up(rule.delta(0.0)) <= delta:
+            return Bracket(0.0, 0.0)
+        centre = max(_newton(rule, delta, 0.0), 0.0)
+    value = rule.delta(centre)
+    if not value.slope > 0:
+        raise NotCertified("the curve is flat here")
+    step = max((value.upper - value.lower) / value.slope, 8 * UNIT * centre, 1e-300)
+    upper = _walk(rule, centre, step, lambda v: _up(v) <= delta)
+    lower = _walk(rule, centre, -step, lambda v: _down(v) >= delta)
+    if not upper - lower <= _WIDEST * max(upper, 1e-3):
+        raise NotCertified(f"the bracket [{lower}, {upper}] around ε is too wide")
+    return Bracket(lower, upper)
+
+
+def _start(direction: Direction, delta: float) -> tuple[Contour, float]:
+    """A rule and the ε at which its estimate of δ is delta."""
+    goal = math.log(delta)
+    saddle = saddle_at_delta(direction, goal)
+    if abs(saddle.log_delta - goal) < 1.0:
+        try:
+            rule = contour(direction, saddle._replace(log_delta=goal))
+            centre = _newton(rule, delta, saddle.epsilon)
+            if abs(centre - saddle.epsilon) * saddle.tilt < 1.0:
+                return rule, centre
+        except NotCertified:
+            centre = _bisection(direction, saddle, goal)
+    else:
+        centre = _bisection(direction, saddle, goal)
+    # the first line was chosen for another ε; this one is chosen for the ε that it found
+    rule = contour(direction, saddle_at_epsilon(direction, max(centre, 0.0))._replace(log_delta=goal))
+    return rule, _newton(rule, delta, centre)
+
+
+def _bisection(direction: Direction, saddle: Saddle, goal: float) -> float:
+    """ε to four digits. Where rare large losses decide, K′ jumps, and the saddle point knows the line but not ε.
+
+    A rule made for ε = 0 is good for every larger ε, only longer.
+    """
+    rule = contour(direction, saddle._replace(epsilon=0.0, log_delta=goal))
+    low, high = 0.0, max(saddle.epsilon, 1e-6)
+    while _exceeds(rule, high, goal):
+        low, high = high, 2 * high
+        if high > 1e12:
+            raise NotCertified("rounding hides the curve on this line")
+    while high - low > 1e-4 * high and high > 1e-12:
+        middle = 0.5 * (low + high)
+        low, high = (middle, high) if _exceeds(rule, middle, goal) else (low, middle)
+    return high
+
+
+def _exceeds(rule: Contour, epsilon: float, log_delta: float) -> bool:
+    """Whether the estimate of δ(ε) is above a value."""
+    value = rule.delta(epsilon)
+    return value.estimate > 0 and value.scale + math.log(value.estimate) > log_delta
+
+
+def _newton(rule: Contour, delta: float, start: float) -> float:
+    """Where the estimate of log δ(ε) takes a value. An estimate itself: the caller checks."""
+    epsilon, goal = start, math.log(delta)
+    low, high, most = -math.inf, math.inf, 2.0 / rule.line.tilt
+    for _ in range(200):
+        log_delta, rate = rule.estimate(epsilon)
+        gap = log_delta - goal
+        low, high = (epsilon, high) if gap > 0 else (low, epsilon)
+        # on a lattice the curve is a staircase and its slope a poor guide: steps are capped, or halve a bracket
+        move = min(max(gap / rate, -most), most) if rate > 0 else math.copysign(most, gap)
+        following = epsilon + move
+        if not low < following < high and math.isfinite(low) and math.isfinite(high):
+            following = 0.5 * (low + high)
+        if abs(gap) <= 1e-14 or abs(following - epsilon) <= 2 * UNIT * abs(epsilon):
+            break
+        epsilon = following
+    return epsilon
+
+
+def _walk(rule: Contour, start: float, step: float, proves: Callable[[Value], bool]) -> float:
+    """The first of start + step, start + 2 step, start + 4 step, … at which the inequality is proven, or 0."""
+    for _ in range(60):
+        epsilon = start + step
+        if epsilon <= 0.0:
+            return 0.0
+        if proves(rule.delta(epsilon)):
+            return epsilon
+        step *= 2
+    raise NotCertified("no proof was found on this line")
+
+
+def _up(value: Value) -> float:
+    """The upper end as a double, rounded up."""
+    if value.upper <= 0.0:
+        return math.ulp(0.0)
+    exponent = value.scale + math.log(value.upper)
+    if exponent > 1.0:
+        return math.e
+    return math.nextafter(math.exp(exponent) * (1 + (16 + 4 * abs(exponent)) * UNIT), math.inf)
+
+
+def _down(value: Value) -> float:
+    """The lower end as a double, rounded down."""
+    if value.lower <= 0.0:
+        return 0.0
+    exponent = value.scale + math.log(value.lower)
+    return max(0.0, math.nextafter(math.exp(exponent) * (1 - (16 + 4 * abs(exponent)) * UNIT), -math.inf))

@@ -1,0 +1,116 @@
+"""A whole composition in one direction: transforms multiply, so their logarithms add, each with its count."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import cached_property
+
+import numpy as np
+
+from deniable.accounting.contour.rounding import CALL, UNIT, Complexes, Reals
+from deniable.accounting.contour.transform import Lattice, Moments, Tilted, Transform
+
+
+@dataclass(frozen=True)
+class Direction:
+    """Steps with their counts, all in one direction of their pairs."""
+
+    parts: tuple[tuple[Transform, int], ...]
+
+    @cached_property
+    def lattice(self) -> Lattice | None:
+        """The lattice of the total loss, when every step has one: offsets add, the spacing is the common divisor."""
+        found = [(part.lattice, count) for part, count in self.parts]
+        offset, spacing = Fraction(0), Fraction(0)
+        for lattice, count in found:
+            if lattice is None:
+                return None
+            offset += lattice.offset * count
+            spacing = _common(spacing, lattice.spacing)
+        return Lattice(offset, spacing)
+
+    @cached_property
+    def largest(self) -> float:
+        """An upper bound on the total loss."""
+        return math.fsum(part.largest * count for part, count in self.parts) * (1 + 4 * UNIT)
+
+    def moments(self, lambdas: Reals) -> Moments:
+        """Estimates of K, K′ and K″."""
+        value, slope, curvature = (np.zeros_like(lambdas) for _ in range(3))
+        for part, count in self.parts:
+            one = part.moments(lambdas)
+            value, slope, curvature = value + count * one[0], slope + count * one[1], curvature + count * one[2]
+        return Moments(value, slope, curvature)
+
+    def tilted(self, tilt: float, *, reach: float, digits: float) -> Line:
+        """The composition on Re z = tilt; a step's method error times its count stays below e^{−digits}."""
+        return Line(
+            tilt,
+            [
+                (part.tilted(tilt, reach=reach, digits=digits + math.log(count)), float(count))
+                for part, count in self.parts
+            ],
+        )
+
+
+def _common(first: Fraction, second: Fraction) -> Fraction:
+    """The greatest common divisor of two fractions; 0 counts as divisible by all."""
+    denominator = math.lcm(first.denominator, second.denominator)
+    return Fraction(math.gcd(int(first * denominator), int(second * denominator)), denominator)
+
+
+@dataclass(frozen=True)
+class Line:
+    """A composition on one line: K(λ), the tilted mean, the ratios along the line and their decay, with errors."""
+
+    tilt: float
+    parts: Sequence[tuple[Tilted, float]]
+
+    @cached_property
+    def logarithm(self) -> float:
+        """K(λ)."""
+        return math.fsum(count * part.logarithm for part, count in self.parts)
+
+    @cached_property
+    def error(self) -> float:
+        """A bound on the error of K(λ). A count is rounded once, a product once."""
+        return math.fsum(count * (part.error + 3 * UNIT * abs(part.logarithm)) for part, count in self.parts) * (
+            1 + 1e-9
+        )
+
+    @cached_property
+    def mean(self) -> float:
+        """The tilted mean of the total loss."""
+        return math.fsum(count * part.mean for part, count in self.parts)
+
+    @cached_property
+    def mean_error(self) -> float:
+        """How far `mean` is from the sum of the means of the parts, which are exact numbers."""
+        return math.fsum(3 * UNIT * count * abs(part.mean) for part, count in self.parts) + UNIT * abs(self.mean)
+
+    @property
+    def size(self) -> int:
+        """Terms per frequency, all parts together."""
+        return sum(part.size for part, _ in self.parts)
+
+    def ratios(self, omegas: Reals) -> tuple[Complexes, Reals]:
+        """log of the total ratio, and X such that the total ratio is off by at most (e^X − 1) of its modulus.
+
+        |Πr − Πr̂| ≤ Π(|r̂| + e) − Π|r̂| for factors with |r − r̂| ≤ e, so relative errors add as logarithms.
+        """
+        total, slip = np.zeros(len(omegas), dtype=np.complex128), np.zeros(len(omegas))
+        for part, count in self.parts:
+            logarithm, error = part.ratios(omegas)
+            total += count * logarithm
+            slip += count * (np.log1p(error) + 2 * CALL * np.abs(logarithm))
+        return total, slip + 8 * UNIT * np.abs(total.imag)
+
+    def decay(self, omegas: Reals, last: float) -> Reals:
+        """An upper bound on log |total ratio| for all frequencies between ω and `last`."""
+        total = np.zeros(len(omegas))
+        for part, count in self.parts:
+            total += count * part.decay(omegas, last)
+        return total * (1 - 1e-12)

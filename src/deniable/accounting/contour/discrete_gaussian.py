@@ -1,0 +1,122 @@
+"""Discrete Gaussian noise: atoms when the scale is small, a normal law on a lattice when it is not.
+
+P[X = x] ∝ e^{−x²/(2σ²)} against the same moved by a whole Δ; the loss is (Δ² − 2Δx)/(2σ²), alike in both directions.
+Completing the square and summing by Poisson's formula, with μ = Δ/σ,
+
+    M(z) = e^{μ² z(z+1)/2} Θ(z)/Θ(0),   Θ(z) = Σ_k e^{−2π²σ²k²} cos(2πkΔz),
+
+and |Θ(λ + iω) − 1| ≤ 2.1 e^{−2π²σ² + 2π|ω|Δ} up to half a period, |ω|Δ ≤ πσ² (the terms |k| ≥ 2 are below
+e^{−4π²σ²}). From σ = 3 on this is nothing on the first quarter of a period, and at most a factor of 3.1 on the
+second, where the normal factor is below e^{−π²σ²/8}.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from fractions import Fraction
+
+import numpy as np
+
+from deniable.accounting.contour.atoms import Atoms
+from deniable.accounting.contour.cloud import Points
+from deniable.accounting.contour.normal import TiltedNormal
+from deniable.accounting.contour.rounding import UNIT, Reals
+from deniable.accounting.contour.transform import Lattice, Moments, NotCertified, Ratios
+
+_MOST_ATOMS = 4096
+_SMOOTH = 3
+
+
+def discrete_gaussian(scale: Fraction, shift: int) -> Atoms | LatticeNormal:
+    """The form that fits the scale."""
+    lattice = Lattice(Fraction(shift * shift) / (2 * scale**2), Fraction(shift) / scale**2)
+    if scale >= _SMOOTH:
+        return LatticeNormal(float(Fraction(shift * shift) / scale**2), float(scale), float(shift), lattice)
+    return _atoms(scale, shift, lattice)
+
+
+def _atoms(scale: Fraction, shift: int, lattice: Lattice) -> Atoms:
+    """The whole numbers, cut where the tails are negligible."""
+    square = float(scale * scale)
+    most = math.ceil(48 * float(scale)) + 2 * shift + 8
+    if most > _MOST_ATOMS:
+        raise NotCertified("too many atoms")
+    x = np.arange(most, -most - 1, -1).astype(np.float64)
+    weight = -x * x / (2 * square)
+    total = math.log(float(np.exp(weight).sum()))
+    losses = (shift * shift - 2 * shift * x) / (2 * square)
+    # e^{−x²/2σ²} beyond the cut falls by at least e^{−(2·most+1)/2σ²} a step; the normaliser lacks the same
+    fall = -(2 * most + 3) / (2 * square)
+    ends = -((most + 1) ** 2) / (2 * square) - total
+    missing = 2 * math.exp(ends) / -math.expm1(fall)
+    base = 8 * UNIT * (np.abs(weight) + 8) + missing + len(x) * UNIT
+    off = 8 * UNIT * np.abs(losses)
+    points = Points(weight - total, losses, base, np.zeros_like(x), off)
+    return Atoms(points, lattice, math.inf, (ends, fall, ends, fall))
+
+
+@dataclass(frozen=True)
+class LatticeNormal:
+    """Discrete Gaussian noise of scale at least 3."""
+
+    square: float
+    scale: float
+    shift: float
+    lattice: Lattice
+    largest: float = math.inf
+
+    def moments(self, lambdas: Reals) -> Moments:
+        """Those of the normal law."""
+        half = 0.5 * self.square
+        return Moments(half * lambdas * (1 + lambdas), half * (1 + 2 * lambdas), np.full_like(lambdas, self.square))
+
+    def tilted(self, tilt: float, *, reach: float, digits: float) -> TiltedLatticeNormal:
+        """No quadrature."""
+        return TiltedLatticeNormal(self, TiltedNormal(self.square, tilt))
+
+
+@dataclass(frozen=True)
+class TiltedLatticeNormal:
+    """A normal law and the bound on what the lattice adds to it."""
+
+    step: LatticeNormal
+    smooth: TiltedNormal
+
+    @property
+    def logarithm(self) -> float:
+        """log M(λ) of the normal law."""
+        return self.smooth.logarithm
+
+    @property
+    def error(self) -> float:
+        """Rounding; Θ(λ)/Θ(0) is 1 up to 5e^{−2π²σ²} ≤ 10^{−75}."""
+        return self.smooth.error + 1e-75
+
+    @property
+    def mean(self) -> float:
+        """The mean of the tilted normal law."""
+        return self.smooth.mean
+
+    @property
+    def size(self) -> int:
+        """A closed form."""
+        return 1
+
+    def ratios(self, omegas: Reals) -> Ratios:
+        """The normal ratio; the modulus of the true one is at most 1."""
+        logarithm, error = self.smooth.ratios(omegas)
+        exponent = 2 * math.pi * omegas * self.step.shift - 2 * (math.pi * self.step.scale) ** 2
+        with np.errstate(over="ignore"):
+            theta = 2.2 * np.exp(np.minimum(exponent * (1 - 1e-12), 700.0)) * (1 + error)
+            whole = 1.1 + np.exp(np.minimum(-logarithm.real, 700.0))
+        return Ratios(logarithm, error + np.minimum(theta, whole))
+
+    def decay(self, omegas: Reals, last: float) -> Reals:
+        """The normal decay, with a factor of 3.1 from a quarter of a period on."""
+        half = math.pi * self.step.scale**2 / self.step.shift
+        if last > half * (1 + 1e-9):
+            return np.zeros_like(omegas)
+        early = self.smooth.decay(omegas, last) + 1e-35
+        late = self.smooth.decay(np.maximum(omegas, 0.5 * half), last) + math.log(3.1)
+        return np.minimum(np.where(omegas < 0.5 * half, np.maximum(early, late), late), 0.0)

@@ -1,0 +1,58 @@
+"""Composition of concentrated differential privacy: ρ adds up.
+
+Rényi divergences of adaptive compositions add at every order (Bun–Steinke 2016, Lemma 2.2; the chain rule), so
+Σρ_i-zCDP; truncated CDP keeps the orders that all parts have; approximate zCDP adds its failures. Sums are exact.
+
+>>> from deniable.guarantees import ZCDP
+>>> compose_zcdp([ZCDP(0.1), ZCDP(0.2)])
+ZCDP(rho=0.3)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from fractions import Fraction
+
+from deniable import _checks
+from deniable._checks import Number
+from deniable.accounting.theorems.advanced import failure
+from deniable.accounting.theorems.basic import together
+from deniable.guarantees import TCDP, ZCDP, ApproxZCDP
+from deniable.units import Relation
+
+
+def compose_zcdp(parts: Sequence[ZCDP]) -> ZCDP:
+    """Σρ_i. Exact for Gaussians."""
+    first = together(parts)
+    return ZCDP(sum((part.rho for part in parts), Fraction(0)), relation=first.relation, unit=first.unit)
+
+
+def compose_tcdp(parts: Sequence[TCDP]) -> TCDP:
+    """Σρ_i, the smallest ω_i (Bun–Dwork–Rothblum–Steinke 2018, Lemma 5)."""
+    first = together(parts)
+    rho = sum((part.rho for part in parts), Fraction(0))
+    return TCDP(rho, min(part.omega for part in parts), relation=first.relation, unit=first.unit)
+
+
+def compose_approx_zcdp(parts: Sequence[ApproxZCDP]) -> ApproxZCDP:
+    """Σρ_i, and 1 − Π(1 − δ_i) (Bun–Steinke 2016, Lemma 8.2): condition on the good events of all parts."""
+    first = together(parts)
+    rho = sum((part.rho for part in parts), Fraction(0))
+    failed = failure([(part.delta, 1) for part in parts])
+    return ApproxZCDP(rho, failed, relation=first.relation, unit=first.unit)
+
+
+def gaussian_zcdp(*, scale: Number, sensitivity: Number = 1, relation: Relation = Relation.ADD_REMOVE) -> ZCDP:
+    """ρ = Δ²/(2σ²). Exact; for the discrete Gaussian an upper bound, equal at integer orders (Canonne et al. 2020)."""
+    ratio = _checks.positive("sensitivity", sensitivity) / _checks.positive("scale", scale)
+    return ZCDP(ratio**2 / 2, relation=relation)
+
+
+def exponential_mechanism_zcdp(*, epsilon: Number, relation: Relation = Relation.ADD_REMOVE) -> ZCDP:
+    """ρ = ε²/8: the loss of the exponential mechanism has range ε, not 2ε. Upper bound.
+
+    A loss L with E_P e^{−L} = 1 and range ε has ln E_P e^{λL} ≤ λ(λ + 1)ε²/8: Hoeffding's lemma around the mean m
+    bounds ln E e^{tL} by tm + t²ε²/8 for every real t; at t = −1 the left side is 0, so m ≤ ε²/8. Durfee–Rogers 2019
+    show the range, Cesar–Rogers 2021 this bound.
+    """
+    return ZCDP(_checks.positive("epsilon", epsilon) ** 2 / 8, relation=relation)

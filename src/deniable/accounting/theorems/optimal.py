@@ -1,0 +1,185 @@
+"""Optimal composition: no bound that uses (ε, δ) alone can be smaller (Kairouz–Oh–Viswanath 2015).
+
+k adaptive (ε, δ)-DP steps are dominated by k runs of randomized response that fails with probability δ, and that
+mechanism is one of them. So the exact curve is, with q = 1/(1 + e^ε) the probability of a lie and j the number of lies,
+
+    δ_total(ε̃) = 1 − (1 − δ)^k·(1 − δ_RR(ε̃)),    δ_RR(ε̃) = Σ_j P[Bin(k, q) = j]·(1 − e^{ε̃ − (k−2j)ε})₊.
+
+All terms are positive: nothing cancels. For k beyond 10⁶ the sum runs over blocks of j; inside a block the masses,
+which are log-concave, lie below the geometric sequence through the first two, so the sum over blocks is an upper end.
+
+>>> from deniable.guarantees import ApproxDP
+>>> profile = repeat_optimal(ApproxDP(0.1, 1e-8), count=10)
+>>> round(profile.epsilon(1e-5), 6)
+0.993754
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import TYPE_CHECKING, Any
+
+from deniable import _checks
+from deniable.accounting.theorems.advanced import failure
+from deniable.accounting.theorems.basic import delta_of
+from deniable.accounting.theorems.binomial import log_masses, mass_error
+from deniable.errors import InvalidArgument
+from deniable.guarantees import ApproxDP, Bracket, Profile, PureDP
+from deniable.guarantees.rounding import above, below, float_above, float_below, promised
+
+if TYPE_CHECKING:
+    from deniable.accounting.theorems.binomial import Floats
+
+_UNIT = 2.0**-52
+_ONE_BY_ONE = 10**6
+"""Up to this many steps the lies are counted one by one."""
+
+_BLOCKS = 2**11
+"""Beyond that, this many blocks make a standard deviation."""
+
+
+def repeat_optimal(guarantee: PureDP | ApproxDP, *, count: int) -> Profile:
+    """The curve of k steps, each known by (ε, δ) alone. Exact; an upper bound within 1e-6 beyond 10⁶ steps."""
+    times = _checks.count("count", count)
+    curve = Responses(float_above(guarantee.epsilon), times, failure([(delta_of(guarantee), times)]))
+    return Profile(curve, guarantee.relation, guarantee.unit)
+
+
+def optimal_corner(guarantee: PureDP | ApproxDP, *, count: int, index: int) -> ApproxDP:
+    """The i-th promise ((k − 2i)ε, δ_i) of Theorem 3.3, i = 0 … ⌊k/2⌋: the corners of the optimal trade-off. Exact."""
+    times = _checks.count("count", count)
+    place = _checks.count("index", index, least=0)
+    if 2 * place > times:
+        raise InvalidArgument("index", index, f"at most count/2 = {times // 2}")
+    epsilon = (times - 2 * place) * guarantee.epsilon
+    delta = repeat_optimal(guarantee, count=times).delta_bracket(Fraction(float_below(epsilon))).upper
+    return ApproxDP(epsilon, min(promised(delta), Fraction(1)), relation=guarantee.relation, unit=guarantee.unit)
+
+
+@dataclass(frozen=True)
+class Responses:
+    """The curve of k runs of randomized response that fail together with probability `fail`."""
+
+    epsilon: float
+    count: int
+    fail: Fraction
+
+    @property
+    def method(self) -> str:
+        """The theorem."""
+        return "optimal composition (Kairouz–Oh–Viswanath 2015)"
+
+    def delta_bracket(self, epsilon: float) -> Bracket:
+        """Ends of δ_total(ε̃)."""
+        ends = [self.fail + (1 - self.fail) * Fraction(end) for end in lies(self.epsilon, self.count, epsilon)]
+        return Bracket(max(float_below(ends[0]), 0.0), min(float_above(ends[1]), 1.0))
+
+    def epsilon_bracket(self, delta: float) -> Bracket:
+        """Ends of the smallest ε̃ with δ_total(ε̃) ≤ δ."""
+        allowed = _checks.exact(delta)
+        if allowed >= 1:
+            return Bracket(0.0, 0.0)
+        if allowed < self.fail:
+            return Bracket(math.inf, math.inf)
+        share = (allowed - self.fail) / (1 - self.fail)
+        most = above(self.count * self.epsilon, ulps=1)
+        if share == 0 or most == 0:
+            return Bracket(below(most, ulps=2), most)
+        upper = falls_to(float_below(share), lambda e: lies(self.epsilon, self.count, e).upper, most)[1]
+        lower = falls_to(float_above(share), lambda e: lies(self.epsilon, self.count, e).lower, most)[0]
+        return Bracket(min(lower, upper), upper)
+
+
+def falls_to(
+    share: float, delta: Callable[[float], float], most: float, *, relative: float = 4 * _UNIT
+) -> tuple[float, float]:
+    """Two close numbers in [0, most] between which a falling δ first is at or below a share."""
+    low, high = 0.0, most
+    if delta(low) <= share:
+        return 0.0, 0.0
+    while high - low > relative * high:
+        middle = low + (high - low) / 2
+        low, high = (low, middle) if delta(middle) <= share else (middle, high)
+    return low, high
+
+
+def lies(step: float, count: int, epsilon: float) -> Bracket:
+    """Ends of δ_RR(ε̃) for k runs of randomized response with parameter `step`."""
+    import numpy as np
+
+    if step == 0 or epsilon >= count * step:
+        return Bracket(0.0, 0.0)
+    if step > 700:
+        # Lies are rarer than e^{−700}: δ_RR ≤ 1 − e^{ε̃−kε}, and the weights are at least that of one lie.
+        most = above(-math.expm1(epsilon - count * step))
+        return Bracket(0.0, min(most, 1.0))
+    lie, truth = 1 / (1 + math.exp(step)), 1 / (1 + math.exp(-step))
+    mean, spread = count * lie, math.sqrt(count * lie * truth)
+    last = min(math.floor((count - epsilon / step) / 2) + 2, count)
+    top = min(last, math.ceil(mean + 12 * spread) + 12)
+    bottom = max(0, min(top, math.floor(mean)) - math.ceil(12 * spread) - 60)
+    block = 1 if count <= _ONE_BY_ONE else max(1, math.ceil(spread / _BLOCKS))
+    # Blocks up to the last few lies, which are counted one by one: there the weight reaches 0.
+    edge = bottom + max(0, (top + 1 - bottom) // block - 2) * block if block > 1 else bottom
+    starts = np.concatenate([np.arange(bottom, edge, block), np.arange(edge, top + 1)]).astype(float)
+    sizes = np.where(starts < edge, float(block), 1.0)
+    masses = np.exp(log_masses(count, lie, starts, failure=truth))
+    losses = (count - 2 * starts) * step - epsilon
+    value, rounding = _weighted(masses, losses, sizes, _log_ratios(count, starts, step), step)
+    # A loss is known to an ulp of its largest term and moves its weight by at most that much.
+    size = float(np.max(np.abs(count - 2 * starts))) * step + epsilon
+    rounding += 8 * _UNIT * size * float(np.sum(masses * sizes))
+    error = max(mass_error(count, lie, at) for at in (float(bottom), float(top), min(max(mean, bottom), top)))
+    left_out = _tail(count, lie, truth, bottom - 1, up=False)
+    if top < last:
+        left_out += _tail(count, lie, truth, top + 1, up=True)
+    upper = value * (1 + error) + rounding + left_out
+    lower = value * (1 - error) - rounding if block == 1 else 0.0
+    return Bracket(max(lower, 0.0), min(above(upper), 1.0))
+
+
+def _log_ratios(count: int, starts: Any, step: float) -> Floats:
+    """ln of mass(j + 1)/mass(j) = ln((k − j)/(j + 1)) − ε."""
+    import numpy as np
+
+    found: Floats = np.log(np.maximum(count - starts, 0.5) / (starts + 1)) - step
+    return found
+
+
+def _weighted(masses: Floats, losses: Floats, sizes: Floats, ratios: Floats, step: float) -> tuple[float, float]:
+    """Σ mass·(1 − e^{−loss})₊ over blocks, from above, and what rounding may have taken away."""
+    import numpy as np
+
+    weights = -np.expm1(-np.maximum(losses, 0.0))
+    if float(np.max(sizes)) == 1:
+        return float(np.sum(masses * weights)), 0.0
+    plain = _geometric(ratios, sizes)
+    tilted = _geometric(ratios + 2 * step, sizes) * np.exp(-np.maximum(losses, 0.0))
+    # A block that ends below loss 0 has a difference of two geometric sums; the few others get their largest weight.
+    whole = losses > 2 * step * sizes
+    terms = masses * np.where(whole, plain - tilted, plain * weights)
+    rounding = float(np.sum(masses * np.where(whole, plain + tilted, plain))) * 2.0**-46
+    return float(np.sum(terms)), rounding
+
+
+def _geometric(log_ratios: Floats, sizes: Floats) -> Floats:
+    """1 + r + … + r^{n−1}."""
+    import numpy as np
+
+    safe = np.where(np.abs(log_ratios) < 1e-12, 1e-12, log_ratios)
+    found: Floats = np.expm1(sizes * safe) / np.expm1(safe)
+    return found
+
+
+def _tail(count: int, lie: float, truth: float, start: int, *, up: bool) -> float:
+    """P[Bin ≥ start] or P[Bin ≤ start], bounded by the geometric series from there outward."""
+    if start < 0 or start > count:
+        return 0.0
+    ratio = (count - start) * lie / ((start + 1) * truth) if up else start * truth / ((count - start + 1) * lie)
+    if ratio >= 1:
+        return 1.0
+    log = float(log_masses(count, lie, [start], failure=truth)[0])
+    return math.exp(log) / (1 - ratio) * (1 + mass_error(count, lie, float(start)))

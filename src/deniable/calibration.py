@@ -1,0 +1,309 @@
+"""The only solver: which value of one parameter meets a target, on the safe side.
+
+`calibrate` takes any function from a number to an event (a noise multiplier, a rate, a number of steps, a query's ε)
+and any target: a guarantee, or a limit on what an attacker can do. It finds out by itself whether more is safer or
+riskier, and returns a value that meets the target *by the proven end of the curve*, evaluated at that very value:
+nothing rests on monotonicity, which holds for continuous noise but not for the discrete Gaussian (its δ at a fixed ε
+rises and falls with the scale). Between the value returned and the true border lies at most `tolerance`, relatively,
+where the curve is monotone.
+
+>>> from deniable.events import Gaussian
+>>> from deniable.guarantees import ApproxDP
+>>> found = calibrate(lambda scale: Gaussian(scale=scale), ApproxDP(1, 1e-5))
+>>> round(found.value, 4), found.profile.epsilon(1e-5) <= 1
+(3.7306, True)
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from fractions import Fraction
+from itertools import pairwise
+
+from deniable import _checks
+from deniable._checks import Number
+from deniable.accounting.accountant import account
+from deniable.accounting.filters.costs import cost, mu_squared, rho_below
+from deniable.errors import InvalidArgument, NoConversion
+from deniable.events import Event
+from deniable.guarantees import FDP, GDP, RDP, TCDP, ZCDP, ApproxDP, ApproxZCDP, Guarantee, Profile, PureDP
+from deniable.units import one_relation
+
+
+@dataclass(frozen=True)
+class Risk:
+    """A limit on what an attacker can do, read off the curve. Made by one of the four functions below it."""
+
+    measure: str
+    limit: Fraction
+    at: Fraction | None = None
+    failure: Fraction = Fraction(0)
+
+    @classmethod
+    def advantage(cls, limit: Number) -> Risk:
+        """True positives minus false positives of any test, at most `limit`."""
+        return cls("advantage", _checks.inner_probability("limit", limit))
+
+    @classmethod
+    def true_positive_rate(cls, limit: Number, *, alpha: Number) -> Risk:
+        """True positives at a false-positive rate `alpha`, at most `limit`."""
+        return cls("true_positive_rate", _checks.inner_probability("limit", limit), _checks.probability("alpha", alpha))
+
+    @classmethod
+    def accuracy(cls, limit: Number, *, prior: Number) -> Risk:
+        """How often the best guess of an attacker with a prior is right, at most `limit`."""
+        return cls("accuracy", _checks.inner_probability("limit", limit), _checks.inner_probability("prior", prior))
+
+    @classmethod
+    def posterior(cls, limit: Number, *, prior: Number, failure: Number = 0) -> Risk:
+        """What an attacker with a prior can come to believe, at most `limit`, but for outputs of probability
+        `failure`.
+        """
+        held = _checks.inner_probability("prior", prior)
+        believed = _checks.inner_probability("limit", limit)
+        if believed <= held:
+            raise InvalidArgument("limit", limit, "above the prior", "Nobody can be made to believe less for certain.")
+        return cls("posterior", believed, held, _checks.probability("failure", failure))
+
+    def of(self, profile: Profile) -> float:
+        """The risk that a curve allows, rounded up."""
+        if self.measure == "advantage":
+            return profile.advantage
+        at = self.at if self.at is not None else Fraction(0)
+        if self.measure == "true_positive_rate":
+            return profile.true_positive_rate(at)
+        return profile.accuracy(at) if self.measure == "accuracy" else profile.posterior(at, failure=self.failure)
+
+
+@dataclass(frozen=True)
+class Calibrated:
+    """A value on the safe side, the event it makes, and the curve of that event."""
+
+    value: float
+    event: Event
+    profile: Profile
+
+
+def calibrate(
+    make_event: Callable[[float], Event],
+    target: Guarantee | Risk,
+    *,
+    within: tuple[float, float] | None = None,
+    tolerance: Number = 1e-6,
+) -> Calibrated:
+    """The value nearest to the border at which `make_event(value)` meets the target.
+
+    `within` bounds the search; two whole numbers make it a search among whole numbers (steps, people). Without it the
+    search is among positive numbers, and values that `make_event` refuses (a rate above 1) count as outside.
+    """
+    _checks.member("target", target, (Guarantee, Risk), remedy="For example ApproxDP(1, 1e-5) or Risk.advantage(0.1).")
+    near = float(_checks.inner_probability("tolerance", tolerance))
+    whole = within is not None and all(isinstance(end, int) for end in within)
+    if within is not None and not 0 < within[0] < within[1]:
+        raise InvalidArgument("within", within, "two positive numbers, the smaller one first")
+    search = _Search(make_event, target, within, whole)
+    meets, fails = search.ends()
+    met = search.between(meets, fails, near)
+    event = search.event(met)
+    if event is None or search.margin(met) > 0:
+        raise InvalidArgument(
+            "target", target, "met by the value found", "The curve is not monotone here; narrow `within`."
+        )
+    unit = target.unit if isinstance(target, Guarantee) else "record"
+    profile = account(event, unit=unit) if isinstance(target, Guarantee) else account(event)
+    return Calibrated(int(met) if whole else met, event, profile)
+
+
+class _Search:
+    """Margins at places, remembered. A margin at or below 0 meets the target; its size only guides the search."""
+
+    def __init__(
+        self,
+        make_event: Callable[[float], Event],
+        target: Guarantee | Risk,
+        within: tuple[float, float] | None,
+        whole: bool,
+    ) -> None:
+        self.make, self.target, self.within, self.whole = make_event, target, within, whole
+        self.known: dict[float, float] = {}
+
+    def event(self, place: float) -> Event | None:
+        """The event at a place; None where there is none."""
+        if self.within is not None and not self.within[0] <= place <= self.within[1]:
+            return None
+        try:
+            return self.make(int(place) if self.whole else place)
+        except InvalidArgument:
+            return None
+
+    def margin(self, place: float) -> float:
+        """How far beyond the target a place is, as a logarithm; NaN where there is no event."""
+        if place not in self.known:
+            event = self.event(place)
+            self.known[place] = math.nan if event is None else margin(event, self.target)
+        return self.known[place]
+
+    def ends(self) -> tuple[float, float]:
+        """A place that meets the target and one that does not, near each other."""
+        if self.within is not None:
+            low, high = map(float, self.within)
+            if math.isnan(self.margin(low)) or math.isnan(self.margin(high)):
+                raise InvalidArgument("within", self.within, "two values that make_event accepts")
+            places = [low, high]
+        else:
+            places = self._walk()
+        for one, two in pairwise(places):
+            first, second = self.margin(one) <= 0, self.margin(two) <= 0
+            if first != second:
+                return (one, two) if first else (two, one)
+        all_meet = all(self.margin(place) <= 0 for place in places)
+        raise InvalidArgument(
+            "target", self.target, f"on the border somewhere between {places[0]:g} and {places[-1]:g}",
+            "Every value there meets it." if all_meet else "No value there meets it: ask for less.",
+        )  # fmt: skip
+
+    def _walk(self) -> list[float]:
+        """From 1 (or a smaller start) in the direction in which the margin moves towards 0, until it changes sign."""
+        here = next((place for place in (1.0, 0.1, 0.01, 1e-4) if not math.isnan(self.margin(place))), None)
+        if here is None:
+            raise InvalidArgument(
+                "make_event", self.make, "a function that accepts some positive number", "Give `within`."
+            )
+        there = next((p for p in (here * 4, here / 4) if not math.isnan(self.margin(p))), None)
+        if there is None:
+            return [here]
+        places = [here, there]
+        turned = False
+        while len(places) < 60 and (self.margin(places[-1]) <= 0) == (self.margin(places[0]) <= 0):
+            before, last = places[-2], places[-1]
+            rise, value = self.margin(last) - self.margin(before), self.margin(last)
+            away = not math.isfinite(rise) or abs(value) >= abs(self.margin(before))
+            if away and not turned:
+                turned = True
+                places.reverse()
+                before, last = places[-2], places[-1]
+                rise, value = self.margin(last) - self.margin(before), self.margin(last)
+            # Where a straight line would cross 0, and a little further; a factor between 1.2 and 1000.
+            ratio = abs(value / rise) if math.isfinite(rise) and rise else 3.0
+            factor = min(max(abs(last / before) ** (1.1 * ratio + 0.05), 1.2), 1e3)
+            if last < before:
+                factor = 1 / max(before / last, 1.0) ** min(1.1 * ratio + 0.05, 30.0)
+                factor = max(min(factor, 1 / 1.2), 1e-3)
+            place = last * factor
+            if math.isnan(self.margin(place)) or not 1e-15 < place < 1e15:
+                place = self._edge(last, place)
+                if place == last:
+                    break
+            places.append(place)
+        return places
+
+    def _edge(self, inside: float, outside: float) -> float:
+        """The last place that makes an event, between one that does and one that does not."""
+        for _ in range(40):
+            middle = math.sqrt(inside * outside)
+            inside, outside = (inside, middle) if math.isnan(self.margin(middle)) else (middle, outside)
+        return inside
+
+    def between(self, meets: float, fails: float, near: float) -> float:
+        """The border, approached by the secant of margin against logarithm (Illinois), kept on the side that meets."""
+        good, bad = (math.log(meets), self.margin(meets)), (math.log(fails), self.margin(fails))
+        weights = [1.0, 1.0]
+        for turn in range(200):
+            gap = abs(math.exp(good[0]) - math.exp(bad[0]))
+            if gap <= (1 if self.whole else near * math.exp(good[0]) / 2):
+                break
+            place = self._next(good, bad, weights, turn, near)
+            value = self.margin(place)
+            if math.isnan(value):
+                value = 1.0
+            if value <= 0:
+                weights = [1.0, weights[1] / 2 if weights[0] == 1.0 and turn else 1.0]
+                good = (math.log(place), value)
+            else:
+                weights = [weights[0] / 2 if weights[1] == 1.0 and turn else 1.0, 1.0]
+                bad = (math.log(place), value)
+        return float(round(math.exp(good[0]))) if self.whole else self._exactly(good[0])
+
+    def _next(
+        self, good: tuple[float, float], bad: tuple[float, float], weights: list[float], turn: int, near: float
+    ) -> float:
+        """The next place to look at, strictly between the two."""
+        low, high = good[1] * weights[0], bad[1] * weights[1]
+        share = low / (low - high) if math.isfinite(low) and math.isfinite(high) and low < high else 0.5
+        # Overshoot a little towards the border's other side, so that both ends close in.
+        share = min(max(share, 0.02), 0.98) if turn % 3 != 2 else 0.5
+        middle = math.exp(good[0] + share * (bad[0] - good[0]))
+        if self.whole:
+            ends = sorted((round(math.exp(good[0])), round(math.exp(bad[0]))))
+            return float(min(max(round(middle), ends[0] + 1), ends[1] - 1))
+        return middle
+
+    def _exactly(self, logarithm: float) -> float:
+        """The place that was evaluated, not a rounded neighbour of it."""
+        return min(
+            (place for place, value in self.known.items() if value <= 0), key=lambda p: abs(math.log(p) - logarithm)
+        )
+
+
+def margin(event: Event, target: Guarantee | Risk) -> float:
+    """ln of what an event costs over what the target allows: at most 0 exactly when the target is proven to be met."""
+    if isinstance(target, Risk):
+        return _over(target.of(account(event)), target.limit)
+    one_relation(event.relation, target.relation, doing="calibrate")
+    if isinstance(target, PureDP):
+        return _over(account(event).epsilon(0), target.epsilon)
+    if isinstance(target, ApproxDP):
+        profile = account(event)
+        if not target.epsilon:
+            return _over(profile.delta(0), target.delta)
+        return _over(profile.epsilon(target.delta), target.epsilon)
+    if isinstance(target, GDP):
+        return _over(_known(mu_squared(event), target, event), target.mu**2)
+    if isinstance(target, ZCDP | ApproxZCDP):
+        found = cost(event)
+        if isinstance(target, ZCDP) and found.delta:
+            raise NoConversion(
+                f"{event!r} may fail with probability δ > 0 and has no zCDP. Use ApproxZCDP or ApproxDP."
+            )
+        if isinstance(target, ApproxZCDP) and found.delta > target.delta:
+            return _over(found.delta, target.delta)
+        return _over(_known(found.rho, target, event), target.rho)
+    if isinstance(target, TCDP):
+        return _over(_known(rho_below(event, target.omega), target, event), target.rho)
+    if isinstance(target, RDP):
+        found = cost(event, (target.order,))
+        return _over(_known(None if found.delta else found.renyi[0], target, event), target.epsilon)
+    if isinstance(target, FDP):
+        return _below_tests(account(event), target)
+    raise NoConversion(f"nothing can be calibrated to {type(target).__name__}")
+
+
+def _over(found: float | Fraction, allowed: Fraction) -> float:
+    """ln(found/allowed), with the sign decided exactly."""
+    if found == math.inf:
+        return math.inf
+    within = Fraction(found) <= allowed
+    if not found:
+        return -math.inf if allowed or within else 0.0
+    if not allowed:
+        return math.inf
+    size = math.log(Fraction(found)) - math.log(allowed)
+    return min(size, 0.0) if within else max(size, 5e-324)
+
+
+def _known(found: Fraction | None, target: Guarantee, event: Event) -> Fraction:
+    if found is None:
+        raise NoConversion(f"{event!r} has no bound of the kind {type(target).__name__}. Use ApproxDP.")
+    return found
+
+
+def _below_tests(profile: Profile, target: FDP) -> float:
+    """A piecewise linear f is met exactly when δ(ln m) ≤ 1 − c for each of its lines c − m·α with m ≥ 1."""
+    worst = -math.inf
+    for steep, missed in target.tradeoff.symmetrized().lines:
+        if steep >= 1:
+            epsilon = max(0.0, math.log(steep) * (1 - 1e-15) - 1e-300)
+            worst = max(worst, _over(profile.delta(epsilon), 1 - missed))
+    return worst

@@ -1,0 +1,154 @@
+"""Groups: what a promise about one unit says about k of them.
+
+Neighbours that differ in k units are joined by a path of k single changes. A group of 1 is the promise itself.
+
+| kind | k units | mark |
+|---|---|---|
+| ε | kε | exact |
+| (ε, δ) | (kε, δ(e^{kε} − 1)/(e^ε − 1)) | upper bound |
+| ρ-zCDP | k²ρ | upper bound (Bun–Steinke 2016, Prop. 1.9) |
+| (ρ, ω)-tCDP | (k²ρ, ω/k) | upper bound (proof below) |
+| (α, ε)-RDP, k ≤ 2^c, α ≥ 2^{c+1} | (α/2^c, 3^c ε) | upper bound (Mironov 2017, Prop. 2) |
+| μ-GDP | kμ | exact (Dong–Roth–Su 2019, Theorem 2.14) |
+| f-DP | 1 − (1 − f)^{∘k} | upper bound (the same theorem) |
+
+tCDP. Hölder gives D_α(P‖Q) ≤ kα/(kα − 1)·D_{(kα−1)/(k−1)}(P‖R) + D_{kα}(R‖Q). If R is one step from Q and k − 1 steps
+from P, induction bounds the first divergence by (k − 1)²ρ·(kα − 1)/(k − 1) as long as (k − 1)·(kα − 1)/(k − 1) < ω, and
+the second by ρkα as long as kα < ω; they add up to k²ρα.
+
+>>> from deniable.guarantees import ApproxDP, GDP
+>>> for_group(GDP(0.5), 3)
+GDP(mu=1.5)
+>>> print(for_group(ApproxDP(0.5, 1e-6), 4))
+ε ≤ 2.00, δ = 9.9e-6, one record added or removed
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from fractions import Fraction
+from typing import Any, TypeVar
+
+from deniable import _checks
+from deniable.errors import NoConversion
+from deniable.guarantees import FDP, GDP, RDP, TCDP, ZCDP, ApproxDP, ApproxZCDP, Guarantee, PureDP, TradeOff
+from deniable.guarantees.rounding import above, float_above, promised
+
+Kind = TypeVar("Kind", bound=Guarantee)
+
+_LINES = 128
+"""How many lines the trade-off function of a large group keeps."""
+
+
+def for_group(guarantee: Kind, size: int) -> Kind:
+    """The promise for `size` units at once, of the same kind, under the same relation."""
+    units = _checks.count("size", size)
+    rule = _RULES.get(type(guarantee))
+    if rule is None:
+        raise NoConversion(f"there is no group rule for {type(guarantee).__name__}")
+    return guarantee if units == 1 else rule(guarantee, units)
+
+
+def pure_for_group(guarantee: PureDP, size: int) -> PureDP:
+    """kε. Exact."""
+    return PureDP(size * guarantee.epsilon, relation=guarantee.relation, unit=guarantee.unit)
+
+
+def approx_for_group(guarantee: ApproxDP, size: int) -> ApproxDP:
+    """(kε, δ(1 + e^ε + … + e^{(k−1)ε})). Upper bound: apply the definition k times."""
+    delta = Fraction(0)
+    if guarantee.delta:
+        log = math.log(float_above(guarantee.delta)) + _log_geometric(float_above(guarantee.epsilon), size)
+        delta = min(promised(math.exp(min(log, 1.0))), Fraction(1))
+    return ApproxDP(size * guarantee.epsilon, delta, relation=guarantee.relation, unit=guarantee.unit)
+
+
+def zcdp_for_group(guarantee: ZCDP, size: int) -> ZCDP:
+    """k²ρ. Upper bound."""
+    return ZCDP(size**2 * guarantee.rho, relation=guarantee.relation, unit=guarantee.unit)
+
+
+def approx_zcdp_for_group(guarantee: ApproxZCDP, size: int) -> ApproxZCDP:
+    """Does not exist here for δ > 0: the good events of the k steps are different events."""
+    if guarantee.delta:
+        raise NoConversion(
+            f"{guarantee!r} has no group rule here: each step of the path conditions on an event of its own."
+            " Convert it with approx_zcdp_to_approx first."
+        )
+    return ApproxZCDP(size**2 * guarantee.rho, 0, relation=guarantee.relation, unit=guarantee.unit)
+
+
+def tcdp_for_group(guarantee: TCDP, size: int) -> TCDP:
+    """(k²ρ, ω/k). Upper bound."""
+    omega = guarantee.omega / size
+    if omega <= 1:
+        raise NoConversion(
+            f"{guarantee!r} says nothing about groups of {size}: no order above 1 is left of omega/{size}."
+        )
+    return TCDP(size**2 * guarantee.rho, omega, relation=guarantee.relation, unit=guarantee.unit)
+
+
+def rdp_for_group(guarantee: RDP, size: int) -> RDP:
+    """(α/2^c, 3^c ε) for the smallest c with size ≤ 2^c, when α ≥ 2^{c+1}. Upper bound."""
+    doublings = (size - 1).bit_length()
+    if guarantee.order < 2 ** (doublings + 1):
+        raise NoConversion(
+            f"{guarantee!r} says nothing about groups of {size}: an order of {2 ** (doublings + 1)} or more is needed."
+        )
+    order, cost = guarantee.order / 2**doublings, 3**doublings * guarantee.epsilon
+    return RDP(order, cost, relation=guarantee.relation, unit=guarantee.unit)
+
+
+def gdp_for_group(guarantee: GDP, size: int) -> GDP:
+    """kμ. Exact."""
+    return GDP(size * guarantee.mu, relation=guarantee.relation, unit=guarantee.unit)
+
+
+def fdp_for_group(guarantee: FDP, size: int) -> FDP:
+    """1 − (1 − f)^{∘k}. Upper bound; exact arithmetic up to 128 lines, beyond that the function is lowered a little."""
+    step = guarantee.tradeoff.symmetrized()
+    total, power, left = TradeOff.perfect(), step, size
+    while left:
+        if left % 2:
+            total = chained(total, power).lowered(_LINES)
+        left //= 2
+        power = chained(power, power).lowered(_LINES) if left else power
+    return FDP(total, relation=guarantee.relation, unit=guarantee.unit)
+
+
+def chained(first: TradeOff, second: TradeOff) -> TradeOff:
+    """1 − (1 − f)∘(1 − g): the trade-off over two steps of a path (Dong–Roth–Su 2019, Lemma A.5), exactly.
+
+    If T(P, R) ≥ f and T(R, Q) ≥ g then a test of level α under P has power at most 1 − f(α) under R, which is its level
+    there, and so power at most 1 − g(1 − f(α)) under Q: the result is g(1 − f(α)).
+    """
+    places = {alpha for alpha, _ in first.corners}
+    back = first.inverse()
+    for level, _ in second.corners:
+        # 1 − f(α) = level at α = f⁻¹(1 − level), as far as f reaches that low.
+        if 1 - level <= first.corners[0][1]:
+            places.add(back(1 - level))
+    return TradeOff([(alpha, second(1 - first(alpha))) for alpha in sorted(places)])
+
+
+def _log_geometric(epsilon: float, size: int) -> float:
+    """ln(1 + e^ε + … + e^{(k−1)ε}) = ln((e^{kε} − 1)/(e^ε − 1)), rounded up."""
+    if epsilon == 0:
+        return above(math.log(size))
+    span = size * epsilon
+    top = math.log(math.expm1(span)) if span < 1 else span + math.log1p(-math.exp(-span))
+    bottom = math.log(math.expm1(epsilon)) if epsilon < 1 else epsilon + math.log1p(-math.exp(-epsilon))
+    return top - bottom + 32 * 2.0**-52 * (1 + abs(top) + abs(bottom))
+
+
+_RULES: dict[type[Guarantee], Callable[[Any, int], Any]] = {
+    PureDP: pure_for_group,
+    ApproxDP: approx_for_group,
+    ZCDP: zcdp_for_group,
+    ApproxZCDP: approx_zcdp_for_group,
+    TCDP: tcdp_for_group,
+    RDP: rdp_for_group,
+    GDP: gdp_for_group,
+    FDP: fdp_for_group,
+}

@@ -1,0 +1,166 @@
+"""From Rényi differential privacy, at one order or along a curve of orders.
+
+With L the loss under P, E e^{(α−1)L} = e^{(α−1)D_α}. For every ε, 1 − e^{ε−l} ≤ c·e^{(α−1)(l−ε)} with
+c = (1 − 1/α)^{α−1}/α, equality at e^{ε−l} = 1 − 1/α; taking means,
+
+    δ(ε) = E(1 − e^{ε−L})₊ ≤ c·e^{(α−1)(D_α − ε)}          (Canonne–Kamath–Steinke 2020, Prop. 12)
+
+which is the conversion below; c ≤ 1 gives the classic one (Mironov 2017, Prop. 3). A curve is a list of `RDP`
+guarantees at different orders, all of which hold; the best order may be chosen after looking, because all of them do.
+
+>>> from deniable.guarantees import RDP
+>>> print(rdp_to_approx([RDP(4, 0.3), RDP(8, 0.5)], delta=1e-5))
+ε ≤ 1.72, δ = 1e-5, one record added or removed
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+from fractions import Fraction
+from typing import NoReturn
+
+from deniable import _checks
+from deniable._checks import Number
+from deniable.conversions.curves import bound_profile, grid, supported
+from deniable.errors import InvalidArgument, NoConversion
+from deniable.guarantees import FDP, RDP, TCDP, ZCDP, ApproxDP, Profile
+from deniable.guarantees.rounding import above, float_above, float_below, promised
+from deniable.units import RECORD, Relation, Unit, one_relation, one_unit
+
+
+def rdp_to_approx(curve: RDP | Iterable[RDP], *, delta: Number) -> ApproxDP:
+    """ε = D_α + ln(1 − 1/α) − ln(αδ)/(α − 1), at least 0, at the best order. Upper bound."""
+    orders = rdp_curve(curve)
+    allowed = _checks.inner_probability("delta", delta)
+    log_delta = math.log(float_below(allowed))
+    epsilon = min(renyi_epsilon(float(r.order), float_above(r.epsilon), log_delta) for r in orders)
+    return ApproxDP(promised(epsilon), allowed, relation=orders[0].relation, unit=orders[0].unit)
+
+
+def rdp_to_approx_classic(curve: RDP | Iterable[RDP], *, delta: Number) -> ApproxDP:
+    """ε = D_α + ln(1/δ)/(α − 1), at the best order. Upper bound: Mironov 2017, Prop. 3."""
+    orders = rdp_curve(curve)
+    allowed = _checks.inner_probability("delta", delta)
+    log_delta = math.log(float_below(allowed))
+    epsilon = min(above(float_above(r.epsilon) - log_delta / float(r.order - 1)) for r in orders)
+    return ApproxDP(promised(epsilon), allowed, relation=orders[0].relation, unit=orders[0].unit)
+
+
+def rdp_to_profile(curve: RDP | Iterable[RDP]) -> Profile:
+    """The conversion at every ε. Upper bound."""
+    orders = rdp_curve(curve)
+    pairs = [(float(r.order), float_above(r.epsilon)) for r in orders]
+    return bound_profile(
+        orders[0],
+        "Rényi divergences at the best order",
+        lambda epsilon: probability_above(min(renyi_log_delta(a, d, epsilon) for a, d in pairs)),
+        lambda delta: _smallest_epsilon(pairs, delta),
+    )
+
+
+def rdp_to_fdp(curve: RDP | Iterable[RDP], *, epsilons: Iterable[Number] | None = None) -> FDP:
+    """Supporting lines of the curve. Upper bound."""
+    orders = rdp_curve(curve)
+    profile = rdp_to_profile(orders)
+    places = grid(profile.epsilon(1e-12)) if epsilons is None else list(map(float, epsilons))
+    return FDP(supported(profile.delta, places), relation=orders[0].relation, unit=orders[0].unit)
+
+
+def rdp_to_tcdp(curve: RDP | Iterable[RDP]) -> TCDP:
+    """ρ = max of D_{α_i}/α_{i−1} with α₀ = 1, ω = the largest order. Upper bound: D_α does not decrease in α."""
+    orders = rdp_curve(curve)
+    starts = [Fraction(1), *(r.order for r in orders[:-1])]
+    rho = max(r.epsilon / start for r, start in zip(orders, starts, strict=True))
+    return TCDP(rho, orders[-1].order, relation=orders[0].relation, unit=orders[0].unit)
+
+
+def rdp_to_zcdp(curve: RDP | Iterable[RDP]) -> NoReturn:
+    """Does not exist from finitely many orders; see `linear_rdp_to_zcdp`."""
+    orders = rdp_curve(curve)
+    raise NoConversion(
+        f"RDP at {len(orders)} orders implies no ZCDP: nothing is known beyond order {_checks.shown(orders[-1].order)}."
+        " Use rdp_to_tcdp, or linear_rdp_to_zcdp when D_α ≤ slope·α is known for every α > 1."
+    )
+
+
+def linear_rdp_to_zcdp(slope: Number, *, relation: Relation = Relation.ADD_REMOVE, unit: Unit | str = RECORD) -> ZCDP:
+    """D_α ≤ slope·α for *every* α > 1 is slope-zCDP. Exact: the definition, ρ = sup D_α/α."""
+    return ZCDP(slope, relation=relation, unit=unit)
+
+
+def rdp_to_pure(curve: RDP | Iterable[RDP]) -> NoReturn:
+    """Does not exist."""
+    orders = rdp_curve(curve)
+    raise NoConversion(
+        f"RDP up to order {_checks.shown(orders[-1].order)} implies no PureDP: that is the order ∞. Use rdp_to_approx."
+    )
+
+
+def rdp_to_gdp(curve: RDP | Iterable[RDP]) -> NoReturn:
+    """Does not exist."""
+    rdp_curve(curve)
+    raise NoConversion("RDP implies no GDP: no finite μ in general. Use rdp_to_profile or rdp_to_fdp.")
+
+
+def rdp_curve(curve: RDP | Iterable[RDP]) -> list[RDP]:
+    """The guarantees of a curve, by order, about one unit under one relation."""
+    found = [curve] if isinstance(curve, RDP) else list(curve)
+    if not found or not all(isinstance(r, RDP) for r in found):
+        raise InvalidArgument("curve", found, "one RDP guarantee or more")
+    for r in found[1:]:
+        one_relation(found[0].relation, r.relation, doing="combine")
+        one_unit(found[0].unit, r.unit, doing="combine")
+    return sorted(found, key=lambda r: r.order)
+
+
+def interpolated_rdp(curve: Iterable[RDP], *, order: Number) -> RDP:
+    """D_α between two known orders. Upper bound: (α − 1)D_α is convex in α (van Erven–Harremoës 2014, Cor. 2).
+
+    The chord of (α − 1)D_α lies above it; that of D_α itself need not. Below the first order, D_1 ≤ D_α is used with
+    (α − 1)D_α = 0 at α = 1.
+    """
+    orders = rdp_curve(curve)
+    alpha = _checks.order("order", order)
+    if alpha > orders[-1].order:
+        raise NoConversion(
+            f"order {_checks.shown(alpha)} lies beyond the last known order {_checks.shown(orders[-1].order)}."
+        )
+    above_it = next(r for r in orders if r.order >= alpha)
+    under = [r for r in orders if r.order < alpha]
+    left = (under[-1].order, (under[-1].order - 1) * under[-1].epsilon) if under else (1, 0)
+    right = (above_it.order, (above_it.order - 1) * above_it.epsilon)
+    height = left[1] + (right[1] - left[1]) * (alpha - left[0]) / (right[0] - left[0])
+    return RDP(alpha, height / (alpha - 1), relation=above_it.relation, unit=above_it.unit)
+
+
+def renyi_epsilon(order: float, divergence: float, log_delta: float) -> float:
+    """ε at one order, rounded up, at least 0."""
+    parts = (divergence, math.log1p(-1 / order), -(log_delta + math.log(order)) / (order - 1))
+    total = math.fsum(parts)
+    margin = 8 * 2.0**-52 * sum(map(abs, parts)) * (1 + 1 / (order - 1) * math.ulp(order) * 2.0**52)
+    return max(total + margin, 0.0) if total < math.inf else math.inf
+
+
+def renyi_log_delta(order: float, divergence: float, epsilon: float) -> float:
+    """ln δ at one order, rounded up, at most 0."""
+    if divergence == math.inf:
+        return 0.0
+    parts = ((order - 1) * divergence, -(order - 1) * epsilon, (order - 1) * math.log1p(-1 / order), -math.log(order))
+    total = math.fsum(parts) + 8 * 2.0**-52 * sum(map(abs, parts))
+    return min(total, 0.0)
+
+
+def probability_above(log: float) -> float:
+    """e^log, rounded up, at most 1; the smallest float rather than an underflow to 0."""
+    if log == -math.inf:
+        return 0.0
+    return min(max(above(math.exp(log)), 5e-324), 1.0)
+
+
+def _smallest_epsilon(pairs: list[tuple[float, float]], delta: float) -> float:
+    if delta >= 1:
+        return 0.0
+    if delta == 0:
+        return math.inf if any(d > 0 for _, d in pairs) else 0.0
+    return min(renyi_epsilon(a, d, math.log(delta)) for a, d in pairs)

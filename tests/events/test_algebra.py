@@ -1,0 +1,151 @@
+"""Sums, repetitions, groups, samplings: what they flatten, what they refuse."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from fractions import Fraction
+
+import pytest
+
+from deniable.errors import DeniableError, InvalidArgument, NotSupported, UnitMismatch
+from deniable.events import (
+    Claimed,
+    Composed,
+    DiscreteLaplace,
+    ExponentialMechanism,
+    ForGroup,
+    Gaussian,
+    Laplace,
+    Noise,
+    RandomizedResponse,
+    Repeated,
+    Sampled,
+    TreeGaussian,
+    dpsgd,
+)
+from deniable.guarantees import ApproxDP, PureDP
+from deniable.units import RECORD, Relation
+
+G, L = Gaussian(scale=2), Laplace(scale=3)
+
+
+def test_sums_are_flat_and_repetitions_multiply() -> None:
+    assert (G + L) + G == G + (L + G) == Composed([G, L, G])
+    assert G * 2 * 3 == 6 * G == Repeated(G, 6)
+    assert G.for_group(2).for_group(3) == ForGroup(G, 6)
+    assert G.sampled(rate=0.5).sampled(rate=0.5) == Sampled(G, 0.25)
+
+
+def test_doing_nothing_changes_nothing() -> None:
+    assert G.for_group(1) is G
+    assert G.sampled(rate=1) is G
+    assert G.sampled(rate=Fraction(1)) is G
+    swapped = Laplace(scale=1, relation=Relation.REPLACE)
+    assert swapped.to_replace() is swapped
+
+
+def test_the_relation_travels() -> None:
+    assert (G * 3).relation is Relation.ADD_REMOVE
+    assert G.to_replace().relation is Relation.REPLACE
+    assert (G.sampled(rate=0.1) * 4).for_group(2).relation is Relation.ADD_REMOVE
+    assert RandomizedResponse(1).shuffled(population=10).relation is Relation.REPLACE
+    assert TreeGaussian(scale=1, steps=8).relation is Relation.ZERO_OUT
+
+
+def test_the_unit_travels_and_units_do_not_mix() -> None:
+    patient, visit = Claimed(PureDP(1, unit="patient_id")), Claimed(PureDP(1, unit="visit_id"))
+    assert (G + patient * 2).unit.noun == "patient"
+    assert (patient.sampled(rate=0.1) * 3).for_group(2).unit.noun == "patient"
+    assert patient.to_replace().unit.noun == "patient"
+    assert (G + L).unit == RECORD
+    with pytest.raises(UnitMismatch, match="one patient"):
+        _ = patient + visit
+
+
+def test_events_print_as_the_code_that_makes_them() -> None:
+    assert repr((G + L) * 3) == "(Gaussian(scale=2) + Laplace(scale=3)) * 3"
+    assert repr((G * 3).for_group(2)) == "(Gaussian(scale=2) * 3).for_group(2)"
+    assert repr((G + L).sampled(rate=0.1).to_replace()) == f"({G + L!r}).sampled(rate=0.1).to_replace()"
+    assert repr(Claimed(ApproxDP(1, 1e-6))) == "Claimed(ApproxDP(epsilon=1, delta=1e-06))"
+
+
+def test_dpsgd_doubles_the_sensitivity_under_replace() -> None:
+    assert dpsgd(noise_multiplier=1.1, rate=0.01, steps=10) == Gaussian(scale=1.1).sampled(rate=0.01) * 10
+    swapped = Gaussian(scale=1.1, sensitivity=2, relation=Relation.REPLACE, reach=1)
+    assert dpsgd(noise_multiplier=1.1, rate=0.01, steps=9, relation=Relation.REPLACE) == swapped.sampled(rate=0.01) * 9
+    assert (
+        dpsgd(noise_multiplier=1, batch=256, examples=60_000, steps=1)
+        == Gaussian(scale=1).sampled(rate=Fraction(256, 60_000)) * 1
+    )
+
+
+def test_a_tree_touches_one_node_a_level() -> None:
+    # 1 step: the leaf is the root. 8 leaves: 8, 4, 2, 1 nodes, four levels. 9 steps touch a complete tree of 8 at most.
+    assert [TreeGaussian(scale=1, steps=n).nodes for n in (1, 2, 3, 4, 7, 8, 9)] == [1, 2, 2, 3, 3, 4, 4]
+
+
+REPLACE = Relation.REPLACE
+BAD: dict[str, tuple[Callable[[], object], type[DeniableError], str]] = {
+    "scale 0": (lambda: Gaussian(scale=0), InvalidArgument, "scale must be a positive number; got scale=0"),
+    "scale nan": (lambda: Laplace(scale=math.nan), InvalidArgument, "scale"),
+    "sensitivity inf": (lambda: Laplace(1, math.inf), InvalidArgument, "sensitivity"),
+    "count 0": (lambda: G * 0, InvalidArgument, "count must be a whole number, 1 or more; got count=0"),
+    "count -1": (lambda: G * -1, InvalidArgument, "count"),
+    "count 1.5": (lambda: G * 1.5, InvalidArgument, "count"),  # type: ignore[operator]
+    "count True": (lambda: G * True, InvalidArgument, "count"),
+    "rate 0": (lambda: G.sampled(rate=0), InvalidArgument, "rate must be a rate above 0 and at most 1"),
+    "rate above 1": (lambda: G.sampled(rate=1.5), InvalidArgument, "rate"),
+    "rate True": (lambda: G.sampled(rate=True), InvalidArgument, "rate"),
+    "rate nan": (lambda: G.sampled(rate=math.nan), InvalidArgument, "rate"),
+    "group 0": (lambda: G.for_group(0), InvalidArgument, "size"),
+    "group 1.5": (lambda: G.for_group(1.5), InvalidArgument, "size"),  # type: ignore[arg-type]
+    "mixed relations": (lambda: G + Laplace(1, 1, REPLACE), UnitMismatch, "to_replace"),
+    "zero-out and add/remove": (lambda: G + TreeGaussian(scale=1, steps=2), UnitMismatch, "State both under one"),
+    "fixed batch, add/remove": (
+        lambda: G.sampled_without_replacement(batch=1, population=2), UnitMismatch, "under REPLACE only",
+    ),
+    "batch above population": (
+        lambda: Laplace(1, 1, REPLACE).sampled_without_replacement(batch=3, population=2), InvalidArgument, "batch",
+    ),
+    "shuffled noise": (lambda: G.shuffled(population=10), InvalidArgument, "local report"),
+    "shuffled, add/remove": (lambda: Claimed(PureDP(1)).shuffled(population=9), UnitMismatch, "REPLACE"),
+    "Poisson, replace, no reach": (lambda: Gaussian(1, 2, REPLACE).sampled(rate=0.1), InvalidArgument, "reach"),
+    "reach under add/remove": (lambda: Gaussian(1, 1, reach=1), InvalidArgument, "reach"),
+    "reach below half": (lambda: Gaussian(1, 2, REPLACE, reach=0.9), InvalidArgument, "at least half"),
+    "sampled group": (lambda: G.for_group(2).sampled(rate=0.1), NotSupported, "sample first"),
+    "sampled move": (
+        lambda: Composed([G, L]).to_replace().sampled_without_replacement(batch=1, population=2), NotSupported, "first",
+    ),
+    "move from zero-out": (lambda: TreeGaussian(scale=1, steps=2).to_replace(), InvalidArgument, "ADD_REMOVE"),
+    "tree, add/remove": (lambda: TreeGaussian(1, 2, relation=Relation.ADD_REMOVE), InvalidArgument, "ZERO_OUT"),
+    "half a person": (lambda: DiscreteLaplace(1, 1.5), InvalidArgument, "whole number"),
+    "one category": (lambda: RandomizedResponse(1, 1), InvalidArgument, "categories"),
+    "local, add/remove": (lambda: RandomizedResponse(1, 2, Relation.ADD_REMOVE), InvalidArgument, "REPLACE"),
+    "epsilon 0": (lambda: ExponentialMechanism(0), InvalidArgument, "epsilon"),
+    "claim of nothing": (lambda: Claimed(1), InvalidArgument, "guarantee must be a Guarantee"),  # type: ignore[arg-type]
+    "empty sum": (lambda: Composed([]), InvalidArgument, "parts"),
+    "rate and batch": (lambda: dpsgd(noise_multiplier=1, rate=0.1, batch=2, steps=1), InvalidArgument, "rate"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("make", "kind", "said"), BAD.values(), ids=BAD.keys())
+def test_bad_input_says_what_fits(make: Callable[[], object], kind: type[DeniableError], said: str) -> None:
+    with pytest.raises(kind) as caught:
+        make()
+    assert said in str(caught.value)
+
+
+def test_a_family_is_no_event() -> None:
+    with pytest.raises(TypeError, match="Gaussian, Laplace"):
+        Noise(1)
+    with pytest.raises(TypeError):
+        _ = G + 1  # type: ignore[operator]
+
+
+def test_events_are_values() -> None:
+    assert Gaussian(0.1) == Gaussian(Fraction(1, 10))
+    assert Gaussian(1) != Laplace(1)
+    assert len({Gaussian(1), Gaussian(1.0), Laplace(1)}) == 2
+    with pytest.raises(AttributeError):
+        G.scale = Fraction(1)  # type: ignore[misc]

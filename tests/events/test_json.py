@@ -1,0 +1,71 @@
+"""The JSON form: versioned, exact, and the same for ever."""
+
+from __future__ import annotations
+
+import json
+from fractions import Fraction
+
+import pytest
+
+from deniable.errors import InvalidArgument
+from deniable.events import Claimed, Event, Gaussian, RandomizedResponse, TreeGaussian
+from deniable.guarantees import FDP, ApproxDP, TradeOff
+from deniable.units import Relation
+
+# These lines were written by version 1 of the form. A change that cannot read one of them breaks every stored ledger.
+WRITTEN = {
+    '{"coordinates":1,"deniable":1,"kind":"Gaussian","relation":"add_remove","scale":"1.1",'
+    '"sensitivity":"1"}': Gaussian(1.1),
+    '{"count":1000,"deniable":1,"event":{"event":{"coordinates":1,"kind":"Gaussian","reach":"1","relation":"replace",'
+    '"scale":"1e-3","sensitivity":"2"},"kind":"Sampled","rate":"8/1875"},"kind":"Repeated"}': Gaussian(
+        0.001, 2, Relation.REPLACE, reach=1
+    ).sampled(rate=Fraction(8, 1875))
+    * 1000,
+    '{"deniable":1,"event":{"categories":4,"epsilon":"0.5","kind":"RandomizedResponse","relation":"replace"},'
+    '"kind":"Shuffled","population":1000}': RandomizedResponse(0.5, 4).shuffled(population=1000),
+    '{"deniable":1,"guarantee":{"delta":"1e-06","epsilon":"3","kind":"ApproxDP","relation":"add_remove","unit":{"column":'
+    '"patient_id","noun":"patient"}},"kind":"Claimed"}': Claimed(ApproxDP(3, 1e-6, unit="patient_id")),
+    '{"deniable":1,"guarantee":{"kind":"FDP","relation":"add_remove","tradeoff":{"corners":[["0","1"],["1/3","1/3"],["1","0"]]'
+    ',"kind":"TradeOff"}},"kind":"Claimed"}': Claimed(FDP(TradeOff.of_lines([(2, 0)]))),
+    '{"deniable":1,"kind":"TreeGaussian","participations":3,"relation":"zero_out","scale":"2",'
+    '"steps":512}': TreeGaussian(2, 512, 3),
+}
+
+
+@pytest.mark.parametrize(("text", "event"), WRITTEN.items(), ids=[type(e).__name__ for e in WRITTEN.values()])
+def test_what_was_written_stays_readable(text: str, event: Event) -> None:
+    assert Event.from_json(text) == event
+    assert Event.from_json(event.to_json()) == event
+
+
+def test_one_line_the_same_for_equal_events() -> None:
+    assert Gaussian(1.0).to_json() == Gaussian(1).to_json()
+    assert "\n" not in Gaussian(1).to_json()
+    assert json.loads(Gaussian(0.1).to_json())["scale"] == "0.1"
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("", "JSON"),
+        ("[]", "version 1"),
+        ('{"deniable":2,"kind":"Gaussian","scale":"1"}', "version 1"),
+        ('{"kind":"Gaussian","scale":"1"}', "version 1"),
+        ('{"deniable":1,"kind":"Cauchy","scale":"1"}', "kind must be a known event"),
+        ('{"deniable":1,"kind":["Gaussian"],"scale":"1"}', "kind"),
+        ('{"deniable":1,"kind":"Noise","scale":"1"}', "kind"),
+        ('{"deniable":1,"kind":"Gaussian","scale":"1","colour":"red"}', "colour must be left out"),
+        ('{"deniable":1,"kind":"Gaussian"}', "all fields of Gaussian"),
+        ('{"deniable":1,"kind":"Gaussian","scale":"one"}', "exact decimal"),
+        ('{"deniable":1,"kind":"Gaussian","scale":"1/0"}', "exact decimal"),
+        ('{"deniable":1,"kind":"Gaussian","scale":NaN}', "scale must be"),
+        ('{"deniable":1,"kind":"Gaussian","scale":"-1"}', "scale must be"),
+        ('{"deniable":1,"kind":"Gaussian","scale":"1","relation":"swap"}', "relation must be one of"),
+        ('{"deniable":1,"kind":"PureDP","epsilon":"1"}', "not a guarantee"),
+        ('{"deniable":1,"kind":"Claimed","guarantee":{"kind":"PureDP","epsilon":"1","unit":{"a":"b"}}}', "all fields"),
+    ],
+)
+def test_what_is_not_an_event_is_refused(text: str, said: str) -> None:
+    with pytest.raises(InvalidArgument) as caught:
+        Event.from_json(text)
+    assert said in str(caught.value)
