@@ -42,13 +42,14 @@ _HOMES: dict[str, str] = {
     "from_dp_accounting": "deniable.accounting",
     "from_opacus": "deniable.accounting",
     "calibrate": "deniable.calibration",
+    "size": "deniable.mechanisms",
     "Ledger": "deniable.ledger",
     "AtMost": "deniable.query",
     "Session": "deniable.query",
 }
 
 # Rooms that are used by their own name, as in `dn.errors.BudgetExceeded`.
-_ROOMS: tuple[str, ...] = ("conversions", "errors", "events", "guarantees", "learning", "noise", "units")
+_ROOMS: tuple[str, ...] = ("conversions", "errors", "events", "guarantees", "learning", "mechanisms", "noise", "units")
 
 # The extra that installs a package that the base installation lacks.
 _EXTRAS: dict[str, str] = {
@@ -68,6 +69,7 @@ if TYPE_CHECKING:
     from deniable import events as events
     from deniable import guarantees as guarantees
     from deniable import learning as learning
+    from deniable import mechanisms as mechanisms
     from deniable import noise as noise
     from deniable import units as units
     from deniable.accounting import account as account
@@ -91,6 +93,7 @@ if TYPE_CHECKING:
     from deniable.guarantees import Profile as Profile
     from deniable.guarantees import PureDP as PureDP
     from deniable.ledger import Ledger as Ledger
+    from deniable.mechanisms import size as size  # type: ignore[no-redef]
     from deniable.query import AtMost as AtMost
     from deniable.query import Session as Session
     from deniable.units import ADD_REMOVE as ADD_REMOVE

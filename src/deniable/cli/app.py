@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from deniable.cli import account, demo, ledger, query
+from deniable.cli import account, demo, ledger, query, size
 
 app = typer.Typer(
     name="deniable",
@@ -38,4 +38,5 @@ app.add_typer(ledger.app, name="ledger")
 app.command("query")(query.query)
 app.command("account")(account.account)
 app.command("calibrate")(account.calibrate)
+app.command("size")(size.size)
 app.command("demo")(demo.demo)

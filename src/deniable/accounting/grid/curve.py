@@ -215,7 +215,11 @@ class GridCurve:
         low, high = view.window(tilt, exponent=34.0)[:2]
         allowed = max(1e-5 * epsilon * tilt, 2e-5)
         weight = max(tilt * (tilt + 1), 1 / (view.at(tilt)[2] + 1e-300))
-        wanted = math.sqrt(12 * allowed / (float(sum(direction.counts)) * weight))
+        steps = float(sum(direction.counts))
+        wanted = math.sqrt(12 * allowed / (steps * weight))
+        if (high - low) / 2**LARGEST > 4 * math.sqrt(view.at(tilt)[2] / steps):
+            # No window is fine enough to tell one step's losses apart; the moment bound will do better.
+            return 14
         return min(LARGEST, max(12, math.ceil(math.log2(max((high - low) / max(wanted, 1e-300), 2.0)))))
 
 

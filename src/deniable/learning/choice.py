@@ -1,0 +1,64 @@
+"""Choosing a method by its own bound, before any record is read.
+
+Every method that applies predicts the excess of the average loss from n, d, ε, δ and the loss's constants. The smallest
+prediction wins. The table holds all methods with their predictions, and for those that do not apply the precondition
+that fails, so that the choice explains itself.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from deniable.errors import DeniableError, NotSupported
+from deniable.learning.optimizers.base import Method, Plan, Task
+
+
+@dataclass(frozen=True)
+class Entry:
+    """One method's line in the table."""
+
+    name: str
+    risk: float
+    note: str
+
+
+@dataclass(frozen=True)
+class Choice:
+    """The method that was taken, its plan, and what all methods predicted."""
+
+    plan: Plan
+    method: Method
+    table: tuple[Entry, ...]
+
+    @property
+    def name(self) -> str:
+        return self.method.name
+
+    def __str__(self) -> str:
+        width = max(len(entry.name) for entry in self.table)
+        lines = [f"{'solver'.ljust(width)}  predicted excess risk"]
+        for entry in self.table:
+            shown = f"{entry.risk:.4g}" if math.isfinite(entry.risk) else "-"
+            mark = "  <- chosen" if entry.name == self.name else ""
+            lines.append(f"{entry.name.ljust(width)}  {shown.ljust(10)} {entry.note}{mark}".rstrip())
+        return "\n".join(lines)
+
+
+def choose(task: Task, methods: Sequence[Method]) -> Choice:
+    """The applicable method with the smallest predicted excess risk."""
+    entries, best = [], None
+    for method in methods:
+        try:
+            plan = method.plan(task)
+        except DeniableError as refusal:
+            entries.append(Entry(method.name, math.inf, str(refusal)))
+            continue
+        entries.append(Entry(method.name, plan.risk, method.theorem))
+        if best is None or plan.risk < best[0].risk:
+            best = plan, method
+    if best is None:
+        reasons = " ".join(f"{entry.name}: {entry.note}" for entry in entries)
+        raise NotSupported(f"no solver applies. {reasons}")
+    return Choice(best[0], best[1], tuple(entries))

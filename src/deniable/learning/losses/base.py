@@ -1,0 +1,79 @@
+"""What a loss must say of itself. A loss of the user's own subclasses one of the two and declares its constants."""
+
+from __future__ import annotations
+
+import math
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+Array = NDArray[Any]
+
+
+@dataclass(frozen=True)
+class Loss(ABC):
+    """A convex loss with declared constants."""
+
+    everywhere: ClassVar[bool] = True
+    """Whether the constants hold for every θ; False where they need a bound on θ."""
+
+    @property
+    @abstractmethod
+    def lipschitz(self) -> float:
+        """L: no subgradient in θ is longer, for rows of norm at most 1."""
+
+    @property
+    @abstractmethod
+    def smoothness(self) -> float:
+        """β: no eigenvalue of the Hessian in θ is larger, for rows of norm at most 1; inf where there is no Hessian."""
+
+    @property
+    def strong_convexity(self) -> float:
+        """No eigenvalue of the Hessian is smaller; 0 for a linear model, whatever the loss."""
+        return 0.0
+
+    @property
+    def smooth(self) -> bool:
+        """Whether gradients are Lipschitz."""
+        return math.isfinite(self.smoothness)
+
+
+@dataclass(frozen=True)
+class LinearLoss(Loss):
+    """A loss φ(m, y) of the margins m = ⟨row, θ⟩."""
+
+    twice_differentiable: ClassVar[bool] = True
+    """Whether φ has a continuous second derivative in m; objective perturbation needs it."""
+
+    @property
+    def outputs(self) -> int:
+        """How many margins a record has."""
+        return 1
+
+    @abstractmethod
+    def values(self, margins: Array, labels: Array) -> NDArray[np.float64]:
+        """φ for every record."""
+
+    @abstractmethod
+    def residuals(self, margins: Array, labels: Array) -> NDArray[np.float64]:
+        """∂φ/∂m for every record (and every margin): the gradient in θ is row ⊗ residual."""
+
+    def curvatures(self, margins: Array, labels: Array) -> NDArray[np.float64]:
+        """∂²φ/∂m² for every record: (n,), or (n, k, k) for k margins. Only used to find minima faster."""
+        return np.full(np.shape(margins), self.smoothness)
+
+
+@dataclass(frozen=True)
+class PointLoss(Loss):
+    """A loss of θ against a record that is a point x of the same space, |x| ≤ 1 and |θ| ≤ 1."""
+
+    @abstractmethod
+    def values(self, theta: Array, points: Array) -> NDArray[np.float64]:
+        """The loss for every point."""
+
+    @abstractmethod
+    def gradients(self, theta: Array, points: Array) -> NDArray[np.float64]:
+        """A subgradient for every point."""

@@ -1,0 +1,175 @@
+"""What every method shares: the task (all that is public), the data, and the plan that owns its event.
+
+A method is a frozen object with hyper-parameters. `method.plan(task)` checks the preconditions of its theorem, sets the
+noise, and gives a `Plan`: its event is charged, and `plan.run(data)` does what the event says. Nothing private enters
+a plan.
+"""
+
+from __future__ import annotations
+
+import math
+from abc import ABC, abstractmethod
+from dataclasses import dataclass, field
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from deniable.errors import NotSupported
+from deniable.events import Event
+from deniable.guarantees import ApproxDP, PureDP
+from deniable.learning.losses.base import LinearLoss, PointLoss
+from deniable.learning.privacy import sides
+from deniable.learning.table import ONE, Table, unit_of
+from deniable.noise import Source
+from deniable.units import Relation
+
+Array = NDArray[Any]
+
+NOMINAL_RADIUS = 4.0
+"""How far from 0 an unconstrained minimiser is taken to be when risks are predicted. It changes no guarantee."""
+
+
+@dataclass(frozen=True)
+class Task:
+    """Minimise Σ loss + (regularization/2)|θ|² over |θ| ≤ radius, under a promise. All fields are public."""
+
+    loss: LinearLoss | PointLoss
+    columns: int
+    target: ApproxDP | PureDP
+    size: int
+    """How many records, as publicly known: declared, or counted with noise."""
+
+    regularization: float = 0.0
+    radius: float | None = None
+
+    @property
+    def linear(self) -> LinearLoss:
+        """The loss, where it is one of a linear model."""
+        if not isinstance(self.loss, LinearLoss):
+            raise NotSupported(f"{type(self.loss).__name__} is not the loss of a linear model.")
+        return self.loss
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """The shape of θ."""
+        many = self.loss.outputs if isinstance(self.loss, LinearLoss) else 1
+        return (self.columns,) if many == 1 else (self.columns, many)
+
+    @property
+    def parameters(self) -> int:
+        """How many numbers θ has."""
+        return math.prod(self.shape)
+
+    @property
+    def relation(self) -> Relation:
+        return self.target.relation
+
+    @property
+    def sides(self) -> int:
+        """How many records' gradients two neighbours differ by."""
+        return sides(self.relation)
+
+    @property
+    def delta(self) -> float:
+        return float(self.target.delta) if isinstance(self.target, ApproxDP) else 0.0
+
+    @property
+    def reach(self) -> float:
+        """The radius, or a nominal one: where the loss's own constants hold, or `NOMINAL_RADIUS`."""
+        return self.radius if self.radius is not None else float(getattr(self.loss, "reach", NOMINAL_RADIUS))
+
+    def project(self, theta: Array) -> Array:
+        """The nearest point of the ball."""
+        if self.radius is None:
+            return theta
+        length = float(np.linalg.norm(theta))
+        return theta if length <= self.radius else theta * (self.radius / length)
+
+
+@dataclass(frozen=True, eq=False)
+class Data:
+    """The private records: rows, labels (none for points), and weights in [0, 1] (None for 1)."""
+
+    table: Table
+    labels: Array = field(default_factory=lambda: np.empty(0))
+    weights: Array | None = None
+
+    def weighted(self, values: Array) -> NDArray[np.float64]:
+        """Values of the records, each times its weight."""
+        if self.weights is None:
+            return values
+        return np.asarray(values * self.weights.reshape(-1, *(1,) * (values.ndim - 1)))
+
+    def take(self, kept: Array) -> Data:
+        """Some of the records."""
+        return Data(
+            self.table.take(kept),
+            self.labels[kept] if self.labels.size else self.labels,
+            None if self.weights is None else self.weights[kept],
+        )
+
+
+@dataclass(frozen=True)
+class Plan(ABC):
+    """One run of one method, with its event."""
+
+    task: Task
+    event: Event
+    risk: float
+    """The predicted excess of the average loss over its minimum, by the method's own bound; inf where there is none."""
+
+    @abstractmethod
+    def run(self, data: Data, *, source: Source | None = None) -> Array:
+        """θ, computed as the event says."""
+
+
+@dataclass(frozen=True)
+class Method(ABC):
+    """A way to minimise privately."""
+
+    name: ClassVar[str]
+    theorem: ClassVar[str]
+    size_free: ClassVar[bool] = True
+    """Whether the event is the same whatever the number of records."""
+
+    @abstractmethod
+    def plan(self, task: Task) -> Plan:
+        """The run that meets the task's target, or an error that names the precondition that fails."""
+
+    def refuse(self, why: str) -> NotSupported:
+        """An error that names the method and what it lacks."""
+        return NotSupported(f"solver {self.name!r} does not apply: {why}")
+
+
+def linear(task: Task, method: Method) -> LinearLoss:
+    """The loss, if it is one of a linear model."""
+    if not isinstance(task.loss, LinearLoss):
+        raise method.refuse(f"{type(task.loss).__name__} is not the loss of a linear model.")
+    return task.loss
+
+
+def clipped_sum(data: Data, task: Task, theta: Array, *, unit: float, bound: int) -> NDArray[np.int64]:
+    """The exact sum of the records' gradients, each cut to whole numbers of length at most `bound`."""
+    table = data.table
+    if isinstance(task.loss, LinearLoss):
+        residuals = data.weighted(task.loss.residuals(table.margins(theta), data.labels))
+        return table.sums(table.clipped(residuals, unit=unit, bound=bound))
+    gradients = data.weighted(task.loss.gradients(theta, table.points()))
+    return np.asarray(_cut(gradients, unit=unit, bound=bound).sum(axis=0))
+
+
+def _cut(gradients: Array, *, unit: float, bound: int) -> NDArray[np.int64]:
+    """Whole multiples of 1/(unit·2¹⁶), each row of length at most `bound`."""
+    real = np.nan_to_num(gradients * (unit * ONE))
+    squares = np.zeros(len(real))
+    for column in real.T:
+        squares += column * column
+    shorter = np.minimum(1.0, bound * (1 - 2.0**-40) / np.maximum(np.sqrt(squares), 1.0))
+    return np.asarray(np.trunc(real * shorter[:, None])).astype(np.int64)
+
+
+def gradient_grid(clip: float) -> tuple[float, int, float]:
+    """The grid for a clipping norm: residual unit, integer bound, and what one integer step is worth."""
+    unit, bound = unit_of(clip)
+    return unit, bound, 1 / (unit * ONE)

@@ -1,0 +1,108 @@
+"""Linear regression from noisy second moments.
+
+With v = (row, y/|y|max), Σ vv' holds all that least squares needs. One record moves its upper triangle by at most
+|v|² in L2:
+|upper(vv')|² = (|v|⁴ + Σ v_i⁴)/2 ≤ |v|⁴. Exchanging two moves it by at most √2·|v|², because ⟨upper(vv'), upper(ww')⟩ =
+((v·w)² + Σ v_i²w_i²)/2 ≥ 0. The triangle is a sum of integers, gets Gaussian noise once, and everything after is free
+(McSherry–Mironov 2009; Wang 2018 calls it sufficient-statistics perturbation).
+
+The solution is a ridge whose strength λ + √(2d)·(noise per entry) is the size of the noise matrix's spectrum, so that a
+useless answer shrinks to 0, the middle of the label's range.
+
+Preconditions: squared loss; δ > 0; no sample weights above 1.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from deniable._checks import positive
+from deniable.events import Gaussian
+from deniable.learning.losses import Squared
+from deniable.learning.optimizers.base import Array, Data, Method, Plan, Task
+from deniable.learning.privacy import add_gaussian, leak, multiplier
+from deniable.learning.table import ONE
+from deniable.noise import Source
+from deniable.units import Relation
+
+_ROOT_TWO = Fraction(14143, 10000)
+_BLOCK = 1 << 19
+"""Rows per product: entries of at most 2³³ add up below 2⁵³."""
+
+
+@dataclass(frozen=True)
+class SufficientStatistics(Method):
+    """Least squares on noisy second moments."""
+
+    name: ClassVar[str] = "statistics"
+    theorem: ClassVar[str] = "Gaussian noise on second moments (McSherry–Mironov 2009)"
+
+    shrink: float = 2.0
+    """How many times the noise matrix's spectral size is added to the diagonal."""
+
+    def __post_init__(self) -> None:
+        positive("shrink", self.shrink)
+
+    def plan(self, task: Task) -> StatisticsPlan:
+        if not isinstance(task.loss, Squared):
+            raise self.refuse("second moments determine least squares only.")
+        draws = (task.columns + 1) * (task.columns + 2) // 2
+        apart = _ROOT_TWO if task.relation is Relation.REPLACE else Fraction(1)
+        ratio = multiplier(task.target, draws=draws) * apart
+        event = Gaussian(ratio, apart, task.relation) + leak(draws, task.relation)
+        noise = 2 * float(ratio)  # |v|² ≤ 2
+        ridge = task.regularization + self.shrink * noise * math.sqrt(2 * task.columns)
+        # (A + E + λ)⁻¹(b + e) with |E| ≤ λ: shrinkage λR²/2 and noise |e + Eθ|²/(2λ), both over n.
+        wrong = task.columns * noise**2 * (1 + task.reach) ** 2
+        risk = (ridge * task.reach**2 / 2 + wrong / (2 * ridge)) / task.size
+        return StatisticsPlan(task, event, risk, ratio, ridge)
+
+
+@dataclass(frozen=True)
+class StatisticsPlan(Plan):
+    """One run."""
+
+    ratio: Fraction
+    ridge: float
+
+    def run(self, data: Data, *, source: Source | None = None) -> Array:
+        d = self.task.columns
+        sums = _moments(data)
+        upper = np.triu_indices(d + 1)
+        bound = 2 * ONE * ONE  # |v|² in integers
+        noisy = np.zeros((d + 1, d + 1))
+        noisy[upper] = add_gaussian(sums[upper], bound=bound, ratio=self.ratio, source=source) / (ONE * ONE)
+        noisy = np.triu(noisy) + np.triu(noisy, 1).T
+        values, vectors = np.linalg.eigh(noisy[:d, :d])
+        held = np.maximum(values, 0.0) + self.ridge
+        return self.task.project(vectors @ ((vectors.T @ noisy[:d, d]) / held))
+
+
+def _moments(data: Data) -> NDArray[np.int64]:
+    """Σ vv' over integer vectors v with |v|² ≤ 2·2³², exactly. A weight multiplies both factors by its root."""
+    rows, labels = data.table.rows, np.trunc(np.clip(data.labels, -1, 1) * ONE)
+    if data.weights is not None:
+        roots = np.sqrt(data.weights)
+        labels = np.trunc(labels * roots)
+        if isinstance(rows, np.ndarray):
+            rows = np.trunc(rows * roots[:, None])
+        else:
+            rows = rows.multiply(roots[:, None]).tocsr()
+            rows.data = np.trunc(rows.data)
+    d = data.table.columns
+    total = np.zeros((d + 1, d + 1), dtype=np.int64)
+    for start in range(0, data.table.count, _BLOCK):
+        part = slice(start, start + _BLOCK)
+        inner = rows[part].T @ rows[part]
+        inner = inner if isinstance(inner, np.ndarray) else inner.toarray()
+        total[:d, :d] += inner.astype(np.int64)
+        total[:d, d] += np.asarray(rows[part].T @ labels[part]).astype(np.int64)
+        total[d, d] += int(np.sum(labels[part] * labels[part]))
+    total[d, :d] = total[:d, d]
+    return total

@@ -1,0 +1,145 @@
+"""Gaussian noise on integer sums that costs what the continuous Gaussian costs.
+
+The noise drawn here is the exact discrete Gaussian; the event that is emitted is a Gaussian. This is why that is
+proved.
+
+Let the sum x be an integer and let Y = x + N(0, τ²). Round Y at random to the integer k with probability
+exp(−(k − Y)²/(2r²))/Z(Y). By Poisson summation Z(Y) = r√(2π)(1 + η(Y)) with |η| ≤ η₀ = 2 Σ_{j≥1} exp(−2π²r²j²). The
+product of two Gaussians integrates to one of variance σ² = τ² + r², so the law P̃ of k and the discrete Gaussian P of
+variance σ² around x satisfy P ≥ (1 − η₀)/(1 + η₀)·P̃ ≥ (1 − 2η₀)·P̃ at every integer. A mechanism that gives itself
+away with probability 2η₀ and otherwise rounds the continuous answer can therefore imitate P, on both neighbours at
+once: the discrete Gaussian of variance τ² + r² is a post-processing of N(0, τ²) composed with a leak of 2η₀. For
+vectors and repetitions the leaks add up. With r² = 36, 2η₀ < 2·10⁻³⁰⁸: `LEAK` per number drawn. The event states it.
+
+>>> round(float(multiplier(ApproxDP(1, 1e-6), steps=100, draws=1000)), 2)
+42.25
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from deniable import noise
+from deniable.conversions import normal
+from deniable.errors import InvalidArgument
+from deniable.events import Claimed, DiscreteLaplace, Event, Gaussian
+from deniable.guarantees import ApproxDP, Guarantee, Profile, PureDP
+from deniable.guarantees.rounding import float_below
+from deniable.noise import Source
+from deniable.units import Relation
+
+SPREAD = 36
+"""r²: what is added to the variance, in squared grid steps."""
+
+LEAK = Fraction(2, 10**308)
+"""2η₀ for r² = 36 is 4·exp(−72π²)·(1 + …) = 9.72·10⁻³⁰⁹; rounded up."""
+
+
+def multiplier(target: Guarantee, *, steps: int = 1, draws: int = 1) -> Fraction:
+    """The least noise scale, in sensitivities, at which `steps` Gaussian sums of `draws` numbers in all meet a target.
+
+    `steps` Gaussians of ratio σ are √steps/σ-GDP (Dong–Roth–Su 2019, Cor. 3.3), and (ε, δ) is met by the largest μ of
+    Balle–Wang 2018, Theorem 8. Rounded up to nine digits.
+    """
+    mu = largest_mu(target, draws=draws)
+    return rounded_up(math.sqrt(steps) / mu * (1 + 1e-12))
+
+
+def largest_mu(target: Guarantee, *, draws: int = 1) -> float:
+    """The GDP parameter that a target leaves after the leak of `draws` numbers, rounded down."""
+    if not isinstance(target, ApproxDP) or target.delta <= 0:
+        raise InvalidArgument(
+            "delta", getattr(target, "delta", 0), "above 0 for Gaussian noise", "Set delta=1e-6, or solver='output'."
+        )
+    left = target.delta - LEAK * draws
+    mu = normal.largest_mu(float_below(target.epsilon), float_below(left)) if left > 0 else 0.0
+    if mu <= 0:
+        raise InvalidArgument("epsilon", target.epsilon, "large enough to leave room for any signal at this delta")
+    return mu * (1 - 1e-12)
+
+
+def gaussian_event(
+    ratio: Fraction, *, steps: int = 1, draws: int, relation: Relation, rate: Fraction = Fraction(1)
+) -> Event:
+    """`steps` noisy sums of vectors of norm at most 1, noise `ratio`; under REPLACE two vectors may point apart."""
+    far = 1 if relation is Relation.REPLACE else None
+    step = Gaussian(ratio, sides(relation), relation, reach=far)
+    every = step.sampled(rate=rate)
+    return (every if steps == 1 else every * steps) + leak(draws, relation)
+
+
+def leak(draws: int, relation: Relation) -> Claimed:
+    """What the rounding of `draws` numbers to integers may give away."""
+    return Claimed(ApproxDP(0, LEAK * draws, relation=relation))
+
+
+def sides(relation: Relation) -> int:
+    """How many clipped vectors apart two neighbours are: 2 when one is exchanged for another."""
+    return 2 if relation is Relation.REPLACE else 1
+
+
+def add_gaussian(
+    sums: NDArray[Any], *, bound: int, ratio: Fraction, source: Source | None = None
+) -> NDArray[np.float64]:
+    """Integer sums of vectors of norm at most `bound`, plus noise of variance (ratio·bound)² + r², as floats."""
+    drawn = noise.discrete_gaussian(variance=(ratio * bound) ** 2 + SPREAD, size=sums.shape, source=source)
+    return noise.add(sums, drawn).astype(np.float64)
+
+
+def noisy_count(size: int, *, epsilon: Fraction, source: Source | None = None) -> int:
+    """The number of records with discrete Laplace noise, at least 1; epsilon-DP under ADD_REMOVE."""
+    return max(1, size + noise.discrete_laplace(1 / epsilon, source=source))
+
+
+def count_event(epsilon: Fraction) -> Event:
+    """The event of `noisy_count`."""
+    return DiscreteLaplace(1 / epsilon)
+
+
+def target_of(epsilon: object, delta: object, relation: Relation) -> ApproxDP | PureDP:
+    """The promise that an estimator's parameters name; both numbers are exact decimals."""
+    pure = PureDP(epsilon, relation=relation)  # type: ignore[arg-type]
+    if pure.epsilon == 0:
+        raise InvalidArgument("epsilon", epsilon, "a positive number")
+    promised = ApproxDP(pure.epsilon, delta, relation=relation)  # type: ignore[arg-type]
+    if promised.delta >= 1:
+        raise InvalidArgument("delta", delta, "below 1", "A common choice is far below one over the number of records.")
+    return promised if promised.delta else pure
+
+
+def profile_of(event: Event) -> Profile:
+    """The certified curve of an event."""
+    from deniable.accounting.accountant import account
+
+    return account(event)
+
+
+def calibrated(event: Callable[[Fraction], Event], target: Guarantee) -> Fraction:
+    """The least noise, in sensitivities and rounded up to nine digits, at which an event meets a target."""
+    from deniable.calibration import calibrate
+
+    return rounded_up(float(calibrate(lambda ratio: event(rounded_up(float(ratio))), target).value))
+
+
+def rounded_up(value: float, *, digits: int = 9) -> Fraction:
+    """A short decimal at or above a float."""
+    if not math.isfinite(value) or value <= 0:
+        raise InvalidArgument("value", value, "a positive number")
+    place = digits - 1 - math.floor(math.log10(value))
+    return Fraction(math.ceil(Fraction(value) * Fraction(10) ** place)) / Fraction(10) ** place
+
+
+def largest_rho(target: Guarantee) -> float:
+    """The largest ρ whose zCDP reaches (ε, δ) by ε = ρ + 2√(ρ ln(1/δ)) (Bun–Steinke 2016, Prop. 1.3), rounded down."""
+    if not isinstance(target, ApproxDP) or target.delta <= 0:
+        raise InvalidArgument("delta", getattr(target, "delta", 0), "above 0 for concentrated privacy")
+    spread = -math.log(float_below(target.delta))
+    # √(ε + l) − √l without cancellation.
+    root = float_below(target.epsilon) / (math.sqrt(float_below(target.epsilon) + spread) + math.sqrt(spread))
+    return root * root * (1 - 1e-12)

@@ -1,0 +1,167 @@
+"""Above threshold: which of a stream of queries exceed a threshold, paying only for those that do.
+
+The sparse vector technique in its correct form (Lyu, Su and Li 2017, Algorithm 1). The threshold gets noise of scale
+Δ/ε₁ once; every query gets fresh noise of scale 2cΔ/ε₂ (cΔ/ε₂ for monotone queries); the answer is only whether the
+noisy query reaches the noisy threshold; after c positive answers it stops. That is (ε₁ + ε₂)-DP. The split ε₁ : ε₂ =
+1 : (2c)^(2/3), or 1 : c^(2/3), makes the comparison most accurate. Noise is discrete Laplace on the grid of the
+answers, for which the proof is the same: it shifts the threshold's noise by Δ steps and a query's by 2Δ.
+
+What a broken variant gets wrong: no noise on the queries, noise without the factor c, a threshold without noise, or
+the noisy value that was compared being released.
+
+>>> m = above_threshold(threshold=100, sensitivity=1, epsilon=1, step=1)
+>>> m.event
+Claimed(PureDP(epsilon=1))
+>>> run = m.start()
+>>> [type(run(value)) for value in (3, 5)]
+[<class 'bool'>, <class 'bool'>]
+>>> len(m([0] * 10)) <= 10
+True
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from fractions import Fraction
+
+from deniable import _checks, noise
+from deniable._checks import Number
+from deniable.errors import DataError, InvalidArgument
+from deniable.events import Claimed, DiscreteLaplace, Event
+from deniable.guarantees import PureDP
+from deniable.mechanisms import grids, tails
+from deniable.mechanisms.base import Mechanism, above, failure
+from deniable.noise import Source
+from deniable.units import Relation
+
+_STEPS = 1 << 20
+
+
+@dataclass(frozen=True, repr=False)
+class AboveThreshold(Mechanism):
+    """Answers until `positives` queries were found above the threshold."""
+
+    threshold: Fraction
+    sensitivity: Fraction
+    epsilon: Fraction
+    positives: int
+    monotone: bool
+    step: Fraction
+    stated: Relation
+
+    @property
+    def event(self) -> Event:
+        return Claimed(PureDP(self.epsilon, relation=self.stated))
+
+    @property
+    def steps(self) -> int:
+        """The sensitivity of a query in steps of the grid."""
+        return math.floor(self.sensitivity) if self.step == 1 else math.floor(self.sensitivity / self.step) + 1
+
+    @property
+    def noises(self) -> tuple[DiscreteLaplace, DiscreteLaplace]:
+        """The noise of the threshold, and that of every query."""
+        times = self.positives if self.monotone else 2 * self.positives
+        # The best split is irrational; any split is private, so a short fraction near it will do.
+        first = self.epsilon * Fraction(1 / (1 + times ** (2 / 3))).limit_denominator(10**6)
+        return DiscreteLaplace(self.steps / first, self.steps), DiscreteLaplace(
+            times * self.steps / (self.epsilon - first), times * self.steps
+        )
+
+    def start(self, *, source: Source | None = None) -> Run:
+        """A run to which queries come one at a time, each allowed to depend on the answers so far."""
+        return Run(self, source)
+
+    def __call__(self, values: object, /, *, source: Source | None = None) -> list[bool]:
+        """The answers to a list of query values, up to the last positive one that is allowed."""
+        run = self.start(source=source)
+        found = []
+        for value in _listed(values):
+            if run.over:
+                break
+            found.append(run(value))
+        return found
+
+    def error(self, confidence: Number = Fraction(19, 20), *, queries: int | None = None) -> float:
+        """A bound α for all of so many queries: yes means value ≥ threshold − α, no means value ≤ threshold + α."""
+        if queries is None:
+            raise InvalidArgument(
+                "queries", queries, "how many queries to plan for", "The accuracy is that of the worst."
+            )
+        many = _checks.count("queries", queries)
+        risk = failure(confidence) / 2
+        threshold, query = self.noises
+        strays = tails.laplace_radius(threshold.scale, risk) + tails.laplace_radius(
+            query.scale, tails.each_of(risk, many)
+        )
+        return above(strays * self.step + (0 if self.step == 1 else self.step))
+
+
+class Run:
+    """One pass of the sparse vector technique. It holds the noisy threshold, which is secret."""
+
+    def __init__(self, mechanism: AboveThreshold, source: Source | None) -> None:
+        self._mechanism, self._source = mechanism, source
+        first, self._noise = mechanism.noises
+        drawn = noise.discrete_laplace(first.scale, source=source)
+        self._threshold = math.floor(mechanism.threshold / mechanism.step + Fraction(1, 2)) + int(drawn)
+        self._left = mechanism.positives
+
+    @property
+    def over(self) -> bool:
+        """Whether the last positive answer was given."""
+        return self._left == 0
+
+    def __call__(self, value: object) -> bool:
+        """Whether a query's value is, noisily, at or above the threshold."""
+        if self.over:
+            raise DataError(
+                f"this run gave its {self._mechanism.positives} positive answers; start another and pay for it"
+            )
+        step = self._mechanism.step
+        steps = grids.whole(value) if step == 1 else grids.nearest(value, step)
+        positive = steps + int(noise.discrete_laplace(self._noise.scale, source=self._source)) >= self._threshold
+        self._left -= positive
+        return positive
+
+    def __repr__(self) -> str:
+        return f"<a run of {self._mechanism!r}>"
+
+
+def above_threshold(
+    *,
+    threshold: Number,
+    sensitivity: Number,
+    epsilon: Number,
+    positives: int = 1,
+    monotone: bool = False,
+    step: Number | None = None,
+    relation: Relation = Relation.ADD_REMOVE,
+) -> AboveThreshold:
+    """The sparse vector technique. `monotone=True` where one unit moves all queries the same way."""
+    moved = _checks.positive("sensitivity", sensitivity, remedy="Queries that nobody can change are public.")
+    grid = grids.power_below(moved / _STEPS) if step is None else grids.power_of_two("step", step)
+    if grid == 1 and moved < 1:
+        raise InvalidArgument("sensitivity", sensitivity, "1 or more with step=1", "Integers that differ, differ by 1.")
+    _checks.member("relation", relation, Relation, remedy="Use ADD_REMOVE, REPLACE or ZERO_OUT.")
+    if monotone and relation is Relation.REPLACE:
+        raise InvalidArgument(
+            "monotone", monotone, "False under REPLACE", "A replaced record lowers one query while it raises another."
+        )
+    return AboveThreshold(
+        threshold=_checks.number("threshold", threshold),
+        sensitivity=moved,
+        epsilon=_checks.positive("epsilon", epsilon),
+        positives=_checks.count("positives", positives),
+        monotone=bool(monotone),
+        step=grid,
+        stated=relation,
+    )
+
+
+def _listed(values: object) -> list[object]:
+    try:
+        return list(values)  # type: ignore[call-overload, no-any-return]
+    except TypeError:
+        raise DataError(f"expected a list of query values; got a {type(values).__name__}") from None

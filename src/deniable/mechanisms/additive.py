@@ -1,0 +1,189 @@
+"""Noise added to integers: choosing it, drawing it, and saying how far it strays.
+
+Every additive mechanism computes integers whose sensitivity it knows, and hands them to `Noised`, which holds the
+event and draws from exactly that event. Pure ε uses discrete Laplace noise of scale Δ₁/ε; (ε, δ) uses discrete
+Gaussian noise.
+
+A statistic that is an integer of large sensitivity D (a sum of finely placed records) is first rounded to multiples
+of D/s, s a small power of two. Rounding half up commutes with shifts by whole multiples and is monotone, so the
+rounded statistic has sensitivity s exactly: nothing is lost, and the event stays small enough for an exact account.
+
+>>> from deniable.units import Relation
+>>> noised = fit([Statistic(sensitivity=1)], epsilon=Fraction(1, 2), delta=Fraction(0), relation=Relation.ADD_REMOVE)[0]
+>>> noised.noise
+DiscreteLaplace(scale=2)
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import lru_cache
+from typing import TypeAlias
+
+from deniable import _checks, noise
+from deniable._checks import Number
+from deniable.errors import InvalidArgument
+from deniable.events import Composed, DiscreteGaussian, DiscreteLaplace, Event
+from deniable.mechanisms import tails
+from deniable.mechanisms.calibration import gaussian_multiplier
+from deniable.mechanisms.grids import root_above
+from deniable.noise import Source
+from deniable.units import Relation
+
+IntegerNoise: TypeAlias = DiscreteLaplace | DiscreteGaussian
+
+_STEPS = 1 << 10
+"""Steps within a rounded statistic's sensitivity, at most."""
+
+_WIDEST = 1 << 9
+"""The scale, in steps, that rounding aims at: half a step is nothing beside it, and an exact account stays quick."""
+
+
+@dataclass(frozen=True)
+class Statistic:
+    """What is known of integers before their noise is chosen.
+
+    `sensitivity` is that of each number by itself, and may be rounded to fewer steps. A vector says how its numbers
+    change together, in multiples of `sensitivity`: `l1` is the sum of all changes, `l2_squared` that of their squares,
+    `changes` how many change. `reach`, under REPLACE, is how far one unit's presence moves the answer from its absence.
+    """
+
+    sensitivity: int
+    size: int = 1
+    l1: int = 1
+    l2_squared: Fraction = Fraction(1)
+    changes: int = 1
+    reach: int | None = None
+    share: Fraction = Fraction(1)
+
+
+@dataclass(frozen=True)
+class Noised:
+    """Integers in steps of `unit`, and the noise they get. The event describes the noise that is drawn from it."""
+
+    noise: IntegerNoise
+    unit: Fraction = Fraction(1)
+    size: int = 1
+
+    def release(self, values: Sequence[int], source: Source | None) -> list[Fraction]:
+        """Noisy values, in the statistic's own units."""
+        steps = values if self.unit == 1 else [math.floor(value / self.unit + Fraction(1, 2)) for value in values]
+        return [step * self.unit for step in add(steps, self.noise, source)]
+
+    def release_one(self, value: int, source: Source | None) -> Fraction:
+        """One noisy value."""
+        return self.release([value], source)[0]
+
+    def radius(self, failure: float) -> Fraction:
+        """How far the largest error of all `size` values strays, but for a failure of this probability."""
+        found = radius(self.noise, failure, size=self.size) * self.unit
+        return found if self.unit == 1 else found + self.unit / 2
+
+
+def budget_of(epsilon: Number, delta: Number) -> tuple[Fraction, Fraction]:
+    """The two numbers of a request, checked."""
+    found = _checks.positive("epsilon", epsilon, remedy="ε = 0 allows no answer that depends on the data.")
+    allowed = _checks.between(
+        "delta",
+        delta,
+        low=0,
+        high=1,
+        open_high=True,
+        expected="0 (Laplace noise) or a probability below 1 (Gaussian noise)",
+    )
+    return found, allowed
+
+
+def relation_of(relation: Relation, *allowed: Relation, why: str) -> Relation:
+    """One of the relations that a mechanism is analysed under."""
+    _checks.member("relation", relation, Relation, remedy="Use ADD_REMOVE, REPLACE or ZERO_OUT.")
+    if relation not in allowed:
+        raise InvalidArgument("relation", relation, " or ".join(one.name for one in allowed), why)
+    return relation
+
+
+def fit(
+    statistics: Sequence[Statistic], *, epsilon: Fraction, delta: Fraction, relation: Relation
+) -> tuple[Noised, ...]:
+    """Noise for statistics released together, each with its `share` of the budget; the shares add up to 1."""
+    return _fitted(tuple(statistics), epsilon, delta, relation)
+
+
+@lru_cache(maxsize=256)
+def _fitted(
+    statistics: tuple[Statistic, ...], epsilon: Fraction, delta: Fraction, relation: Relation
+) -> tuple[Noised, ...]:
+    for statistic in statistics:
+        if statistic.sensitivity <= 0:
+            raise InvalidArgument(
+                "sensitivity", statistic.sensitivity, "positive", "What no unit can change needs no noise."
+            )
+    if not delta:
+        return tuple(_laplace(statistic, epsilon * statistic.share, relation) for statistic in statistics)
+
+    def noised(multiplier: Fraction) -> tuple[Noised, ...]:
+        return tuple(_gaussian(statistic, multiplier, relation) for statistic in statistics)
+
+    def event(multiplier: Fraction) -> Event:
+        return together([one.noise for one in noised(multiplier)])
+
+    multiplier = gaussian_multiplier(event, epsilon=epsilon, delta=delta, relation=relation)
+    return noised(multiplier)
+
+
+def _laplace(statistic: Statistic, epsilon: Fraction, relation: Relation) -> Noised:
+    steps = _steps(statistic, Fraction(statistic.l1) / epsilon)
+    total = steps * statistic.l1
+    reach = None if statistic.reach is None else _reach(statistic.reach, statistic.sensitivity, steps)
+    event = DiscreteLaplace(total / epsilon, total, relation, reach=reach, coordinates=statistic.changes)
+    return Noised(event, Fraction(statistic.sensitivity, steps), statistic.size)
+
+
+def _gaussian(statistic: Statistic, multiplier: Fraction, relation: Relation) -> Noised:
+    l2 = root_above(statistic.l2_squared)
+    ratio = multiplier * l2 * root_above(1 / statistic.share)
+    steps = _steps(statistic, ratio)
+    reach = None if statistic.reach is None else _reach(statistic.reach, statistic.sensitivity, steps)
+    event = DiscreteGaussian(ratio * steps, steps * l2, relation, reach=reach, coordinates=statistic.changes)
+    return Noised(event, Fraction(statistic.sensitivity, steps), statistic.size)
+
+
+def _steps(statistic: Statistic, ratio: Fraction) -> int:
+    """Into how many steps a sensitivity is cut: itself if it is small, else a power of two that keeps the scale small.
+
+    Several numbers of one vector are rounded each on its own, which is lossless too: each changes by at most `steps`.
+    """
+    steps = _STEPS
+    while steps > 1 and ratio * steps > _WIDEST:
+        steps //= 2
+    return min(steps, statistic.sensitivity)
+
+
+def _reach(reach: int, sensitivity: int, steps: int) -> int:
+    """A reach in steps, rounded up."""
+    return -(-reach * steps // sensitivity)
+
+
+def together(events: Sequence[Event]) -> Event:
+    """One event, or the sum of several."""
+    return events[0] if len(events) == 1 else Composed(events)
+
+
+def add(values: Sequence[int], event: IntegerNoise, source: Source | None) -> list[int]:
+    """Integers with independent noise of the event's own law and scale."""
+    if isinstance(event, DiscreteLaplace):
+        drawn = noise.discrete_laplace(event.scale, len(values), source=source)
+    else:
+        drawn = noise.discrete_gaussian(event.scale, len(values), source=source)
+    return [value + int(z) for value, z in zip(values, drawn, strict=True)]
+
+
+def radius(event: IntegerNoise, failure: float, *, size: int = 1) -> int:
+    """The smallest m found such that `size` independent noises all lie within ±m, but for this probability."""
+    tail = tails.each_of(failure, size)
+    if isinstance(event, DiscreteLaplace):
+        return tails.laplace_radius(event.scale, tail)
+    return tails.gaussian_radius(event.scale, tail)

@@ -1,0 +1,151 @@
+"""The Laplace mechanism: an answer plus discrete Laplace noise of scale Δ₁/ε, ε-differentially private.
+
+Theorem 3.6 of Dwork and Roth (2014), in its integer form by Ghosh, Roughgarden and Sundararajan (2009). `sensitivity`
+is how far one unit can move the answer, a promise of the caller about the function that computed it. For a vector it
+is stated in L1, L2 or L∞ and turned into L1: Δ₁ ≤ √d·Δ₂ and Δ₁ ≤ d·Δ∞.
+
+Real answers are rounded to a grid of about a millionth of the sensitivity (a thousandth of its d-th part for
+vectors), and the rounding is charged. With `step=1` answers are integers by type and nothing is lost.
+
+>>> m = laplace(sensitivity=1, epsilon=0.5, step=1)
+>>> m.event
+DiscreteLaplace(scale=2)
+>>> m.statement(0.95)
+'with probability 95 % the error is at most 6'
+>>> isinstance(m(1000), int)
+True
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field
+from fractions import Fraction
+from typing import Any
+
+from deniable import _checks
+from deniable._checks import Number
+from deniable.errors import InvalidArgument
+from deniable.events import Event
+from deniable.mechanisms import grids
+from deniable.mechanisms.additive import Noised, Statistic, budget_of, fit
+from deniable.mechanisms.base import Mechanism, above, failure
+from deniable.noise import Source
+from deniable.units import Relation
+
+_SCALAR_STEPS = 1 << 20
+_VECTOR_STEPS = 1 << 10
+
+
+@dataclass(frozen=True, repr=False)
+class Answer(Mechanism):
+    """A computed number or vector, with noise. `laplace` and `gaussian` make these."""
+
+    sensitivity: Fraction
+    norm: float
+    dimension: int | None
+    epsilon: Fraction
+    delta: Fraction
+    step: Fraction
+    noised: Noised = field(repr=False)
+
+    @property
+    def event(self) -> Event:
+        return self.noised.noise
+
+    def __call__(self, value: Any, /, *, source: Source | None = None) -> Any:
+        """The answer with noise: a number, or a vector of `dimension` numbers. What is not finite counts as 0."""
+        if self.dimension is None:
+            steps = [grids.whole(value) if self.step == 1 else grids.nearest(value, self.step)]
+        elif self.step == 1:
+            steps = grids.whole_all(value, size=self.dimension)
+        else:
+            steps = grids.nearest_all(value, self.step, size=self.dimension)
+        found = self.noised.release(steps, source)
+        if self.dimension is None:
+            return grids.value_of(found[0], self.step)
+        return grids.values_of(found, self.step)
+
+    def error(self, confidence: Number = Fraction(19, 20)) -> float:
+        """A bound on the largest error of any coordinate, rounding included."""
+        rounding = Fraction(0) if self.step == 1 else self.step / 2
+        return above(self.noised.radius(failure(confidence)) * self.step + rounding)
+
+
+class Laplace(Answer):
+    """An answer with discrete Laplace noise."""
+
+
+def laplace(
+    *,
+    sensitivity: Number,
+    epsilon: Number,
+    norm: float = 1,
+    dimension: int | None = None,
+    step: Number | None = None,
+    relation: Relation = Relation.ADD_REMOVE,
+) -> Laplace:
+    """Laplace noise for a number, or for `dimension` numbers whose sensitivity is stated in `norm` 1, 2 or inf."""
+    found, _ = budget_of(epsilon, 0)
+    return Laplace(**prepared(sensitivity, norm, dimension, found, Fraction(0), step, relation))
+
+
+def prepared(
+    sensitivity: Number,
+    norm: float,
+    dimension: int | None,
+    epsilon: Fraction,
+    delta: Fraction,
+    step: Number | None,
+    relation: Relation,
+) -> dict[str, Any]:
+    """The fields of an `Answer`."""
+    moved = _checks.positive("sensitivity", sensitivity, remedy="An answer that nobody can change needs no noise.")
+    if norm not in (1, 2, math.inf):
+        raise InvalidArgument("norm", norm, "1, 2 or math.inf")
+    size = 1 if dimension is None else _checks.count("dimension", dimension)
+    statistic, grid = _statistic(moved, norm, dimension, epsilon, step, pure=not delta)
+    (noised,) = fit([statistic], epsilon=epsilon, delta=delta, relation=relation)
+    return {
+        "sensitivity": moved, "norm": norm, "dimension": None if dimension is None else size,
+        "epsilon": epsilon, "delta": delta, "step": grid, "noised": noised,
+    }  # fmt: skip
+
+
+def _statistic(
+    moved: Fraction, norm: float, dimension: int | None, epsilon: Fraction, step: Number | None, *, pure: bool
+) -> tuple[Statistic, Fraction]:
+    """The answer in steps: how far it moves, and the step."""
+    size = dimension or 1
+    root = grids.root_above(Fraction(size))
+    if step is not None and grids.power_of_two("step", step) == 1:
+        # Integers differ by integers: the fraction of a sensitivity is never used.
+        if norm == math.inf:
+            moved = Fraction(math.floor(moved))
+        l1, l2 = _norms(moved, norm, size)
+        if math.floor(l1) == 0:
+            raise InvalidArgument("sensitivity", moved, "1 or more with step=1", "Integers that differ, differ by 1.")
+        return Statistic(1, size, math.floor(l1), l2**2, size), Fraction(1)
+    if dimension is None:
+        grid = grids.power_below(moved / _SCALAR_STEPS) if step is None else grids.power_of_two("step", step)
+        steps = math.floor(moved / grid) + 1
+        return (Statistic(steps) if step is None else Statistic(1, 1, steps, Fraction(steps) ** 2)), grid
+    l1, l2 = _norms(moved, norm, size)
+    if step is not None:
+        grid = grids.power_of_two("step", step)
+    else:
+        # Rounding adds d steps in L1 and √d in L2; keep that below a thousandth, and below the noise.
+        share = l1 / size if pure else l2 / root
+        grid = grids.power_below(share * min(Fraction(1), 1 / epsilon) / _VECTOR_STEPS)
+    l1_steps = math.floor(l1 / grid) + size
+    return Statistic(1, size, l1_steps, (l2 / grid + root) ** 2, size), grid
+
+
+def _norms(moved: Fraction, norm: float, size: int) -> tuple[Fraction, Fraction]:
+    """L1 and L2 sensitivity from the stated one."""
+    root = grids.root_above(Fraction(size))
+    if norm == 1:
+        return moved, moved
+    if norm == 2:
+        return moved * root, moved
+    return moved * size, moved * root

@@ -1,0 +1,177 @@
+"""What the estimators promise beyond the common rules: see tests/laws/test_estimators.py for those."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from sklearn.datasets import load_digits
+
+from deniable.errors import DataError, InvalidArgument, NotSupported
+from deniable.events import Claimed, DiscreteLaplace, Gaussian
+from deniable.guarantees import ApproxDP
+from deniable.learning import (
+    FrankWolfe,
+    GeometricMedian,
+    GradientDescent,
+    LinearRegression,
+    LinearSVC,
+    LogisticRegression,
+    Mean,
+    cross_val_score,
+    losses,
+)
+from deniable.learning.choice import choose
+from deniable.learning.optimizers import NoisySum, ObjectivePerturbation, OutputPerturbation, Task
+from deniable.noise import InsecureSource
+
+GENERATOR = np.random.default_rng(3)
+X = GENERATOR.normal(size=(2000, 3))
+Y = (X @ [1.0, -1.0, 0.5] > 0).astype(int)
+PUBLIC = {"epsilon": 1, "delta": 1e-6, "data_norm": 2.5}
+
+
+def test_a_private_count_is_bought_under_add_remove_only() -> None:
+    one = LogisticRegression(**PUBLIC, classes=[0, 1], solver="gradient_descent").fit(X, Y)
+    assert one.event_.parts[0] == DiscreteLaplace(50)
+    assert one.size_ >= 1  # a noisy number
+    rest = ApproxDP(0.979, 1e-6)
+    assert one.event_.parts[1] == GradientDescent(clip=0.25).plan(Task(losses.Logistic(), 4, rest, 1)).event.parts[0]
+    for public in ({"size": 1500}, {"relation": "replace"}):
+        two = LogisticRegression(**PUBLIC, classes=[0, 1], solver="gradient_descent", **public).fit(X, Y)
+        assert isinstance(two.event_.parts[0].event, Gaussian)
+    assert two.size_ == 2000
+
+
+def test_a_choice_that_depends_on_the_count_is_charged_as_its_target() -> None:
+    """Which solver runs is decided after the count was seen, so only the target is known beforehand."""
+    model = LogisticRegression(**PUBLIC, classes=[0, 1]).fit(X, Y)
+    assert model.event_.parts[1:] == (Claimed(ApproxDP(0.979, 1e-6)),)
+
+
+def test_the_table_lists_every_method_with_its_prediction_or_its_reason() -> None:
+    task = Task(losses.Logistic(), 5, ApproxDP(1, 1e-6), size=10_000)
+    choice = choose(task, [ObjectivePerturbation(), GradientDescent(), OutputPerturbation(), NoisySum()])
+    assert choice.plan.risk == min(entry.risk for entry in choice.table)
+    assert [entry.name for entry in choice.table] == ["objective", "gradient_descent", "output", "sum"]
+    assert "mean only" in choice.table[3].note
+    with pytest.raises(NotSupported, match="no solver applies"):
+        choose(task, [NoisySum()])
+
+
+def test_predictions_move_the_right_way() -> None:
+    for method in (ObjectivePerturbation(), GradientDescent(), OutputPerturbation()):
+
+        def risk(epsilon: float, size: int, columns: int, method: object = method) -> float:
+            return method.plan(Task(losses.Logistic(), columns, ApproxDP(epsilon, 1e-6), size)).risk  # type: ignore[attr-defined]
+
+        assert risk(1, 1000, 5) > risk(1, 10_000, 5)
+        assert risk(0.1, 1000, 5) > risk(1, 1000, 5)
+        assert risk(1, 1000, 50) > risk(1, 1000, 5)
+
+
+def test_several_classes_are_one_model_with_one_epsilon() -> None:
+    rows, labels = load_digits(return_X_y=True)
+    model = LogisticRegression(
+        epsilon=8, delta=1e-6, data_norm=1.0, classes=range(10), solver="gradient_descent", source=InsecureSource(4)
+    ).fit(rows / 64, labels)
+    assert model.coef_.shape == (10, 64)
+    assert model.score(rows / 64, labels) > 0.85
+    assert model.predict_proba(rows[:5] / 64).sum(axis=1) == pytest.approx(np.ones(5))
+    gaussians = [part for part in model.event_.parts if not isinstance(part, DiscreteLaplace | Claimed)]
+    assert len(gaussians) == 1
+    assert gaussians[0].count == 100
+
+
+def test_coefficients_are_in_the_units_of_the_columns() -> None:
+    """Columns a hundred times as large, with a norm a hundred times as large, give the same predictions."""
+    known = {"epsilon": 5, "delta": 1e-6, "classes": [0, 1], "solver": "gradient_descent"}
+    one = LogisticRegression(**known, data_norm=2.5, source=InsecureSource(1)).fit(X, Y)
+    two = LogisticRegression(**known, data_norm=250, source=InsecureSource(1)).fit(X * 100, Y)
+    assert two.coef_ * 100 == pytest.approx(one.coef_, rel=1e-6)
+    assert two.intercept_ == pytest.approx(one.intercept_, rel=1e-6)
+
+
+def test_regression_finds_slope_and_intercept() -> None:
+    labels = 40 + 6 * X[:, 0]
+    for solver in ("statistics", "gradient_descent"):
+        model = LinearRegression(
+            epsilon=20, delta=1e-6, data_norm=4, label_bounds=(0, 80), solver=solver, source=InsecureSource(1)
+        ).fit(X, labels)
+        assert model.score(X, labels) > 0.8
+        assert model.intercept_ == pytest.approx(40, abs=3)
+    assert model.predict(X * 1e6).max() == 80
+
+
+def test_a_hopeless_budget_predicts_the_middle() -> None:
+    """On average over seeds the error is within a tenth of that of the public middle."""
+    labels = 40 + 6 * X[:100, 0]
+    known = {"epsilon": 0.01, "delta": 1e-6, "data_norm": 4, "label_bounds": (0, 80)}
+    models = [LinearRegression(**known, source=InsecureSource(seed)).fit(X[:100], labels) for seed in range(20)]
+    errors = [np.sqrt(np.mean((model.predict(X[:100]) - labels) ** 2)) for model in models]
+    assert np.mean(errors) < 1.1 * np.sqrt(np.mean((labels - 40) ** 2))
+
+
+def test_svc_takes_either_hinge() -> None:
+    for loss in ("hinge", "smoothed_hinge"):
+        model = LinearSVC(
+            epsilon=3, delta=1e-6, data_norm=2.5, classes=[0, 1], loss=loss, source=InsecureSource(1)
+        ).fit(X, Y)
+        assert model.score(X, Y) > 0.9
+    with pytest.raises(InvalidArgument, match="loss"):
+        LinearSVC(**PUBLIC, classes=[0, 1], loss="square").fit(X, Y)
+    with pytest.raises(InvalidArgument, match="classes"):
+        LinearSVC(**PUBLIC, classes=[0, 1, 2]).fit(X, Y)
+
+
+def test_the_median_does_not_follow_far_points() -> None:
+    points = np.vstack([GENERATOR.normal(size=(900, 2)) * 0.1, np.full((200, 2), 6.0)])
+    known = {"epsilon": 5, "delta": 1e-6, "data_norm": 10}
+    median = GeometricMedian(**known, source=InsecureSource(1)).fit(points).location_
+    mean = Mean(**known, source=InsecureSource(1)).fit(points).location_
+    assert np.linalg.norm(median) < 0.5
+    assert mean == pytest.approx(points.mean(axis=0), abs=0.2)
+
+
+def test_a_center_moves_the_ball() -> None:
+    points = np.array([1000.0, -50.0]) + GENERATOR.normal(size=(3000, 2))
+    model = Mean(epsilon=2, data_norm=5, center=[1000, -50], source=InsecureSource(2)).fit(points)
+    assert model.location_ == pytest.approx([1000, -50], abs=0.2)
+    with pytest.raises(InvalidArgument, match="center"):
+        Mean(epsilon=2, data_norm=5, center=[1, 2, 3]).fit(points)
+
+
+def test_undeclared_labels_are_refused_without_being_named() -> None:
+    labels = Y.astype(str)
+    labels[7] = "secret"
+    with pytest.raises(DataError, match="classes") as caught:
+        LogisticRegression(**PUBLIC, classes=["0", "1"]).fit(X, labels)
+    assert "secret" not in str(caught.value)
+    for wrong in (None, "01", [0], [0, 0]):
+        with pytest.raises(InvalidArgument, match="classes"):
+            LogisticRegression(**PUBLIC, classes=wrong).fit(X, Y)
+    for wrong in (None, 5, (1, 1), (2, 1), "01"):
+        with pytest.raises(InvalidArgument, match="label_bounds"):
+            LinearRegression(**PUBLIC, label_bounds=wrong).fit(X, Y)
+
+
+def test_one_class_in_the_data_is_no_error() -> None:
+    model = LogisticRegression(**PUBLIC, classes=[0, 1], source=InsecureSource(1)).fit(X, np.ones(2000, dtype=int))
+    assert model.score(X, np.ones(2000)) > 0.95
+
+
+def test_a_method_that_does_not_apply_says_why() -> None:
+    with pytest.raises(NotSupported, match="radius"):
+        LogisticRegression(**PUBLIC, classes=[0, 1], solver=FrankWolfe()).fit(X, Y)
+    model = LogisticRegression(
+        **PUBLIC, classes=[0, 1], solver=FrankWolfe(steps=8, radius=4.0), source=InsecureSource(1)
+    ).fit(X, Y)
+    assert model.score(X, Y) > 0.7
+    with pytest.raises(NotSupported, match="delta"):
+        LogisticRegression(epsilon=1, data_norm=1, classes=[0, 1], solver="objective").fit(X, Y)
+
+
+def test_cross_validation_warns_of_its_cost() -> None:
+    model = LogisticRegression(**PUBLIC, classes=[0, 1], solver=GradientDescent(steps=5))
+    with pytest.warns(UserWarning, match="3 private fits of epsilon=1"):
+        scores = cross_val_score(model, X, Y, cv=3)
+    assert scores.shape == (3,)

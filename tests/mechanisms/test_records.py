@@ -1,0 +1,189 @@
+"""Reading data: one record at a time, whatever the container, and never with an exception about a value. About 1
+second."""
+
+from __future__ import annotations
+
+import math
+from decimal import Decimal
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pyarrow as pa
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from deniable import mechanisms as dm
+from deniable.errors import DataError, InvalidArgument
+from deniable.mechanisms import grids, records
+from deniable.mechanisms.base import shown_up
+from deniable.mechanisms.variance import moments
+from deniable.noise import InsecureSource
+from deniable.units import REPLACE
+
+ODD: list[Any] = [
+    1,
+    2.5,
+    None,
+    math.nan,
+    math.inf,
+    True,
+    "3",
+    10**400,
+    -(10**400),
+    Decimal("0.5"),
+    Fraction(1, 3),
+    [],
+    np.float32(4),
+    np.True_,
+]
+
+
+@given(st.lists(st.sampled_from(range(len(ODD))), max_size=12), st.sampled_from(range(len(ODD))))
+def test_how_a_record_is_read_does_not_depend_on_the_others(others: list[int], one: int) -> None:
+    """A column parsed as a whole would let one record change all: this is the rule that the sensitivity rests on."""
+    column = [ODD[i] for i in others] + [ODD[one]]
+    alone = records.numbers([ODD[one]])[0]
+    together = records.numbers(column)[-1]
+    assert alone == together or (math.isnan(alone) and math.isnan(together))
+    assert records.keys(column)[-1] == records.keys([ODD[one]])[0]
+    assert records.flags(column)[-1] == records.flags([ODD[one]])[0]
+
+
+def test_numbers_of_every_kind() -> None:
+    found = records.numbers(ODD)
+    assert found[:2].tolist() == [1, 2.5]
+    assert np.isnan(found[[2, 3, 6, 11]]).all()
+    assert found[[4, 7]].tolist() == [math.inf, math.inf]
+    assert found[8] == -math.inf
+    assert found[[5, 9, 12, 13]].tolist() == [1, 0.5, 4, 1]
+    assert found[10] == pytest.approx(1 / 3)
+
+
+CONTAINERS: list[Any] = [
+    np.array([1.5, 2.0, np.nan]),
+    np.ma.masked_array([1.5, 2.0, 9.0], mask=[False, False, True]),
+    pd.Series([1.5, 2.0, None]),
+    pd.array([1.5, 2.0, None], dtype="Float64"),
+    pl.Series([1.5, 2.0, None]),
+    pa.array([1.5, 2.0, None]),
+    (1.5, 2.0, None),
+    iter([1.5, 2.0, None]),
+]
+
+
+@pytest.mark.parametrize("column", CONTAINERS, ids=lambda c: type(c).__name__)
+def test_containers(column: Any) -> None:
+    found = records.numbers(column)
+    assert found[:2].tolist() == [1.5, 2.0]
+    assert math.isnan(found[2])
+
+
+def test_tables_from_frames() -> None:
+    frame = pd.DataFrame({"x": [0, 1, 1], "y": ["u", "v", None]})
+    m = dm.contingency(attributes={"x": [0, 1], "y": ["u", "v"]}, epsilon=50)
+    assert m(frame).tolist() == [[1, 0], [0, 1]]
+    assert m(pl.from_pandas(frame)).tolist() == [[1, 0], [0, 1]]
+    assert m({"x": [0], "y": ["u"], "more": [1, 2, 3]}).tolist() == [[1, 0], [0, 0]]
+    for bad in ({"x": [0]}, {"x": [0, 1], "y": ["u"]}, [1, 2], "text"):
+        with pytest.raises(DataError):
+            m(bad)
+
+
+def test_rows() -> None:
+    assert records.table([[1, 2], (3, None), "ab", [1], 5, None], columns=2)[0].tolist() == [1, 2]
+    found = records.table([[1, 2], (3, None), "ab", [1], 5, None], columns=2)
+    assert np.isnan(found[2:]).all()
+    assert math.isnan(found[1, 1])
+    assert records.table(pd.DataFrame({"a": [1], "b": [2.5]}), columns=2).tolist() == [[1, 2.5]]
+    with pytest.raises(DataError, match="2 numbers"):
+        records.table(np.zeros((3, 4)), columns=2)
+
+
+def test_keys_are_python_values() -> None:
+    assert records.keys(np.array(["a", "b"])) == ["a", "b"]
+    assert [type(k) for k in records.keys([np.int64(3), np.str_("x")])] == [int, str]
+    assert records.keys([pd.NA, pd.NaT, np.datetime64("NaT")]) == [None, None, None]
+
+
+@pytest.mark.parametrize("bad", [[], ["a", "a"], ["a", None], [math.nan], "abc", [1, True]])
+def test_public_keys_are_different(bad: Any) -> None:
+    with pytest.raises(InvalidArgument, match="keys"):
+        dm.histogram(keys=bad, epsilon=1)
+
+
+@given(
+    st.floats(allow_nan=False, allow_infinity=False, width=64),
+    st.sampled_from([Fraction(1, 1024), Fraction(1), Fraction(8)]),
+)
+def test_vectors_and_numbers_round_alike(value: float, step: Fraction) -> None:
+    """Half up, exactly: the fast way for arrays agrees with exact fractions."""
+    exact = math.floor(Fraction(value) / step + Fraction(1, 2))
+    assert grids.nearest(value, step) == exact
+    assert grids.nearest_all(np.array([value]), step, size=1) == [exact]
+
+
+@pytest.mark.parametrize(
+    "value", [0.49999999999999994, 0.5, -0.5, -0.5000000000000001, 2.0**52 + 1, 4503599627370497.5, -1e-20]
+)
+def test_halves(value: float) -> None:
+    exact = math.floor(Fraction(value) + Fraction(1, 2))
+    assert grids.nearest_all(np.array([value]), Fraction(1), size=1) == [exact]
+
+
+@given(st.floats(-1e9, 1e9), st.floats(0, 10), st.sampled_from([Fraction(1, 2**20), Fraction(1, 4), Fraction(1)]))
+def test_rounding_moves_a_distance_by_less_than_a_step(x: float, distance: float, step: Fraction) -> None:
+    y = x + distance
+    apart = abs(Fraction(x) - Fraction(y)) / step
+    assert abs(grids.nearest(x, step) - grids.nearest(y, step)) < apart + 1
+    assert abs(grids.nearest(x, step) - grids.nearest(y, step)) <= math.ceil(apart)
+
+
+@given(st.fractions(min_value=Fraction(1, 10**9), max_value=10**9))
+def test_roots_are_above_and_close(value: Fraction) -> None:
+    root = grids.root_above(value)
+    assert root**2 >= value
+    assert root**2 <= value * (1 + Fraction(1, 2**38))
+    assert grids.root_above(value**2) == value
+    power = grids.power_below(value)
+    assert power <= value < 2 * power
+
+
+def test_bounds_far_from_zero_get_a_grid_that_floats_can_hold() -> None:
+    m = dm.mean(bounds=(1e15, 1e15 + 100), n=3, epsilon=50, relation=REPLACE)
+    assert abs(m([1e15 + 50] * 3) - (1e15 + 50)) <= m.error(1 - 1e-9)
+
+
+@given(st.lists(st.integers(-(2**53), 2**53), max_size=600))
+def test_moments_are_exact(values: list[int]) -> None:
+    assert moments(np.array(values, dtype=np.int64)) == (sum(values), sum(v * v for v in values))
+
+
+def test_no_message_shows_a_private_value() -> None:
+    secret = "patient-4711"
+    for m, data in (
+        (dm.laplace(sensitivity=1, epsilon=1), secret),
+        (dm.laplace(sensitivity=1, epsilon=1, dimension=2), [secret, secret]),
+        (dm.exponential(candidates=2, sensitivity=1, epsilon=1), [secret, 1, 2]),
+        (dm.count(epsilon=1), secret),
+        (dm.mean(bounds=(0, 1), epsilon=1), {secret: 1}),
+    ):
+        with pytest.raises(DataError) as caught:
+            m(data)
+        assert secret not in str(caught.value)
+
+
+def test_releases_of_the_same_words_are_the_same() -> None:
+    m = dm.histogram(keys=["a", "b"], epsilon=1)
+    assert m(["a"], source=InsecureSource(4)) == m(["a"], source=InsecureSource(4))
+
+
+@pytest.mark.parametrize(
+    ("value", "said"), [(5.991, "6"), (0.12345, "0.124"), (123456.0, "1.24e+05"), (0.0, "0"), (0.1, "0.1")]
+)
+def test_statements_round_up(value: float, said: str) -> None:
+    assert shown_up(value) == said
+    assert float(said) >= value * (1 - 1e-9)
