@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from fractions import Fraction
 from functools import cache
 
@@ -46,7 +46,14 @@ from deniable.events import (
 from deniable.guarantees import GDP, RDP, TCDP, ZCDP, ApproxDP, ApproxZCDP, Guarantee, PureDP
 from deniable.units import Relation
 
-mpmath.mp.dps = 120
+
+@pytest.fixture(autouse=True, scope="module")
+def _digits() -> Iterator[None]:
+    """High precision for this module, and for no other."""
+    with mpmath.workdps(120):
+        yield
+
+
 ORDERS = tuple(map(Fraction, (2, 3, 8, 45)))
 REPLACE = Relation.REPLACE
 

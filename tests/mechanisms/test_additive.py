@@ -4,6 +4,7 @@ seconds."""
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
 from fractions import Fraction
 from typing import Any
 
@@ -21,7 +22,12 @@ from deniable.mechanisms.additive import radius
 from deniable.noise import InsecureSource, RecordingSource
 from deniable.units import ADD_REMOVE, REPLACE
 
-mp.mp.dps = 40
+
+@pytest.fixture(autouse=True, scope="module")
+def _digits() -> Iterator[None]:
+    """High precision for this module, and for no other."""
+    with mp.workdps(40):
+        yield
 
 
 def laplace_tail(scale: Fraction, m: int) -> Any:

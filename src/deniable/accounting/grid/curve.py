@@ -64,6 +64,9 @@ class Direction:
 
     def net(self, view: Cumulants, tilt: float) -> Net:
         """The moment bound about a tilt."""
+        # The sketches dominate the laws; what was cut off their tops is counted as infinite.
+        cut = zip(self.sketches.atoms, view.atoms, self.counts, strict=True)
+        infinite = math.fsum(n * float(whole.tails[0][len(kept.losses)]) for whole, kept, n in cut)
         view = view.trimmed(tilt)
         pairs = list(zip(self.laws, view.atoms, self.counts, strict=True))
         top = max(float(np.max(np.abs(atoms.losses))) for atoms in view.atoms)
@@ -71,7 +74,6 @@ class Direction:
         shift = math.fsum(
             n * (2 * law.location(top) + 2 * law.relative + 32 * UNIT * (0.25 + top)) for law, _, n in pairs
         )
-        infinite = math.fsum(n * float(law.above(np.array([atoms.losses[-1]]))[0][0]) for law, atoms, n in pairs)
         return Net(view, tilt, factor, shift, infinite * (1 + 1e-9))
 
     def _powers(self, view: Cumulants, tilt: float, bits: int) -> tuple[Power, Power]:
@@ -176,13 +178,14 @@ class GridCurve:
                 return found
         # What may be cut off depends on δ, which is what is asked: go down until it fits.
         goal = 0.1
-        for _ in range(8):
+        for _ in range(60):
             view = direction.sketches.cut(goal)
             tilt = view.tilt_for_epsilon(epsilon)
             expected = _estimate(view, tilt, epsilon)
             if expected >= 0.1 * goal:
                 break
-            goal = expected
+            # In small steps: what is cut too high looks rarer than it is.
+            goal = max(expected, 1e-6 * goal)
         below, above = direction.powers(view, tilt, goal=goal, bits=self._bits(direction, view, tilt, epsilon) - cut)
         found = Bracket(_delta_below(below, epsilon), _delta_above(above, epsilon))
         if not found.width <= _WIDE * found.upper:

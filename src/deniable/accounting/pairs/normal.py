@@ -82,7 +82,8 @@ class NormalLaw(Law):
         with np.errstate(over="ignore", under="ignore"):
             near = normal_above(z) * np.exp(np.clip(loss, -700.0, 300.0))
         # Far out Q underflows; e^l = e^{μz − μ²/2} = e^{(z² − (z − μ)²)/2} keeps the product a float.
-        return normal_above(z - self.mu), np.where(loss > 300, normal_above_scaled(z, z - self.mu), near)
+        far = (loss > 300) | (z > 30)
+        return normal_above(z - self.mu), np.where(far, normal_above_scaled(z, z - self.mu), near)
 
     def below(self, loss: Array) -> Masses:
         z = self._point(loss)
@@ -143,7 +144,7 @@ class PlacedNormalLaw(Law):
             other = self.reach - self.shift
             rest = l - self.shift * z + (self.reach**2 - other**2) / 2
             two = q * normal_above_scaled(z - other, z - self.reach) * np.exp(rest)
-        return p, np.where(l > 300, one + two, near)
+        return p, np.where((l > 300) | (z > 30), one + two, near)
 
     def below(self, loss: Array) -> Masses:
         z = self._point(loss)
