@@ -13,12 +13,10 @@ What these figures are not:
   scores on these data sets, test parts included, were looked at. The validation fifth chooses among candidates only.
   The small sets are scored on splits that were not used for that, but of the same records.
 - *The cost of tuning.* ε is that of one fit. Choosing a solver on a validation fifth uses private records unpaid, as
-does
-  the choice of the shares of Adult's columns, which was made on its training part.
+  does the choice of the shares of Adult's columns, which was made on its training part.
 - *Bounds nobody looked up.* Categories of Adult are from its code book; bins and caps are round numbers. The ranges of
-breast
-  cancer and diabetes are round numbers outside the minima and maxima of the data, and the range of the diabetes label
-  is the one that scikit-learn documents. A user must have such ranges from elsewhere.
+  breast cancer and diabetes are round numbers outside the minima and maxima of the data, and the range of the
+  diabetes label is the one that scikit-learn documents. A user must have such ranges from elsewhere.
 
 The peer runs in its own environment (bench/peers/diffprivlib.txt), pure ε, with the same rows and norms.
 """

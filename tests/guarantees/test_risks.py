@@ -54,7 +54,8 @@ def test_the_posterior_of_a_pure_promise(prior: float) -> None:
 def test_the_posterior_of_a_gaussian_needs_a_failure() -> None:
     assert HALF.posterior(0.1) == 1
     found = HALF.posterior(0.1, failure=1e-6)
-    # Exactly: L ~ N(1/8, 1/4) under P, so the odds grow by e^t with t the upper 1e-6 quantile; the bound is a little above.
+    # Exactly: L ~ N(1/8, 1/4) under P, so the odds grow by e^t with t its upper 1e-6 quantile; the bound is a bit
+    # above.
     t = 0.125 - 0.5 * ndtri(1e-6)
     exact = 1 / (1 + 9 * math.exp(-t))
     assert exact <= found <= exact * 1.25

@@ -124,7 +124,7 @@ class Hinge(LinearLoss):
 
 @dataclass(frozen=True)
 class SmoothedHinge(LinearLoss):
-    """Hinge, rounded by (1 + h − ym)²/(4h) where |1 − ym| ≤ h (Chaudhuri–Monteleoni–Sarwate 2011, eq. 20).
+    """Hinge, rounded by (1 + h − ym)²/(4h) where |1 − ym| ≤ h (Chaudhuri–Monteleoni–Sarwate 2011).
 
     φ′ runs from −1 to 0 linearly, with slope 1/(2h): L = 1, β = 1/(2h).
 

@@ -3,7 +3,7 @@
 Each of T steps asks which corner ±R·e_j of the L1 ball has the smallest inner product with the gradient, and moves
 towards it. The question is answered by the exponential mechanism: a record moves every score by at most Δ =
 R·sup|φ′|·|row|_∞ (2Δ when exchanged), and one corner is drawn with probability ∝ exp(−ε₀·score/(2Δ)), exactly, on
-integer scores. T answers of range ε₀ are Tε₀²/8-zCDP (Cesar–Rogers 2021, Lemma 3.2), which sets ε₀.
+integer scores. T answers of range ε₀ are Tε₀²/8-zCDP (Cesar–Rogers 2021), which sets ε₀.
 (Talwar–Thakurta–Zhang 2015.)
 
 Preconditions: a linear model with one margin; residuals bounded by L (they are clipped to it); δ > 0; a radius for

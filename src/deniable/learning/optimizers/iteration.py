@@ -3,7 +3,7 @@
 x_{t+1} = Proj(x_t − η(∇f(x_t; s_t) + Z_t)), Z_t ~ N(0, s²I), for convex, L-Lipschitz, β-smooth losses and η ≤ 2/β:
 every step is a contraction followed by noise, so noise that comes after a record's own step hides it too. The record
 of step t, exchanged, has Rényi divergence at most 2αL²/(s²·(steps that follow, and its own)) at every order α, if
-*only the last iterate* is released (Feldman–Mironov–Talwar–Thakurta 2018, Theorem 22). The last record would have no
+*only the last iterate* is released (Feldman–Mironov–Talwar–Thakurta 2018). The last record would have no
 amplification; so `rest` steps without data (f = 0, a contraction too) follow the pass, and every record has ρ ≤
 2L²/(s²(rest + 1))-zCDP.
 
@@ -37,7 +37,7 @@ class LastIterate(Method):
     """One noisy pass; only its end is released."""
 
     name: ClassVar[str] = "last_iterate"
-    theorem: ClassVar[str] = "amplification by iteration (Feldman–Mironov–Talwar–Thakurta 2018, Theorem 22)"
+    theorem: ClassVar[str] = "amplification by iteration (Feldman–Mironov–Talwar–Thakurta 2018)"
     size_free: ClassVar[bool] = False
 
     rest: int | None = None

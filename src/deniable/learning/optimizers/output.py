@@ -1,7 +1,7 @@
 """Output perturbation: the minimiser of a strongly convex sum, plus noise.
 
 J(θ) = Σ loss + (λ/2)|θ|² with convex losses that are L-Lipschitz everywhere has a minimiser of L2 sensitivity L/λ
-when a record is added or removed and 2L/λ when one is exchanged (Chaudhuri–Monteleoni–Sarwate 2011, Corollary 8, in
+when a record is added or removed and 2L/λ when one is exchanged (Chaudhuri–Monteleoni–Sarwate 2011, in
 sum scale). The minimiser is known to within τ/λ and is placed on a grid of step g, so the sensitivity that is paid
 for is
 
@@ -45,7 +45,7 @@ class OutputPerturbation(Method):
     """Noise on the minimiser."""
 
     name: ClassVar[str] = "output"
-    theorem: ClassVar[str] = "Chaudhuri–Monteleoni–Sarwate 2011, Corollary 8"
+    theorem: ClassVar[str] = "Chaudhuri–Monteleoni–Sarwate 2011"
 
     strength: float | None = None
     """λ; default: the task's own, or what balances noise against shrinkage if that is larger."""

@@ -6,7 +6,7 @@ in one block, so exchanging it changes one noisy answer: the cost is that of a s
 composition, REPLACE only).
 
 * `PhasedSGD`: one step x ← x − η_i∇f(x; s) per record, average. For β-smooth convex losses and η_i ≤ 2/β a step
-  brings no two points further apart, so the average moves by at most 2Lη_i (their Lemma 4.3 and Proposition 2.10). n
+  brings no two points further apart, so the average moves by at most 2Lη_i (their Proposition 2.10). n
   gradients in all.
 * `Localisation`: minimise Σ f + |x − centre|²/η_i on the block. It is 2/η_i-strongly convex, so its minimiser moves
   by at most Lη_i, plus τη_i for a gradient of at most τ. No smoothness for privacy; the certified minimiser here
@@ -65,7 +65,7 @@ def _scale(task: Task, mu: float) -> float:
 
 
 def _risk(task: Task, mu: float) -> float:
-    """The order LR(1/√n + √d/(nμ)) of their Theorem 4.4, with constant 10: a rate, not a certified constant."""
+    """The order LR(1/√n + √d/(nμ)) of their theorem, with constant 10: a rate, not a certified constant."""
     rate = 1 / math.sqrt(task.size) + math.sqrt(task.parameters) / (task.size * mu)
     return 10 * task.loss.lipschitz * task.reach * rate
 
@@ -75,7 +75,7 @@ class PhasedSGD(Method):
     """One pass, one gradient per record."""
 
     name: ClassVar[str] = "phased"
-    theorem: ClassVar[str] = "Feldman–Koren–Talwar 2020, Theorem 4.4"
+    theorem: ClassVar[str] = "Feldman–Koren–Talwar 2020"
     size_free: ClassVar[bool] = False
 
     scale: float | None = None
@@ -103,7 +103,7 @@ class Localisation(Method):
     """Regularised minima of blocks that halve: from ERM to SCO."""
 
     name: ClassVar[str] = "localisation"
-    theorem: ClassVar[str] = "Feldman–Koren–Talwar 2020, Theorem 5.1 (phased ERM)"
+    theorem: ClassVar[str] = "Feldman–Koren–Talwar 2020 (phased ERM)"
     size_free: ClassVar[bool] = False
 
     scale: float | None = None
