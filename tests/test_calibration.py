@@ -53,7 +53,13 @@ EXACT: list[tuple[str, object, Guarantee | Risk, float, int]] = [
     ("f-DP", lambda s: Laplace(s), FDP(TradeOff.of_lines([(2, 0)])), 1 / math.log(2), 1),
     ("advantage", lambda s: Gaussian(s), Risk.advantage(0.1), 1 / (2 * ndtri(0.55)), 1),
     ("accuracy", lambda s: Gaussian(s), Risk.accuracy(0.6, prior=0.5), 1 / (2 * ndtri(0.6)), 1),
-    ("true positives", lambda s: Gaussian(s), Risk.true_positive_rate(0.05, alpha=0.01), 1 / (ndtri(0.05) - ndtri(0.01)), 1),
+    (
+        "true positives",
+        lambda s: Gaussian(s),
+        Risk.true_positive_rate(0.05, alpha=0.01),
+        1 / (ndtri(0.05) - ndtri(0.01)),
+        1,
+    ),
     ("posterior", lambda s: Laplace(s), Risk.posterior(0.2, prior=0.1), 1 / math.log(0.25 * 9), 1),
 ]
 

@@ -41,6 +41,8 @@ _HOMES: dict[str, str] = {
     "account": "deniable.accounting",
     "from_dp_accounting": "deniable.accounting",
     "from_opacus": "deniable.accounting",
+    "known_faults": "deniable.accounting",
+    "Risk": "deniable.calibration",
     "calibrate": "deniable.calibration",
     "size": "deniable.mechanisms",
     "Ledger": "deniable.ledger",
@@ -75,6 +77,8 @@ if TYPE_CHECKING:
     from deniable.accounting import account as account
     from deniable.accounting import from_dp_accounting as from_dp_accounting
     from deniable.accounting import from_opacus as from_opacus
+    from deniable.accounting import known_faults as known_faults
+    from deniable.calibration import Risk as Risk
     from deniable.calibration import calibrate as calibrate
     from deniable.events import Claimed as Claimed
     from deniable.events import DiscreteGaussian as DiscreteGaussian

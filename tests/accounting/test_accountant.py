@@ -63,9 +63,11 @@ EVERYTHING: dict[str, Event] = {
     "trade-off": Claimed(FDP(TradeOff.of_lines([(1.5, 1e-8)]))) * 4 + Gaussian(5),
     "tree": TreeGaussian(4, 100) + Laplace(5, relation=Relation.ZERO_OUT).sampled(rate=0.2) * 3,
     "replace": Gaussian(2, 1, REPLACE, reach=1).sampled(rate=0.1) * 20 + RandomizedResponse(0.1, 3) * 4,
-    "reach": Laplace(3, 1, REPLACE, reach=0.6).sampled(rate=0.1) * 5 + DiscreteLaplace(5, 2, REPLACE, reach=1).sampled(rate=0.3),
+    "reach": Laplace(3, 1, REPLACE, reach=0.6).sampled(rate=0.1) * 5
+    + DiscreteLaplace(5, 2, REPLACE, reach=1).sampled(rate=0.3),
     "batches": Gaussian(2, 2, REPLACE).sampled_without_replacement(batch=10, population=1000) * 50,
-    "shuffled": RandomizedResponse(1, 3).shuffled(population=500) * 2 + Claimed(PureDP(1, relation=REPLACE)).shuffled(population=500),
+    "shuffled": RandomizedResponse(1, 3).shuffled(population=500) * 2
+    + Claimed(PureDP(1, relation=REPLACE)).shuffled(population=500),
     "group": (dpsgd(noise_multiplier=2, rate=0.01, steps=20) + Laplace(20)).for_group(2),
     "moved": (Gaussian(4).sampled(rate=0.05) * 10 + Claimed(PureDP(0.1)).sampled(rate=0.5)).to_replace(),
     "one sample": (Gaussian(3) + Laplace(8) * 2).sampled(rate=0.05) * 10,
@@ -79,7 +81,9 @@ def test_everything_has_a_consistent_curve(name: str) -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         found = profile.epsilon_bracket(1e-5)
-        assert 0 < found.lower <= found.upper < math.inf or name == "Rényi"
+        assert 0 <= found.lower <= found.upper < math.inf or name == "Rényi"
+        # The lower end of a sampled claim may say nothing: the grid is coarse there.
+        assert found.lower > 0 or name in ("Rényi", "sampled claim")
         # δ falls, and ε(δ) is its inverse, both up to the brackets.
         near, far = profile.delta_bracket(found.upper * 0.7), profile.delta_bracket(found.upper)
         assert near.upper >= far.lower

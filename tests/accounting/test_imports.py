@@ -61,7 +61,10 @@ SAME = [
     (their("LaplaceDpEvent", noise_multiplier=2.0), Laplace(2)),
     (their("DiscreteLaplaceDpEvent", noise_parameter=0.5, sensitivity=3), DiscreteLaplace(2, 3)),
     (their("DiscreteGaussianDpEvent", sigma=2.0, sensitivity=1.0, dimension=1), DiscreteGaussian(2)),
-    (their("DiscreteGaussianDpEvent", sigma=2.0, sensitivity=2.0, dimension=None), DiscreteGaussian(2, 2, coordinates=2)),
+    (
+        their("DiscreteGaussianDpEvent", sigma=2.0, sensitivity=2.0, dimension=None),
+        DiscreteGaussian(2, 2, coordinates=2),
+    ),
     (their("EpsilonDeltaDpEvent", epsilon=1.0, delta=0.0), Claimed(PureDP(1))),
     (their("EpsilonDeltaDpEvent", epsilon=1.0, delta=1e-6), Claimed(ApproxDP(1, 1e-6))),
     (their("ZCDpEvent", rho=0.1, xi=0.2), Claimed(ZCDP(0.3))),
@@ -81,7 +84,9 @@ def test_dp_accounting_events(event: Any, ours: object) -> None:
 
 
 def test_nested_events() -> None:
-    step = their("PoissonSampledDpEvent", sampling_probability=0.01, event=their("GaussianDpEvent", noise_multiplier=1.1))
+    step = their(
+        "PoissonSampledDpEvent", sampling_probability=0.01, event=their("GaussianDpEvent", noise_multiplier=1.1)
+    )
     run = their("SelfComposedDpEvent", event=step, count=100)
     whole = their("ComposedDpEvent", events=[run, their("LaplaceDpEvent", noise_multiplier=3.0)])
     assert from_dp_accounting(whole) == Gaussian(1.1).sampled(rate=0.01) * 100 + Laplace(3)

@@ -232,8 +232,7 @@ class LeakyCurve:
         """Proven ends around δ′(ε)."""
         inner = self.curve.delta_bracket(epsilon)
         low, high = self._kept
-        lower = float(1 - high + high * Fraction(inner.lower)) * (1 - 4 * UNIT)
-        return Bracket(max(lower, 0.0), min(float(1 - low + low * Fraction(inner.upper)) * (1 + 4 * UNIT), 1.0))
+        return Bracket(_below(1 - high + high * Fraction(inner.lower)), _above(1 - low + low * Fraction(inner.upper)))
 
     def epsilon_bracket(self, delta: float) -> Bracket:
         """Proven ends around ε(δ′): the inner curve at what the leaks leave of δ′."""
