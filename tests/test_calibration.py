@@ -44,7 +44,7 @@ def test_the_epsilon_of_a_query() -> None:
 
 
 EXACT: list[tuple[str, object, Guarantee | Risk, float, int]] = [
-    ("GDP", lambda s: Gaussian(s) * 9, GDP(1), 3.0, 1),
+    ("GDP", lambda s: Gaussian(s) * 9, GDP(2), 1.5, 1),
     ("zCDP", lambda s: Gaussian(s) * 9, ZCDP(0.5), 3.0, 1),
     ("approximate zCDP", lambda s: Gaussian(s) + Claimed(ApproxDP(0, 1e-9)), ApproxZCDP(0.5, 1e-9), 1.0, 1),
     ("RDP", lambda s: Gaussian(s), RDP(4, 2), 1.0, 1),

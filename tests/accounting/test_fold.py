@@ -85,6 +85,7 @@ def test_a_group_of_gaussians_scales_mu() -> None:
     assert fold((Gaussian(2) * 4).for_group(3)).mu_squared == 9
     assert fold(Gaussian(2).to_replace()).mu_squared == 1
     assert fold(Claimed(GDP(0.5)).for_group(4)).mu_squared == 4
+    assert fold(Claimed(ZCDP(0.5)).for_group(4)).renyi == ((ZCDP(8), 1),)
 
 
 def test_a_group_of_an_approximate_promise_is_rounded_up() -> None:

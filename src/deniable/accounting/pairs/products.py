@@ -25,7 +25,7 @@ def product(parts: Sequence[tuple[Law, int]]) -> Atoms:
     # Each of the steps is rounded up by less than one node; the window has room for that, up to a point.
     step = reach / (HALF - min(sum(count for _, count in parts), HALF // 2))
     nodes: Array = step * np.arange(-HALF, HALF + 1, dtype=np.float64)
-    total, infinite = np.zeros(len(nodes)), 0.0
+    total, infinite, vanishing = np.zeros(len(nodes)), 0.0, 0.0
     total[HALF] = 1.0
     rounds, location, relative = 0, 0.0, 0.0
     for law, count in parts:
@@ -34,25 +34,29 @@ def product(parts: Sequence[tuple[Law, int]]) -> Atoms:
         mass[np.searchsorted(nodes, atoms.losses)] = atoms.p
         location += count * law.location(reach)
         relative += count * law.relative
-        lost = atoms.infinite
+        lost, missed = atoms.infinite, atoms.vanishing
         while count:
             if count & 1:
-                total, over = _convolved(total, mass)
-                infinite += over + lost
+                total, over, under = _convolved(total, mass, step)
+                infinite, vanishing = infinite + over + lost, vanishing + under + missed
                 rounds += 1
             count >>= 1
             if count:
-                mass, over = _convolved(mass, mass)
-                lost = 2 * lost + over
+                mass, over, under = _convolved(mass, mass, step)
+                lost, missed = 2 * lost + over, 2 * missed + under
                 rounds += 1
     errors = (relative + rounds * len(nodes) * 4 * UNIT, location)
     held = total > 0
-    return Atoms.of(nodes[held], total[held], infinite=min(1.0, infinite), vanishing=min(1.0, infinite), errors=errors)
+    return Atoms.of(nodes[held], total[held], infinite=min(1.0, infinite), vanishing=min(1.0, vanishing), errors=errors)
 
 
-def _convolved(a: Array, b: Array) -> tuple[Array, float]:
-    """The convolution inside the window, what is below it moved up to its first node, and the mass above it."""
+def _convolved(a: Array, b: Array, step: float) -> tuple[Array, float, float]:
+    """The convolution inside the window, what is below it moved up to its first node; the P-mass above the window, and
+    the Q-mass below it.
+    """
     full = np.convolve(a, b)
     inside = full[HALF : HALF + len(a)].copy()
     inside[0] += full[:HALF].sum()
-    return inside, float(full[HALF + len(a) :].sum())
+    with np.errstate(divide="ignore", under="ignore"):
+        below = np.exp(np.minimum(np.log(full[:HALF]) - step * np.arange(-2 * HALF, -HALF), 0.0))
+    return inside, float(full[HALF + len(a) :].sum()), min(1.0, float(below.sum()))
