@@ -1,7 +1,8 @@
 """What a releasable object says of itself: a title, a promise, and facts that may be printed.
 
 `release.describe()`, and the like elsewhere, gives a `Description`. It holds nothing that is private: the promise,
-and named public facts in the order in which they should be read. Explaining and reporting work from it alone.
+named public facts in the order in which they should be read, and the curve of what was done where it is known.
+Explaining and reporting work from it alone.
 
 >>> from deniable.guarantees import PureDP
 >>> print(Description("visits by city", PureDP(0.5, unit="patient_id"), (("noise", "discrete Laplace"),)))
@@ -14,16 +15,17 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from deniable.guarantees import Guarantee
+from deniable.guarantees import Guarantee, Profile
 
 
 @dataclass(frozen=True)
 class Description:
-    """A title, what is promised, and public facts by name."""
+    """A title, what is promised, public facts by name, and the curve behind the promise where there is one."""
 
     title: str
     guarantee: Guarantee
     facts: tuple[tuple[str, str], ...] = ()
+    profile: Profile | None = None
 
     def __str__(self) -> str:
         lines = [self.title, str(self.guarantee), *(f"{name}: {text}" for name, text in self.facts)]

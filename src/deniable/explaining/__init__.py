@@ -1,1 +1,24 @@
-"""Pictures and words about what was promised, from a profile or a comparison; never from data."""
+"""Words and pictures about what was promised: from a promise, a curve or a description, never from data.
+
+>>> from deniable.guarantees import PureDP
+>>> print(explain(PureDP(0.5, unit="patient_id"), prior=0.1).sections[0].sentences[-1])
+Whoever starts out 10 % sure about one patient ends at most 15.5 % sure, whatever is published.
+"""
+
+from __future__ import annotations
+
+from deniable._checks import Number
+from deniable.explaining.explanation import Explanation, Section
+from deniable.explaining.subjects import Explainable, subject
+from deniable.explaining.writers import Analyst, Participant, Regulator, Writer
+
+__all__ = ["Analyst", "Explanation", "Participant", "Regulator", "Section", "Writer", "explain"]
+
+
+def explain(what: Explainable, *, prior: Number | None = None, reader: Writer | None = None) -> Explanation:
+    """What a promise means, in words, for a participant unless another reader is named.
+
+    `what` is an event, a guarantee, a profile, or anything that describes itself: a release, a fitted model, a training
+    plan, an audit report, a ledger (by its budget). `prior` is what an attacker believed before, between 0 and 1.
+    """
+    return (reader or Participant()).write(subject(what), prior=prior)

@@ -1,0 +1,50 @@
+"""The odds sentence: how often a guess about one person is right, without and with that person's data.
+
+"If you do not take part, 39 of 100 possible reports would lead your manager to believe you said no; if you do, 61 of
+100" (Nanayakkara, Smart, Cummings, Kaptchuk and Redmiles, USENIX Security 2023). The two numbers are the error and the
+success of the best guess by somebody who finds both worlds equally likely: ½(1 − δ(0)) and ½(1 + δ(0)) on the curve of
+what was done. A guarantee without a mechanism has the curve of the worst mechanism it allows.
+
+>>> from deniable.accounting import account
+>>> from deniable.events import Claimed, Laplace
+>>> from deniable.guarantees import PureDP
+>>> odds(account(Laplace(scale=2)))  # this mechanism, ε = 0.5
+Odds(without=39, with_you=61, of=100)
+>>> odds(account(Claimed(PureDP(0.5))))  # any mechanism with ε = 0.5
+Odds(without=38, with_you=62, of=100)
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from deniable.guarantees import Profile
+
+_LARGEST = 1_000_000
+"""Below one more in a million the two worlds are told as alike."""
+
+
+class Odds(NamedTuple):
+    """Of so many possible reports, how many point at a person who is not there, and at one who is."""
+
+    without: int
+    with_you: int
+    of: int
+
+
+def odds(profile: Profile) -> Odds:
+    """Whole numbers of 100 reports, or of 1000 and more when 100 could not show the difference.
+
+    They are the nearest whole numbers, as in the study; `success` is the proven figure.
+    """
+    chance = success(profile)
+    of = 100
+    while round(of * chance) == of // 2 and round(_LARGEST * chance) > _LARGEST // 2:
+        of *= 10
+    found = round(of * chance)
+    return Odds(of - found, found, of)
+
+
+def success(profile: Profile) -> float:
+    """How often the best guess is right when both worlds are equally likely: a proven upper end."""
+    return profile.accuracy(0.5)

@@ -1,0 +1,85 @@
+"""The same figures with Matplotlib (extra `plot`), on axes that the caller made or into a file."""
+
+from __future__ import annotations
+
+from functools import singledispatch
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from deniable.errors import InvalidArgument, MissingExtra
+from deniable.explaining.figures import BarFigure, Figure, IconFigure, IntervalFigure, LineFigure
+from deniable.explaining.svg import COLOURS, DASHES, INK, PALE
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+
+@singledispatch
+def draw(figure: Figure, axes: Axes) -> None:
+    """Draw a figure on Matplotlib axes."""
+    raise TypeError(f"no picture for {type(figure).__name__}")
+
+
+@draw.register(LineFigure)
+def _lines(figure: LineFigure, axes: Axes) -> None:
+    for number, line in enumerate(figure.lines):
+        dash = DASHES[2] if line.dashed else DASHES[number // len(COLOURS) % len(DASHES)]
+        style = (0, tuple(map(float, dash.split()))) if dash else "-"
+        axes.plot(line.xs, line.ys, color=COLOURS[number % len(COLOURS)], linestyle=style, label=line.label)
+    if figure.log_x:
+        axes.set_xscale("log")
+    if figure.log_y:
+        axes.set_yscale("log")
+    if figure.x_range is not None:
+        axes.set_xlim(*figure.x_range)
+    if figure.y_range is not None:
+        axes.set_ylim(*figure.y_range)
+    axes.set(title=figure.title, xlabel=figure.x_label, ylabel=figure.y_label)
+    axes.grid(alpha=0.3)
+    axes.legend(fontsize="small")
+
+
+@draw.register(IconFigure)
+def _icons(figure: IconFigure, axes: Axes) -> None:
+    for number, (caption, share) in enumerate(figure.shares):
+        left = number * 12
+        xs = [left + place % 10 for place in range(100)]
+        ys = [-(place // 10) for place in range(100)]
+        dark = [COLOURS[0] if place < round(100 * share) else PALE for place in range(100)]
+        axes.scatter(xs, ys, c=dark, s=60)
+        axes.text(left + 4.5, -10.4, caption, ha="center", va="top")
+    axes.set_title(figure.title)
+    axes.set_ylim(-12, 1)
+    axes.axis("off")
+
+
+@draw.register(IntervalFigure)
+def _intervals(figure: IntervalFigure, axes: Axes) -> None:
+    for number, row in enumerate(figure.rows):
+        axes.plot([row.low, row.high], [number, number], color=COLOURS[0], linewidth=3)
+        axes.plot([row.value], [number], "o", color=INK)
+    axes.set_yticks(range(len(figure.rows)), [row.name for row in figure.rows])
+    axes.invert_yaxis()
+    axes.set(title=figure.title, xlabel=figure.x_label)
+
+
+@draw.register(BarFigure)
+def _bars(figure: BarFigure, axes: Axes) -> None:
+    axes.bar([name for name, _ in figure.bars], [value for _, value in figure.bars], color=COLOURS[0])
+    axes.set(title=figure.title, ylabel=figure.y_label)
+
+
+def save(figure: Figure, path: Path) -> None:
+    """Write a figure to a file; its ending names the format: .png, .svg or .pdf."""
+    try:
+        from matplotlib.figure import Figure as Sheet
+    except ModuleNotFoundError:
+        raise MissingExtra("matplotlib", "plot") from None
+    sheet = Sheet(figsize=(8, 5.5), layout="constrained")
+    draw(figure, sheet.add_subplot())
+    try:
+        sheet.savefig(path)
+    except (ValueError, OSError) as failure:
+        raise InvalidArgument(
+            "--plot", str(path), "a file to write, ending in .png, .svg or .pdf", str(failure)
+        ) from None

@@ -1,0 +1,187 @@
+"""One self-contained page about a ledger, a model or an audit: who is protected, what was charged, what it means.
+
+The page needs no network and no script. It holds what a description says, which is public by construction.
+"""
+
+from __future__ import annotations
+
+import html
+import json
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from importlib.metadata import version
+from pathlib import Path
+
+from deniable.accounting import account
+from deniable.descriptions import Description
+from deniable.events import Event
+from deniable.explaining.curves import belief_figure, charges_figure, profile_figure, tradeoff_figure
+from deniable.explaining.edges import edges_met
+from deniable.explaining.figures import Figure
+from deniable.explaining.icons import icon_array
+from deniable.explaining.registry import registry
+from deniable.explaining.subjects import Describable, Explainable, Subject, subject
+from deniable.explaining.svg import render
+from deniable.explaining.writers import Participant, Regulator
+from deniable.guarantees import ApproxDP
+from deniable.guarantees.printing import cost_line
+
+MOST_ROWS = 200
+"""How many charges the table shows, the last ones; the rest is in the ledger."""
+
+STYLE = """
+:root { color-scheme: light; }
+* { box-sizing: border-box; }
+body { font: 16px/1.55 system-ui, sans-serif; color: #1b1b1f; background: #fff;
+  margin: 0 auto; padding: 1.5rem; max-width: 46rem; }
+h1 { font-size: 1.7rem; line-height: 1.2; margin: .5rem 0; overflow-wrap: anywhere; }
+h2 { font-size: 1.25rem; margin: 2.2rem 0 .4rem; border-top: 1px solid #d5d7de; padding-top: 1.2rem; }
+h3 { font-size: 1rem; margin: 1.2rem 0 .2rem; }
+p { margin: .4rem 0; overflow-wrap: anywhere; }
+.promise { font-size: 1.1rem; font-weight: 600; background: #eef3fa; padding: .8rem 1rem; border-radius: .4rem; }
+.wide { overflow-x: auto; }
+table { border-collapse: collapse; font-size: .875rem; width: 100%; }
+th, td { text-align: left; vertical-align: top; padding: .35rem .7rem .35rem 0; border-bottom: 1px solid #e4e5ea; }
+td.event { font-family: ui-monospace, monospace; font-size: .8rem; min-width: 14rem; overflow-wrap: anywhere; }
+td.short { white-space: nowrap; }
+figure { margin: 1rem 0; }
+footer { margin-top: 3rem; color: #565a66; font-size: .875rem; }
+"""
+
+
+@dataclass(frozen=True)
+class Entry:
+    """One thing that was charged."""
+
+    time: str
+    who: str | None
+    purpose: str
+    event: Event
+
+
+@dataclass(frozen=True)
+class Report:
+    """What the page is made of."""
+
+    subject: Subject
+    entries: tuple[Entry, ...] = ()
+    audits: tuple[Description, ...] = ()
+    curator: str = "not stated"
+    use: str = "not stated"
+
+    @classmethod
+    def about(
+        cls,
+        what: Explainable,
+        *,
+        entries: Iterable[Entry] = (),
+        audits: Sequence[Describable] = (),
+        curator: str = "not stated",
+        use: str = "not stated",
+    ) -> Report:
+        """A report about anything that can be explained."""
+        told = tuple(audit.describe() for audit in audits)
+        return cls(subject(what), tuple(entries), told, curator, use)
+
+    def to_html(self) -> str:
+        """The page."""
+        title = html.escape(self.subject.title)
+        sections = (self._promise, self._meaning, self._curves, self._charged, self._audited, self._edges, self._method)
+        body = "\n".join([f"<h1>{title}</h1>", *(line for section in sections for line in section()), _footer()])
+        return (
+            f'<!doctype html>\n<html lang="en"><head><meta charset="utf-8"><title>{title}</title>'
+            f'<meta name="viewport" content="width=device-width, initial-scale=1"><style>{STYLE}</style></head>'
+            f"<body>\n{body}\n</body></html>\n"
+        )
+
+    def to_registry(self) -> dict[str, object]:
+        """The registry's entry."""
+        return registry(
+            self.subject, curator=self.curator, use=self.use, releases=len(self.entries), audits=len(self.audits)
+        )
+
+    def write(self, path: Path) -> tuple[Path, Path]:
+        """Write the page, and the registry's entry beside it; returns both paths."""
+        beside = path.with_suffix(".json")
+        path.write_text(self.to_html(), encoding="utf-8")
+        beside.write_text(json.dumps(self.to_registry(), ensure_ascii=False, indent=2) + "\n", encoding="utf-8")
+        return path, beside
+
+    def _promise(self) -> list[str]:
+        found = self.subject
+        said = str(found.guarantee) if found.guarantee is not None else found.profile.cost(1e-6)
+        lines = [f'<p class="promise">{html.escape(said)}</p>']
+        lines.append(_facts([("curator", self.curator), ("use", self.use), *found.facts]))
+        return lines
+
+    def _meaning(self) -> list[str]:
+        told = Participant().write(self.subject, prior=0.1)
+        return ["<h2>What it means for one person</h2>", told.to_html(), _figure(icon_array(told.odds))]
+
+    def _curves(self) -> list[str]:
+        profile = self.subject.profile
+        claims = {"this promise" if self.subject.guarantee is not None else "what was done": profile}
+        figures: list[Figure] = [tradeoff_figure(claims), belief_figure(profile), profile_figure(claims)]
+        return ["<h2>What an attacker can do at most</h2>", *map(_figure, figures)]
+
+    def _charged(self) -> list[str]:
+        if not self.entries:
+            return []
+        shown = self.entries[-MOST_ROWS:]
+        rows = [
+            f"<tr><td>{html.escape(e.time[:16].replace('T', ' '))}</td><td>{html.escape(e.who or '')}</td>"
+            f'<td>{html.escape(e.purpose)}</td><td class="event">{html.escape(repr(e.event))}</td>'
+            f'<td class="short">{html.escape(self._alone(e.event))}</td>'
+            f"<td>{html.escape(account(e.event).method)}</td></tr>"
+            for e in shown
+        ]
+        head = "".join(f"<th>{name}</th>" for name in ("time (UTC)", "who", "purpose", "event", "on its own", "by"))
+        less = len(self.entries) - len(shown)
+        return [
+            "<h2>What was charged for what</h2>",
+            "<p>Each line says what one charge would cost on its own. The budget above covers all of them together; the"
+            " lines do not add up to it, and need not.</p>",
+            f"<p>The first {less:,} charges are left out here; the ledger has them.</p>" if less else "",
+            f'<div class="wide"><table><thead><tr>{head}</tr></thead><tbody>{"".join(rows)}</tbody></table></div>',
+            _figure(charges_figure(Counter(e.time[:10] for e in self.entries))),
+        ]
+
+    def _alone(self, event: Event) -> str:
+        guarantee = self.subject.guarantee
+        delta = guarantee.delta if isinstance(guarantee, ApproxDP) else 0
+        return cost_line(account(event).epsilon(delta), delta, "").rstrip(", ")
+
+    def _audited(self) -> list[str]:
+        if not self.audits:
+            return []
+        parts = ["<h2>Audits</h2>"]
+        for audit in self.audits:
+            parts.append(f"<h3>{html.escape(audit.title)}</h3><p>claimed: {html.escape(str(audit.guarantee))}</p>")
+            parts.append(_facts(audit.facts))
+        return parts
+
+    def _edges(self) -> list[str]:
+        met = edges_met((entry.event for entry in self.entries), self.subject.unit)
+        if not met:
+            return []
+        return ["<h2>Sharp edges met</h2>", "<ul>", *(f"<li>{html.escape(line)}</li>" for line in met), "</ul>"]
+
+    def _method(self) -> list[str]:
+        return ["<h2>For a regulator</h2>", Regulator().write(replace(self.subject, facts=()), prior=0.1).to_html()]
+
+
+def _facts(facts: Iterable[tuple[str, str]]) -> str:
+    rows = "".join(f"<tr><th>{html.escape(name)}</th><td>{html.escape(text)}</td></tr>" for name, text in facts)
+    return f'<div class="wide"><table>{rows}</table></div>'
+
+
+def _figure(figure: Figure) -> str:
+    return f"<figure>{render(figure)}</figure>"
+
+
+def _footer() -> str:
+    by = html.escape(version("deniable"))
+    when = datetime.now(UTC).strftime("%Y-%m-%d %H:%M UTC")
+    return f"<footer>Written by deniable {by} on {when}. No value on this page is private.</footer>"

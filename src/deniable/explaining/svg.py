@@ -1,0 +1,181 @@
+"""Figures as SVG of our own: no script, no font, no network; a title and a description for screen readers.
+
+Colours have a contrast of at least 4.5 to 1 on white, and lines also differ by dash pattern.
+"""
+
+from __future__ import annotations
+
+import math
+from functools import singledispatch
+from html import escape
+
+from deniable.explaining import ticks
+from deniable.explaining.figures import BarFigure, Figure, IconFigure, IntervalFigure, LineFigure, span
+
+INK, PALE, GRID = "#1b1b1f", "#c9cbd6", "#e4e5ea"
+COLOURS = ("#0b5cad", "#b03a00", "#00705a", "#7a3e9d", "#8a6100", "#a3195b", "#4b5563")
+DASHES = ("", "7 3", "2 3", "9 3 2 3")
+
+_WIDTH, _HEIGHT = 480, 340
+_LEFT, _RIGHT, _TOP, _BOTTOM = 62, 24, 40, 50
+_LEGEND_LINE = 20
+
+
+@singledispatch
+def render(figure: Figure) -> str:
+    """The figure as one `<svg>` element that scales to its container."""
+    raise TypeError(f"no picture for {type(figure).__name__}")
+
+
+@render.register
+def _lines(figure: LineFigure) -> str:
+    xs = figure.x_range or span([x for line in figure.lines for x in line.xs])
+    shown = [y for line in figure.lines for y in line.ys if math.isfinite(y)]
+    ys = figure.y_range or span([y for y in shown if y > 0] if figure.log_y else [0.0, *shown])
+    across = _Scale(*xs, _LEFT, _WIDTH - _RIGHT, figure.log_x)
+    up = _Scale(*ys, _HEIGHT - _BOTTOM, _TOP, figure.log_y)
+    parts = _axes(across, up, figure.x_label, figure.y_label)
+    for number, line in enumerate(figure.lines):
+        points = " ".join(
+            f"{across(x):.1f},{up(y):.1f}"
+            for x, y in zip(line.xs, line.ys, strict=True)
+            if across.holds(x) and up.holds(y)
+        )
+        stroke = _stroke(number, dashed=line.dashed)
+        parts.append(f'<polyline points="{points}" fill="none" stroke-width="2.2" {stroke}/>')
+        y = _HEIGHT + 6 + _LEGEND_LINE * number
+        parts.append(f'<line x1="{_LEFT}" x2="{_LEFT + 34}" y1="{y}" y2="{y}" stroke-width="2.2" {stroke}/>')
+        parts.append(_text(_LEFT + 42, y + 4, line.label))
+    return _document(figure.title, figure.alt, parts, height=_HEIGHT + _LEGEND_LINE * len(figure.lines) + 4)
+
+
+@render.register
+def _icons(figure: IconFigure) -> str:
+    side, gap = 20, 40
+    start = (_WIDTH - len(figure.shares) * (10 * side + gap) + gap) / 2
+    parts = []
+    for number, (caption, share) in enumerate(figure.shares):
+        left = start + number * (10 * side + gap)
+        for place in range(100):
+            x, y = left + place % 10 * side, _TOP + 8 + place // 10 * side
+            filled = min(1.0, max(0.0, 100 * share - place))
+            parts.append(_person(x, y, PALE))
+            if filled:
+                # The last person may be dark in part: the share need not be a whole number of people.
+                dark = _person(0, 0, COLOURS[0])
+                parts.append(f'<svg x="{x}" y="{y}" width="{18 * filled:.2f}" height="20">{dark}</svg>')
+        parts.append(_text(left + 5 * side, _TOP + 10 * side + 30, caption, anchor="middle"))
+    return _document(figure.title, figure.alt, parts, height=_TOP + 10 * side + 46)
+
+
+@render.register
+def _intervals(figure: IntervalFigure) -> str:
+    line, left = 26, 150
+    across = _Scale(*span([v for row in figure.rows for v in (row.low, row.high)]), left, _WIDTH - 24, False)
+    bottom = _TOP + line * len(figure.rows)
+    parts = []
+    for value in ticks.linear(across.low, across.high):
+        x = across(value)
+        parts.append(f'<line x1="{x:.1f}" x2="{x:.1f}" y1="{_TOP - 6}" y2="{bottom}" stroke="{GRID}"/>')
+        parts.append(_text(x, bottom + 18, ticks.label(value), anchor="middle"))
+    for number, row in enumerate(figure.rows):
+        y = _TOP + line * number + line / 2
+        parts.append(_text(left - 12, y + 4, _short(row.name, 17), anchor="end"))
+        parts.append(
+            f'<line x1="{across(row.low):.1f}" x2="{across(row.high):.1f}" y1="{y}" y2="{y}"'
+            f' stroke="{COLOURS[0]}" stroke-width="3" stroke-linecap="round"/>'
+        )
+        parts.append(f'<circle cx="{across(row.value):.1f}" cy="{y}" r="5" fill="{INK}"/>')
+    parts.append(_text((left + _WIDTH - 24) / 2, bottom + 40, figure.x_label, anchor="middle"))
+    return _document(figure.title, figure.alt, parts, height=bottom + 52)
+
+
+@render.register
+def _bars(figure: BarFigure) -> str:
+    up = _Scale(0, max((value for _, value in figure.bars), default=0) or 1, _HEIGHT - _BOTTOM, _TOP, False)
+    parts = []
+    for value in ticks.linear(up.low, up.high):
+        y = up(value)
+        parts.append(f'<line x1="{_LEFT}" x2="{_WIDTH - _RIGHT}" y1="{y:.1f}" y2="{y:.1f}" stroke="{GRID}"/>')
+        parts.append(_text(_LEFT - 8, y + 4, ticks.label(value), anchor="end"))
+    step = (_WIDTH - _LEFT - _RIGHT) / max(1, len(figure.bars))
+    every = math.ceil(len(figure.bars) / 4)
+    for number, (name, value) in enumerate(figure.bars):
+        x = _LEFT + step * number
+        wide = min(0.8 * step, 60)
+        parts.append(
+            f'<rect x="{x + (step - wide) / 2:.1f}" y="{up(value):.1f}" width="{wide:.1f}"'
+            f' height="{up(0) - up(value):.1f}" fill="{COLOURS[0]}"/>'
+        )
+        if number % every == 0:
+            parts.append(_text(x + step / 2, _HEIGHT - _BOTTOM + 20, name, anchor="middle"))
+    parts.append(_text(_LEFT, _HEIGHT - 10, figure.y_label))
+    return _document(figure.title, figure.alt, parts, height=_HEIGHT)
+
+
+class _Scale:
+    """From numbers to places on the page."""
+
+    def __init__(self, low: float, high: float, start: float, end: float, log: bool) -> None:
+        self.low, self.high, self.log = low, high, log
+        self._start, self._end = start, end
+
+    def __call__(self, value: float) -> float:
+        low, high = self.low, self.high
+        if self.log:
+            value, low, high = math.log10(value), math.log10(low), math.log10(high)
+        return self._start + (value - low) / (high - low) * (self._end - self._start)
+
+    def holds(self, value: float) -> bool:
+        return math.isfinite(value) and self.low <= value <= self.high
+
+    @property
+    def ticks(self) -> list[float]:
+        found = ticks.logarithmic(self.low, self.high) if self.log else ticks.linear(self.low, self.high)
+        return found or [self.low, self.high]
+
+
+def _axes(across: _Scale, up: _Scale, x_label: str, y_label: str) -> list[str]:
+    parts = []
+    for value in across.ticks:
+        x = across(value)
+        parts.append(f'<line x1="{x:.1f}" x2="{x:.1f}" y1="{_TOP}" y2="{_HEIGHT - _BOTTOM}" stroke="{GRID}"/>')
+        parts.append(_text(x, _HEIGHT - _BOTTOM + 18, ticks.label(value), anchor="middle"))
+    for value in up.ticks:
+        y = up(value)
+        parts.append(f'<line x1="{_LEFT}" x2="{_WIDTH - _RIGHT}" y1="{y:.1f}" y2="{y:.1f}" stroke="{GRID}"/>')
+        parts.append(_text(_LEFT - 8, y + 4, ticks.label(value), anchor="end"))
+    parts.append(_text((_LEFT + _WIDTH - _RIGHT) / 2, _HEIGHT - 14, x_label, anchor="middle"))
+    middle = (_TOP + _HEIGHT - _BOTTOM) / 2
+    parts.append(f'<g transform="rotate(-90 14 {middle})">{_text(14, middle, y_label, anchor="middle")}</g>')
+    return parts
+
+
+def _stroke(number: int, *, dashed: bool) -> str:
+    dash = DASHES[2] if dashed else DASHES[number // len(COLOURS) % len(DASHES)]
+    return f'stroke="{COLOURS[number % len(COLOURS)]}"' + (f' stroke-dasharray="{dash}"' if dash else "")
+
+
+def _person(x: float, y: float, colour: str) -> str:
+    return (
+        f'<g fill="{colour}"><circle cx="{x + 9}" cy="{y + 4.5}" r="4"/>'
+        f'<path d="M{x + 2} {y + 19}v-4a6 5.5 0 0 1 14 0v4z"/></g>'
+    )
+
+
+def _text(x: float, y: float, words: str, *, anchor: str = "start") -> str:
+    return f'<text x="{x:.1f}" y="{y:.1f}" text-anchor="{anchor}">{escape(words)}</text>'
+
+
+def _short(words: str, most: int) -> str:
+    return words if len(words) <= most else words[: most - 1] + "…"
+
+
+def _document(title: str, alt: str, parts: list[str], *, height: float) -> str:
+    return (
+        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {_WIDTH} {height:.0f}" role="img"'
+        f' style="max-width:600px;width:100%;height:auto;background:#fff" font-family="system-ui, sans-serif"'
+        f' font-size="13" fill="{INK}"><title>{escape(title)}</title><desc>{escape(alt)}</desc>'
+        f'<text x="{_WIDTH / 2}" y="22" text-anchor="middle" font-size="15" font-weight="600">{escape(title)}</text>'
+        f"{''.join(parts)}</svg>"
+    )

@@ -1,0 +1,112 @@
+"""Every sentence that `explain` can say, in one place. Another language is another `Texts`; a missing one fails.
+
+Names in braces are filled in by the writers; a test checks that every sentence has its names and no others.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from deniable.units import Relation
+
+
+@dataclass(frozen=True)
+class Texts:
+    """The sentences of one language."""
+
+    someone: str
+    belief: dict[Relation, str]
+    odds: dict[Relation, str]
+    odds_own: str
+    odds_any: str
+    odds_most: str
+    prior: str
+    prior_almost: str
+    no_bound: str
+    unit_row: str
+    unit_person: str
+    relation: dict[Relation, str]
+    delta_zero: str
+    delta: str
+    covers_budget: str
+    covers_this: str
+    not_population: str
+    not_told: str
+    not_true: str
+    advantage: str
+    caught: str
+    method: str
+    heading_promise: str
+    heading_you: str
+    heading_numbers: str
+    heading_delta: str
+    heading_not: str
+    heading_scope: str
+    heading_facts: str
+
+
+ENGLISH = Texts(
+    someone="someone who knows everything else",
+    belief={
+        Relation.ADD_REMOVE: "you took part",
+        Relation.REPLACE: "your answer is the one they suspect",
+        Relation.ZERO_OUT: "your data were used",
+    },
+    odds={
+        Relation.ADD_REMOVE: (
+            "If you do not take part, {without} of {of} possible reports would lead {observer} to believe {belief};"
+            " if you do, {with_you} of {of}."
+        ),
+        Relation.REPLACE: (
+            "If it is not so, {without} of {of} possible reports would lead {observer} to believe {belief};"
+            " if it is, {with_you} of {of}."
+        ),
+        Relation.ZERO_OUT: (
+            "If your data are left blank, {without} of {of} possible reports would lead {observer} to believe {belief};"
+            " if they are not, {with_you} of {of}."
+        ),
+    },
+    odds_own="These numbers are those of the noise that is really added.",
+    odds_any="These numbers hold for any method that keeps the promise; the method in use may be kinder.",
+    odds_most="Before rounding: at most {most} in 100 guesses are right, where a coin gives 50.",
+    prior=("Whoever starts out {prior} % sure about {unit} ends at most {most} % sure, whatever is published."),
+    prior_almost=(
+        "Whoever starts out {prior} % sure about {unit} ends at most {most} % sure,"
+        " except for at most {failure} of the reports that could come out."
+    ),
+    no_bound="For every single report no certainty below 100 % can be promised; it can for all but a few.",
+    unit_row="Every row is protected on its own. A person with many rows is protected less.",
+    unit_person="The promise is about everything that one {noun} contributes, all rows together.",
+    relation={
+        Relation.ADD_REMOVE: "It compares the data with the same data without {unit}; even how many there are is"
+        " private.",
+        Relation.REPLACE: "It compares the data with the same data where {unit} is replaced by another; how many there"
+        " are is public.",
+        Relation.ZERO_OUT: "It compares the data with the same data where {unit} is blanked out; how many there are is"
+        " public.",
+    },
+    delta_zero="δ = 0: the promise holds for every single output.",
+    delta=(
+        "δ = {delta} is not the chance of a leak. It says how far a test may exceed the bound that ε sets. Read as a"
+        " chance: with probability at least {kept}, no attacker's odds about {unit} grow by more than a factor of"
+        " {factor}."
+    ),
+    covers_budget="It covers everything that was and will be published under this promise, all together.",
+    covers_this="It covers this one thing. Whatever else is published about the same people adds up with it.",
+    not_population=(
+        "What is true of people in general is not hidden. A study can find that smoking harms, and that tells"
+        " something about every smoker, whether they took part or not."
+    ),
+    not_told="What somebody says, posts, or lets others keep outside these data is not protected by it.",
+    not_true="It says nothing about whether the published numbers are right. The intervals beside them do.",
+    advantage="No test tells the two cases apart with an advantage (true minus false positive rate) above {advantage}.",
+    caught="A test that accuses {false} of those who are not in finds at most {true} of those who are.",
+    method="ε and δ come from the accountant's proven upper end: {method}.",
+    heading_promise="What is promised",
+    heading_you="What it means for you",
+    heading_numbers="In numbers",
+    heading_delta="What δ means",
+    heading_not="What is not promised",
+    heading_scope="Who is protected, against what",
+    heading_facts="Facts",
+)

@@ -1,0 +1,37 @@
+"""Where an axis carries numbers: 1, 2 or 5 times a power of ten, or the powers themselves on a logarithmic axis.
+
+>>> linear(0, 37)
+[0.0, 10.0, 20.0, 30.0]
+>>> logarithmic(0.02, 300)
+[0.1, 1.0, 10.0, 100.0]
+>>> [label(v) for v in (0, 0.25, 1500, 1e-6, 2e7)]
+['0', '0.25', '1,500', '1e-6', '2e7']
+"""
+
+from __future__ import annotations
+
+import math
+
+
+def linear(low: float, high: float, *, most: int = 6) -> list[float]:
+    """At most `most` round numbers between two ends."""
+    raw = (high - low) / most
+    power = 10.0 ** math.floor(math.log10(raw))
+    step = next(power * m for m in (1, 2, 5, 10) if power * m >= raw)
+    first = math.ceil(low / step - 1e-9)
+    return [k * step for k in range(first, math.floor(high / step + 1e-9) + 1)]
+
+
+def logarithmic(low: float, high: float, *, most: int = 7) -> list[float]:
+    """Powers of ten between two positive ends, thinned to at most `most`."""
+    first, last = math.ceil(math.log10(low) - 1e-9), math.floor(math.log10(high) + 1e-9)
+    step = max(1, math.ceil((last - first + 1) / most))
+    return [10.0**k for k in range(first, last + 1, step)]
+
+
+def label(value: float) -> str:
+    """A tick's number, short."""
+    if value and (abs(value) < 1e-3 or abs(value) >= 1e6):
+        mantissa, exponent = f"{value:.4g}".split("e") if "e" in f"{value:.4g}" else f"{value:.3e}".split("e")
+        return f"{float(mantissa):g}e{int(exponent)}"
+    return f"{value:,.10g}"

@@ -1,0 +1,150 @@
+"""The words: known figures, every kind of subject, every reader, rounding toward caution."""
+
+from __future__ import annotations
+
+import math
+import string
+from dataclasses import fields
+from fractions import Fraction
+from statistics import NormalDist
+
+import pytest
+
+from deniable.accounting import account
+from deniable.descriptions import Description
+from deniable.errors import InvalidArgument
+from deniable.events import Claimed, Gaussian, Laplace, RandomizedResponse
+from deniable.explaining import Analyst, Participant, Regulator, explain
+from deniable.explaining.odds import Odds, odds, success
+from deniable.explaining.risks import beliefs, gaussian_posterior
+from deniable.explaining.texts import ENGLISH, Texts
+from deniable.guarantees import GDP, ApproxDP, PureDP
+from deniable.units import Relation
+
+READERS = [Participant(), Analyst(), Regulator()]
+
+
+def test_the_sentence_of_the_study() -> None:
+    reader = Participant(observer="your manager", belief="you said no")
+    told = explain(Laplace(scale=2), reader=reader).sections[0].sentences
+    assert told[0] == (
+        "If you do not take part, 39 of 100 possible reports would lead your manager to believe you said no;"
+        " if you do, 61 of 100."
+    )
+    assert told[1] == ENGLISH.odds_own
+
+
+def test_any_mechanism_with_that_promise_is_labelled_so() -> None:
+    told = explain(PureDP(0.5))
+    assert told.odds == Odds(38, 62, 100)
+    assert told.sections[0].sentences[1] == ENGLISH.odds_any
+
+
+@pytest.mark.parametrize(
+    ("guarantee", "right"),
+    [
+        (PureDP(0.5), math.exp(0.5) / (1 + math.exp(0.5))),
+        (ApproxDP(1, 1e-2), (math.exp(1) + 1e-2) / (1 + math.exp(1))),
+        (GDP(1), NormalDist().cdf(0.5)),
+    ],
+)
+def test_the_best_guess_at_even_odds(guarantee: PureDP | ApproxDP | GDP, right: float) -> None:
+    found = success(account(Claimed(guarantee)))
+    assert right <= found <= right * (1 + 1e-9)
+
+
+def test_a_tiny_loss_is_shown_among_more_reports() -> None:
+    found = odds(account(Laplace(scale=1000)))
+    assert found == Odds(4998, 5002, 10_000)
+    assert odds(account(Claimed(PureDP(0)))) == Odds(50, 50, 100)
+    assert odds(account(Claimed(PureDP(30)))) == Odds(0, 100, 100)
+
+
+def test_posterior_of_a_pure_promise() -> None:
+    after = 0.1 * math.exp(0.5) / (1 + 0.1 * math.expm1(0.5))
+    assert 15.5 - 0.1 < 100 * after <= 15.5
+    told = explain(PureDP(0.5, unit="patient_id"), prior=0.1).sections[0].sentences[-1]
+    assert told == "Whoever starts out 10 % sure about one patient ends at most 15.5 % sure, whatever is published."
+
+
+def test_the_gaussian_quantile_is_for_gaussian_noise_alone() -> None:
+    """For a promise of μ-GDP a mechanism exists whose loss exceeds the Gaussian's quantile more often.
+
+    Merge all outputs of N(1, 1) against N(0, 1) above c into one: the merged loss is the log of the ratio of the tails,
+    which lies above the loss at c. So the loss exceeds that level with the probability of the whole tail, more than the
+    Gaussian's own loss does.
+    """
+    failure = Fraction(1, 1000)
+    normal = NormalDist()
+    cut = -normal.inv_cdf(float(failure))  # the tail of N(1, 1) above 1 + cut has probability `failure`
+    tail = normal.cdf(-cut) / normal.cdf(-cut - 1)
+    merged = 1 / (1 + 9 / tail)
+    exact = gaussian_posterior(Fraction(1), prior=0.1, failure=failure)
+    promised = beliefs(account(Claimed(GDP(1))), prior=0.1, own=False)[2].most
+    assert exact == pytest.approx(1 / (1 + 9 * math.exp(-(0.5 + cut))), rel=1e-9)
+    assert exact < merged <= promised
+    assert beliefs(account(Gaussian(scale=1)), prior=0.1, own=True)[2].most == exact
+
+
+def test_delta_is_read_as_a_chance_of_larger_odds() -> None:
+    """P[L > ε + ln 2] ≤ 2δ (theory: δ/(1 − e^{ε−t}) at t = ε + ln 2)."""
+    told = explain(ApproxDP(1, 1e-3), reader=Analyst())
+    sentence = next(s for section in told.sections for s in section.sentences if s.startswith("δ = "))
+    assert "1 − 0.002" in sentence
+    assert "a factor of 5.44" in sentence  # 2e = 5.4366, rounded up
+
+
+@pytest.mark.parametrize("reader", READERS)
+@pytest.mark.parametrize(
+    "what",
+    [
+        Laplace(scale=2),
+        Gaussian(scale=2) * 3,
+        RandomizedResponse(epsilon=1),
+        PureDP(1, unit="patient_id"),
+        ApproxDP(1, 1e-6, relation=Relation.ZERO_OUT),
+        GDP(0.5),
+        account(Laplace(scale=1)),
+        Description("visits by city", PureDP(1), (("noise", "discrete Laplace"),), account(Laplace(scale=1))),
+    ],
+)
+def test_every_subject_for_every_reader(what: object, reader: object) -> None:
+    told = explain(what, prior=0.2, reader=reader)  # type: ignore[arg-type]
+    text = str(told)
+    assert not set("{}") & set(text)
+    assert all(len(line) <= 110 for line in text.splitlines())
+    assert told.odds.without + told.odds.with_you == told.odds.of
+    assert told.to_plain()["title"] == told.title
+    assert told._repr_html_().count("<svg") >= 1
+
+
+def test_a_description_brings_its_own_curve() -> None:
+    own = Description("count", PureDP(0.5), (), account(Laplace(scale=2)))
+    assert explain(own).odds == Odds(39, 61, 100)
+    assert explain(Description("count", PureDP(0.5))).odds == Odds(38, 62, 100)
+
+
+def test_another_language_is_another_set_of_texts() -> None:
+    """Every field of Texts is used by name; a translation keeps the names in braces."""
+    names = {
+        field.name: {n for _, n, _, _ in string.Formatter().parse(text) if n}
+        for field in fields(Texts)
+        if isinstance(text := getattr(ENGLISH, field.name), str)
+    }
+    assert names["prior"] == {"prior", "unit", "most"}
+    assert names["delta"] == {"delta", "kept", "unit", "factor"}
+    for text in ENGLISH.odds.values():
+        assert {n for _, n, _, _ in string.Formatter().parse(text) if n} == {
+            "without", "with_you", "of", "observer", "belief",
+        }  # fmt: skip
+
+
+@pytest.mark.parametrize("prior", [0, 1, -0.1, 2, math.nan])
+def test_a_prior_is_a_chance(prior: float) -> None:
+    with pytest.raises(InvalidArgument, match="prior"):
+        explain(PureDP(1), prior=prior)
+
+
+def test_what_cannot_be_explained() -> None:
+    with pytest.raises(InvalidArgument, match="describe"):
+        explain(3.0)  # type: ignore[arg-type]
