@@ -44,7 +44,12 @@ ANSWERED_BY: list[tuple[Event, str]] = [
     (Gaussian(1).sampled(rate=0.1), "closed form (one step)"),
     (Claimed(ZCDP(0.5)), "upper bound (Rényi conversion of Canonne–Kamath–Steinke)"),
     (Gaussian(1).sampled(rate=0.1) * 10, "contour integral, else grid"),
-    (ExponentialMechanism(0.1) * 10, "grid of the bound"),
+    (DiscreteGaussian(4) * 5 + Gaussian(2), "contour integral, else grid"),
+    (Claimed(PureDP(0.1)).sampled(rate=0.1) * 10, "grid of the bound"),
+    (
+        ExponentialMechanism(0.1) * 10,
+        "least of grid of the bound and upper bound (Rényi conversion of Canonne–Kamath–Steinke)",
+    ),
     (Claimed(ApproxDP(0.1, 1e-6)) * 3, "closed form (binomial sum) of the bound, with leaks"),
 ]
 

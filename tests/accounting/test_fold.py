@@ -135,7 +135,7 @@ def test_renyi_promises_add_up() -> None:
 
 def test_what_costs_nothing_disappears() -> None:
     event = Claimed(PureDP(0)) + Claimed(ZCDP(0)) + Claimed(GDP(0)) + Claimed(ApproxDP(0, 0))
-    assert fold(event) == Folded(Relation.ADD_REMOVE, tight=False)
+    assert fold(event) == Folded(Relation.ADD_REMOVE)
     assert steps(DiscreteGaussian(3, sensitivity=0.5)) == {}, "an integer that moves by less than 1 does not move"
 
 

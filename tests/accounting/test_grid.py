@@ -15,6 +15,7 @@ from deniable.accounting.accountant import account, grid_curve
 from deniable.accounting.fold import fold
 from deniable.accounting.grid.cumulants import Cumulants
 from deniable.accounting.grid.lattice import from_above, from_below
+from deniable.accounting.grid.net import Basic
 from deniable.accounting.grid.power import power
 from deniable.accounting.pairs import laws
 from deniable.accounting.pairs.law import Atoms, Law, Mixed, Reversed
@@ -152,6 +153,20 @@ def test_two_lattices_against_enumeration() -> None:
             assert found.lower <= exact * (1 + 1e-10)
             assert found.upper >= exact * (1 - 1e-10)
             assert found.width <= 1e-5 * exact
+
+
+def test_basic_composition_is_a_bound() -> None:
+    """Against the closed form of six randomized responses, and nearly tight where hardly anything happens."""
+    (law,) = laws(RandomizedResponse(1))
+    exact = account(RandomizedResponse(1) * 6)
+    basic = Basic([law], [6])
+    for epsilon in (0.0, 1.0, 3.0, 5.0):
+        assert basic.delta(epsilon) >= exact.delta_bracket(epsilon).lower
+    for delta in (0.5, 1e-3, 1e-9):
+        assert basic.epsilon(delta) >= exact.epsilon_bracket(delta).lower
+        assert basic.delta(basic.epsilon(delta)) <= delta
+    rare = laws(Gaussian(1).sampled(rate=1e-9))[0]
+    assert Basic([rare], [10]).delta(1.0) == pytest.approx(10 * float(rare.profile(np.array([0.1]))[0]), rel=1e-9)
 
 
 LATTICES: list[tuple[str, Law, float]] = [

@@ -16,6 +16,7 @@ from deniable.events import (
     ForGroup,
     Gaussian,
     Laplace,
+    MatrixGaussian,
     RandomizedResponse,
     Repeated,
     Sampled,
@@ -38,6 +39,7 @@ EXAMPLES: dict[str, tuple[Event, ...]] = {
     "RandomizedResponse": (RandomizedResponse(0.5), RandomizedResponse(1, 5)),
     "ExponentialMechanism": (ExponentialMechanism(0.5),),
     "TreeGaussian": (TreeGaussian(3, 8), TreeGaussian(3, 8, 2, REPLACE)),
+    "MatrixGaussian": (MatrixGaussian(3, 1.25, 100), MatrixGaussian(5, 1.5, 100, 3, 30, REPLACE)),
     "Claimed": (
         Claimed(PureDP(0.5)),
         Claimed(ApproxDP(0.5, 1e-9)),
@@ -64,9 +66,6 @@ EXAMPLES: dict[str, tuple[Event, ...]] = {
 }
 """Events by the name of their class, each with a finite ε at δ = 1e-6."""
 
-NO_GROUPS: tuple[Event, ...] = (Claimed(ApproxZCDP(0.05, 1e-9)),)
-"""Events that have no theorem for groups: each step of a path conditions on a good event of its own."""
-
 NOISIER: dict[str, tuple[Event, Event]] = {
     "Gaussian": (Gaussian(1.3), Gaussian(1.31)),
     "Laplace": (Laplace(2), Laplace(2.02)),
@@ -74,6 +73,7 @@ NOISIER: dict[str, tuple[Event, Event]] = {
     "RandomizedResponse": (RandomizedResponse(0.5), RandomizedResponse(0.49)),
     "ExponentialMechanism": (ExponentialMechanism(0.5), ExponentialMechanism(0.49)),
     "TreeGaussian": (TreeGaussian(3, 8), TreeGaussian(3.1, 8)),
+    "MatrixGaussian": (MatrixGaussian(3, 1.25, 100), MatrixGaussian(3.1, 1.25, 100)),
     "Sampled": (Sampled(Gaussian(1.1), 0.05), Sampled(Gaussian(1.2), 0.05)),
     "SampledWithoutReplacement": (
         SampledWithoutReplacement(Gaussian(1.5, 1, REPLACE), 10, 100),

@@ -13,7 +13,7 @@ from deniable.accounting.accountant import account
 from deniable.errors import DeniableError
 from deniable.events import Event, ForGroup, Sampled
 from deniable.units import Relation
-from tests.laws.examples import EXAMPLES, NO_GROUPS, NOISIER, every
+from tests.laws.examples import EXAMPLES, NOISIER, every
 
 DELTA = 1e-6
 SLACK = 1e-6
@@ -125,18 +125,12 @@ def test_a_lower_rate_never_costs_more(event: Event) -> None:
     assert costs[1] <= cost(event) * (1 + SLACK)
 
 
-@pytest.mark.parametrize("event", [e for e in EVENTS if e not in NO_GROUPS], ids=repr)
+@pytest.mark.parametrize("event", EVENTS, ids=repr)
 def test_larger_groups_cost_more(event: Event) -> None:
     assert cost(event.for_group(2)) >= cost(event) * (1 - SLACK)
 
 
-@pytest.mark.parametrize("event", NO_GROUPS, ids=repr)
-def test_a_group_without_a_theorem_is_refused_by_name(event: Event) -> None:
-    with pytest.raises(DeniableError, match="ApproxZCDP"):
-        account(event.for_group(2)).epsilon(DELTA)
-
-
-MOVABLE = [event for event in EVENTS if event.relation is Relation.ADD_REMOVE and event not in NO_GROUPS]
+MOVABLE = [event for event in EVENTS if event.relation is Relation.ADD_REMOVE]
 
 
 @pytest.mark.parametrize("event", MOVABLE, ids=repr)

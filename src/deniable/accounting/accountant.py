@@ -20,22 +20,28 @@ the method says "of the bound", and the truth may be lower than the lower end.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from functools import cached_property, lru_cache
 
 from deniable import _checks
 from deniable.accounting.closed import GaussianCurve, LeakyCurve, NoCost, RenyiCurve, ResponseCurve, SingleCurve
 from deniable.accounting.contour import NotCertified, contour_curve
-from deniable.accounting.fold import Folded, fold
+from deniable.accounting.floats import within_floats
+from deniable.accounting.fold import Folded, fold, gather
 from deniable.accounting.grid import Direction, GridCurve
-from deniable.accounting.pairs import Directions, attained, laws, normal_law, renyi_law
-from deniable.events import Claimed, Event, RandomizedResponse
-from deniable.guarantees import Bracket, Curve, Profile, PureDP
+from deniable.accounting.pairs import attained, directions, laws
+from deniable.events import Claimed, Event, ExponentialMechanism, RandomizedResponse
+from deniable.guarantees import ZCDP, Bracket, Curve, Profile, PureDP
 from deniable.units import RECORD, Unit
 
 _MOST_TERMS = 4096
 """Binomial sums up to this many terms."""
+
+_WIDE, _LOOKS_BACK, _REMEMBERED = 0.5, 6, 256
+"""When a bracket of δ is wide, relatively; how often ε is then halved; how many upper ends a curve remembers."""
 
 
 def account(event: Event, *, unit: Unit | str = RECORD) -> Profile:
@@ -47,7 +53,7 @@ def account(event: Event, *, unit: Unit | str = RECORD) -> Profile:
 @lru_cache(maxsize=256)
 def _curve(event: Event) -> Curve:
     """Curves are computed, cached, never stored."""
-    return curve(fold(event))
+    return curve(within_floats(fold(event)))
 
 
 def curve(folded: Folded) -> Curve:
@@ -55,6 +61,30 @@ def curve(folded: Folded) -> Curve:
     if folded.leaks:
         rest = Folded(folded.relation, folded.mu_squared, folded.steps, (), folded.renyi, folded.tight)
         return LeakyCurve(curve(rest), folded.leaks)
+    chosen = sum(count for step, count in folded.steps if isinstance(step, ExponentialMechanism))
+    if chosen > 1:
+        return _LeastOf(_curve_of(folded), curve(_concentrated(folded)))
+    return _curve_of(folded)
+
+
+def _concentrated(folded: Folded) -> Folded:
+    """With each exponential mechanism as ε²/8-zCDP (`filters.costs`): better than its pair from some ten steps on.
+
+    Its pair must hold for every ε at once, and does so by taking the worst utilities anew for each.
+    """
+
+    def known(step: Event) -> Event:
+        if not isinstance(step, ExponentialMechanism):
+            return step
+        return Claimed(ZCDP(step.epsilon**2 / 8, relation=folded.relation))
+
+    rest = gather(folded.relation, ((known(step), count) for step, count in folded.steps))
+    also = gather(folded.relation, ((Claimed(promise), count) for promise, count in (*rest.renyi, *folded.renyi)))
+    return replace(rest, mu_squared=folded.mu_squared, renyi=also.renyi)
+
+
+def _curve_of(folded: Folded) -> Curve:
+    """The first engine that applies."""
     of_bound = "" if attained(folded) else " of the bound"
     if not folded.steps and not folded.renyi:
         if not folded.mu_squared:
@@ -83,25 +113,46 @@ def _response(step: Event) -> Fraction | None:
 
 def grid_curve(folded: Folded, *, of_bound: str = "") -> GridCurve:
     """The grid engine for a folded event without leaks."""
-    parts: list[tuple[Directions, int]] = [(laws(step), count) for step, count in folded.steps]
-    if folded.mu_squared:
-        parts.append(((normal_law(folded.mu_squared),), 1))
-    if folded.renyi:
-        parts.append(((renyi_law(folded.renyi),), 1))
-    sides = max(len(found) for found, _ in parts)
-    directions = tuple(
-        Direction.of([found[min(side, len(found) - 1)] for found, _ in parts], [count for _, count in parts])
-        for side in range(sides)
+    sides = directions(folded)
+    return GridCurve(
+        tuple(Direction.of([law for law, _ in side], [count for _, count in side]) for side in sides),
+        f"grid{of_bound}",
     )
-    return GridCurve(directions, f"grid{of_bound}")
 
 
 @dataclass(frozen=True)
+class _LeastOf:
+    """Two bounds on one composition: the smaller. Its lower end is about the smaller bound, not about the steps."""
+
+    first: Curve
+    second: Curve
+
+    @property
+    def method(self) -> str:
+        """Both engines."""
+        return f"least of {self.first.method} and {self.second.method}"
+
+    def delta_bracket(self, epsilon: float) -> Bracket:
+        """Proven ends around δ(ε)."""
+        return self._least(self.first.delta_bracket(epsilon), self.second.delta_bracket(epsilon))
+
+    def epsilon_bracket(self, delta: float) -> Bracket:
+        """Proven ends around ε(δ)."""
+        return self._least(self.first.epsilon_bracket(delta), self.second.epsilon_bracket(delta))
+
+    @staticmethod
+    def _least(one: Bracket, two: Bracket) -> Bracket:
+        return Bracket(min(one.lower, two.upper), min(one.upper, two.upper))
+
+
+@dataclass(frozen=True, eq=False)
 class _FirstOf:
     """The contour integral where it answers, the grid elsewhere. Engines are built when they are first needed."""
 
     folded: Folded
     of_bound: str
+    known: dict[float, float] = field(default_factory=dict)
+    """Upper ends of δ that were proven, by ε: δ falls, so each holds at every larger ε too."""
 
     @cached_property
     def _contour(self) -> Curve | None:
@@ -119,19 +170,28 @@ class _FirstOf:
         return f"{self._contour.method}{self.of_bound}, else grid"
 
     def delta_bracket(self, epsilon: float) -> Bracket:
-        """Proven ends around δ(ε)."""
-        if self._contour is not None:
-            try:
-                return self._contour.delta_bracket(epsilon)
-            except NotCertified:
-                pass
-        return self._grid.delta_bracket(epsilon)
+        """Proven ends around δ(ε). Where they are far apart, a smaller ε may know better."""
+        found, earlier = self._delta(epsilon), epsilon
+        for _ in range(_LOOKS_BACK if epsilon else 0):
+            earlier /= 2
+            if found.width <= _WIDE * found.upper or self._delta(earlier).width <= _WIDE * self.known[earlier]:
+                break
+        best = min(upper for place, upper in self.known.items() if place <= epsilon)
+        return Bracket(min(found.lower, best), best)
 
     def epsilon_bracket(self, delta: float) -> Bracket:
         """Proven ends around ε(δ)."""
+        return self._first(lambda engine: engine.epsilon_bracket(delta))
+
+    def _first(self, ask: Callable[[Curve], Bracket]) -> Bracket:
         if self._contour is not None:
-            try:
-                return self._contour.epsilon_bracket(delta)
-            except NotCertified:
-                pass
-        return self._grid.epsilon_bracket(delta)
+            with suppress(NotCertified):
+                return ask(self._contour)
+        return ask(self._grid)
+
+    def _delta(self, epsilon: float) -> Bracket:
+        found = self._first(lambda engine: engine.delta_bracket(epsilon))
+        if len(self.known) >= _REMEMBERED:
+            self.known.pop(next(iter(self.known)))
+        self.known[epsilon] = found.upper
+        return found

@@ -28,6 +28,7 @@ from deniable.accounting.pairs.law import UNIT, Array, Law
 from deniable.accounting.pairs.normal import root
 from deniable.conversions import normal
 from deniable.guarantees import Bracket, Curve, Guarantee
+from deniable.guarantees.rounding import float_above, float_below
 
 
 def inverted(delta_bracket: Callable[[float], Bracket], delta: float, *, largest: float = math.inf) -> Bracket:
@@ -198,7 +199,7 @@ def _single(law: Law, epsilon: float) -> Bracket:
         return Bracket(0.0, law.infinite)
     slip = law.location(epsilon)
     near, far = law.above(np.array([epsilon - slip])), law.above(np.array([epsilon + slip]))
-    upper = float(near[0][0]) * (1 + law.relative) - float(near[1][0]) * (1 - law.relative - slip)
+    upper = float(near[0][0]) * (1 + law.relative) - float(near[1][0]) * (1 - law.relative - 2 * slip)
     lower = float(far[0][0]) * (1 - law.relative) - float(far[1][0]) * (1 + law.relative + 2 * slip) - law.infinite
     return Bracket(min(max(lower, 0.0), 1.0), min(max(upper, 0.0), 1.0))
 
@@ -223,7 +224,7 @@ class LeakyCurve:
             return exactly, exactly
         if any(delta == 1 for delta, _ in self.leaks):
             return Fraction(0), Fraction(0)
-        exponent = math.fsum(count * math.log1p(-float(delta)) for delta, count in self.leaks)
+        exponent = math.fsum(count * math.log1p(-float_above(delta)) for delta, count in self.leaks)
         lost = -math.expm1(exponent)
         slip = 8 * UNIT * len(self.leaks)
         return 1 - min(Fraction(1), Fraction(lost) * Fraction(1 + slip)), 1 - Fraction(lost) * Fraction(1 - slip)
@@ -232,7 +233,9 @@ class LeakyCurve:
         """Proven ends around δ′(ε)."""
         inner = self.curve.delta_bracket(epsilon)
         low, high = self._kept
-        return Bracket(_below(1 - high + high * Fraction(inner.lower)), _above(1 - low + low * Fraction(inner.upper)))
+        return Bracket(
+            float_below(1 - high + high * Fraction(inner.lower)), float_above(1 - low + low * Fraction(inner.upper))
+        )
 
     def epsilon_bracket(self, delta: float) -> Bracket:
         """Proven ends around ε(δ′): the inner curve at what the leaks leave of δ′."""
@@ -241,18 +244,6 @@ class LeakyCurve:
         # (δ′ − leak)/(1 − leak), rounded down for the upper end of ε and up for the lower end.
         least = (wanted - (1 - low)) / low if low else Fraction(-1)
         most = (wanted - (1 - high)) / high if high else Fraction(-1)
-        upper = math.inf if least < 0 else self.curve.epsilon_bracket(max(0.0, _below(least))).upper
-        lower = math.inf if most < 0 else self.curve.epsilon_bracket(_above(most)).lower
+        upper = math.inf if least < 0 else self.curve.epsilon_bracket(max(0.0, float_below(least))).upper
+        lower = math.inf if most < 0 else self.curve.epsilon_bracket(float_above(most)).lower
         return Bracket(min(lower, upper), upper)
-
-
-def _below(value: Fraction) -> float:
-    """The float at or below a fraction."""
-    near = float(value)
-    return near if Fraction(near) <= value else math.nextafter(near, -math.inf)
-
-
-def _above(value: Fraction) -> float:
-    """The float at or above a fraction."""
-    near = float(value)
-    return near if Fraction(near) >= value else math.nextafter(near, math.inf)

@@ -20,7 +20,7 @@ adaptive composition does not care which relation it is). Inside a single step t
 | k-ary randomized response | k reports change: k steps |
 | PureDP, ZCDP, GDP | kε, k²ρ, kμ |
 | ApproxDP | kε and δ(e^{kε} − 1)/(e^ε − 1), rounded up |
-| anything else | `ForGroup` stays around the step; `pairs.groups` bounds it |
+| anything else | `ForGroup` stays around the step; `pairs` bounds it along a path of neighbours |
 
 >>> from deniable.events import Gaussian, Laplace
 >>> found = fold(Gaussian(scale=2) * 8 + Laplace(scale=4, sensitivity=2).for_group(2) * 3)
@@ -32,7 +32,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from fractions import Fraction
 
@@ -40,6 +40,7 @@ from deniable.errors import NotSupported
 from deniable.events import (
     Claimed,
     Composed,
+    Correlated,
     DiscreteGaussian,
     DiscreteLaplace,
     Event,
@@ -54,7 +55,6 @@ from deniable.events import (
     SampledWithoutReplacement,
     Shuffled,
     ToReplace,
-    TreeGaussian,
 )
 from deniable.guarantees import FDP, GDP, RDP, TCDP, ZCDP, ApproxDP, ApproxZCDP, Guarantee, PureDP, TradeOff
 from deniable.units import RECORD, Relation
@@ -93,7 +93,7 @@ def steps_of(event: Event) -> Iterator[tuple[Event, int]]:
     return _steps(event, 1, 1, False)
 
 
-def gather(relation: Relation, found: Iterator[tuple[Event, int]]) -> Folded:
+def gather(relation: Relation, found: Iterable[tuple[Event, int]]) -> Folded:
     """Equal steps merged, Gaussians added up, leaks and Rényi promises set apart."""
     mu_squared = Fraction(0)
     steps: Counter[Event] = Counter()
@@ -101,6 +101,8 @@ def gather(relation: Relation, found: Iterator[tuple[Event, int]]) -> Folded:
     renyi: Counter[Guarantee] = Counter()
     tight = True
     for step, count in found:
+        if _is_free(step):
+            continue
         squares = gaussian_squares(step)
         promise = step.guarantee if isinstance(step, Claimed) else None
         tight = tight and promise is None and not isinstance(step, ForGroup | ToReplace)
@@ -108,24 +110,18 @@ def gather(relation: Relation, found: Iterator[tuple[Event, int]]) -> Folded:
             mu_squared += count * squares[0]
         elif isinstance(promise, ApproxDP | ApproxZCDP):
             leaks[promise.delta] += count
-            rest = (
-                PureDP(promise.epsilon, relation=relation)
-                if isinstance(promise, ApproxDP)
-                else ZCDP(promise.rho, relation=relation)
-            )
-            if isinstance(rest, PureDP) and rest.epsilon:
-                steps[Claimed(rest)] += count
-            elif isinstance(rest, ZCDP) and rest.rho:
-                renyi[rest] += count
+            if isinstance(promise, ApproxDP) and promise.epsilon:
+                steps[Claimed(PureDP(promise.epsilon, relation=relation))] += count
+            elif isinstance(promise, ApproxZCDP) and promise.rho:
+                renyi[ZCDP(promise.rho, relation=relation)] += count
         elif isinstance(promise, FDP):
             sure, rest_of_it = _without_leak(promise.tradeoff.symmetrized())
             leaks[sure] += count
             if rest_of_it != TradeOff.perfect():
                 steps[Claimed(FDP(rest_of_it, relation=relation))] += count
         elif isinstance(promise, ZCDP | TCDP | RDP):
-            if not (isinstance(promise, ZCDP | TCDP) and not promise.rho):
-                renyi[promise] += count
-        elif not (isinstance(promise, PureDP) and not promise.epsilon):
+            renyi[promise] += count
+        else:
             steps[step] += count
     zcdp = sum((p.rho * n for p, n in renyi.items() if isinstance(p, ZCDP)), Fraction(0))
     others = [(p, n) for p, n in renyi.items() if not isinstance(p, ZCDP)]
@@ -141,6 +137,21 @@ def gather(relation: Relation, found: Iterator[tuple[Event, int]]) -> Folded:
     )
 
 
+def _is_free(event: Event) -> bool:
+    """Whether neighbours have the same output law: a promise of nothing at all, and what is made of such promises."""
+    if isinstance(event, Sampled | SampledWithoutReplacement | Shuffled | ForGroup | ToReplace | Repeated):
+        return _is_free(event.event)
+    if isinstance(event, Composed):
+        return all(map(_is_free, event.parts))
+    if not isinstance(event, Claimed):
+        return False
+    promise = event.guarantee
+    if isinstance(promise, FDP):
+        return promise.tradeoff == TradeOff.perfect()
+    # At an order above 1, a Rényi divergence of 0 is equality.
+    return not any(value for name, value in promise.numbers.items() if name not in ("order", "omega"))
+
+
 def _without_leak(tradeoff: TradeOff) -> tuple[Fraction, TradeOff]:
     """A symmetric trade-off function as a leak of 1 − f(0) and what is left: every corner over f(0)."""
     kept = tradeoff.corners[0][1]
@@ -154,15 +165,14 @@ def gaussian_squares(event: Event) -> tuple[Fraction, Fraction] | None:
     """(sensitivity/scale)² and (reach/scale)² of a step that is exactly Gaussian, sums and repetitions included.
 
     The second one is how far a unit's presence moves the answer. Under ADD_REMOVE and ZERO_OUT it is the sensitivity;
-    under REPLACE it is the reach that was stated, and half the sensitivity for a tree of clipped vectors. Of a claimed
+    under REPLACE it is the reach that was stated, and half the sensitivity for correlated noise. Of a claimed
     guarantee, or of noise that states none, it is not known; the sensitivity stands there and must not be relied on.
     """
     if isinstance(event, Gaussian):
         reach = event.sensitivity if event.reach is None else event.reach
         return (event.sensitivity / event.scale) ** 2, (reach / event.scale) ** 2
-    if isinstance(event, TreeGaussian):
-        # Each participation is one leaf of a tree of its own, and touches at most `nodes` nodes of it (Honaker 2015).
-        squared = Fraction(event.participations * event.nodes) / event.scale**2
+    if isinstance(event, Correlated):
+        squared = event.contribution_squared / event.scale**2
         return (4 * squared if event.relation is Relation.REPLACE else squared), squared
     if isinstance(event, Claimed) and isinstance(event.guarantee, GDP):
         return event.guarantee.mu**2, event.guarantee.mu**2
@@ -244,7 +254,7 @@ def normal(event: Event) -> Event:
 
 def _leaf(event: Event, group: int, relation: Relation) -> Iterator[tuple[Event, int]]:
     """One mechanism for a group, under a relation, with how often it then happens."""
-    if isinstance(event, TreeGaussian | Gaussian):
+    if isinstance(event, Correlated | Gaussian):
         # μ² = a/b exactly, as a·b Gaussians of scale b.
         a, b = (gaussian_squares(event) or (Fraction(0), Fraction(0)))[0].as_integer_ratio()
         yield Gaussian(b, group, relation), a * b
@@ -304,12 +314,12 @@ def replace_relation(promise: Guarantee, relation: Relation) -> Guarantee:
 
 def _geometric(epsilon: Fraction, group: int) -> Fraction | None:
     """1 + e^ε + … + e^{(k−1)ε}, rounded up to a fraction; None when it is beyond all use."""
-    exponent = float(epsilon) * (group - 1)
-    if exponent + math.log(group) > 700:
+    if epsilon * (group - 1) + group.bit_length() > 700:
         return None
+    each = float(epsilon)
     if group > 10**5:
-        total = group * math.exp(exponent)
+        total = group * math.exp(each * (group - 1))
     else:
-        total = math.fsum(math.exp(float(epsilon) * j) for j in range(group))
+        total = math.fsum(math.exp(each * j) for j in range(group))
     # exp is within a few units in the last place of an argument that is itself rounded; a billionth covers both.
     return Fraction(total) * (1 + Fraction(1, 10**9))

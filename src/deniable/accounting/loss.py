@@ -33,6 +33,7 @@ from typing import TYPE_CHECKING, Any
 
 from deniable import _checks
 from deniable._checks import Number
+from deniable.accounting.floats import within_floats
 from deniable.accounting.fold import fold
 from deniable.errors import NotSupported
 from deniable.events import Event
@@ -53,22 +54,9 @@ _NEGLIGIBLE = -70.0
 
 def losses(event: Event) -> tuple[Loss, ...]:
     """The loss of an event: one, or two when removing a unit and adding one differ."""
-    from deniable.accounting.pairs import laws, normal_law, renyi_law
-    from deniable.accounting.pairs.law import Atoms
+    from deniable.accounting.pairs import directions
 
-    folded = fold(event)
-    parts = [(laws(step), count) for step, count in folded.steps]
-    if folded.mu_squared:
-        parts.append(((normal_law(folded.mu_squared),), 1))
-    if folded.renyi:
-        parts.append(((renyi_law(folded.renyi),), 1))
-    for delta, count in folded.leaks:
-        told = float(delta)
-        parts.append(((Atoms.of([0.0], [1 - told], infinite=told, vanishing=told),), count))
-    if not parts:
-        parts.append(((Atoms.of([0.0], [1.0]),), 1))
-    sides = max(len(found) for found, _ in parts)
-    return tuple(Loss(tuple((found[min(side, len(found) - 1)], n) for found, n in parts)) for side in range(sides))
+    return tuple(Loss(side) for side in directions(within_floats(fold(event))))
 
 
 @dataclass(frozen=True, eq=False)

@@ -93,7 +93,9 @@ def _near_one(low: float, high: float) -> Bracket:
     """ln δ where ε is well below μ²/2: δ = 1 − Φ(x) − φ(x)·R(x + μ), a small number away from 1."""
     from scipy.special import log_ndtr, ndtr
 
-    # φ(x)R(y) = e^ε Φ(−y) with φ(x) = e^ε φ(y).
+    # φ(x)R(y) = e^ε Φ(−y) with φ(x) = e^ε φ(y). For ε ≥ 0 it is y ≥ −x, so that term is at most Φ(x), as the first is.
+    if low < -40:
+        return Bracket(math.log1p(-_UNIT), 0.0)
     missing = float(ndtr(low)) + math.exp(0.5 * (high - low) * (high + low) + float(log_ndtr(-high)))
     margin = 16 * _UNIT * (1 + low * low + (high - low) * abs(high + low)) * missing
     return Bracket(

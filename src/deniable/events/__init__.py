@@ -23,11 +23,13 @@ from deniable.events.algebra import Composed, ForGroup, Repeated, ToReplace
 from deniable.events.base import Event
 from deniable.events.leaves import (
     Claimed,
+    Correlated,
     DiscreteGaussian,
     DiscreteLaplace,
     ExponentialMechanism,
     Gaussian,
     Laplace,
+    MatrixGaussian,
     Noise,
     RandomizedResponse,
     TreeGaussian,
@@ -38,6 +40,7 @@ from deniable.events.training import dpsgd
 __all__ = [
     "Claimed",
     "Composed",
+    "Correlated",
     "DiscreteGaussian",
     "DiscreteLaplace",
     "Event",
@@ -45,6 +48,7 @@ __all__ = [
     "ForGroup",
     "Gaussian",
     "Laplace",
+    "MatrixGaussian",
     "Noise",
     "RandomizedResponse",
     "Repeated",

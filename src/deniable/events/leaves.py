@@ -11,8 +11,10 @@ DiscreteLaplace(scale=10, sensitivity=3, coordinates=3)
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from dataclasses import dataclass
 from fractions import Fraction
+from typing import Any
 
 from deniable import _checks
 from deniable._checks import Number
@@ -150,7 +152,29 @@ class Claimed(Event):
 
 
 @dataclass(frozen=True, init=False, repr=False)
-class TreeGaussian(Event):
+class Correlated(Event, family=True):
+    """Gaussian noise correlated over the steps of one run, in which a unit takes part by a public pattern.
+
+    Such a run is post-processing of C·x + z, with x the clipped contributions of all steps, C the strategy and z normal
+    of standard deviation `scale` × clip: one Gaussian step. A unit moves C·x by at most `contribution_squared`^½ clips
+    when it is there or not; replacing it by another moves it by at most twice that.
+    """
+
+    scale: Fraction
+
+    @property
+    @abstractmethod
+    def contribution_squared(self) -> Fraction:
+        """max |C·u|² over all that one unit may contribute, in units of clip²."""
+
+    def _store(self, **values: Any) -> None:
+        if (relation := values["relation"]) is Relation.ADD_REMOVE:
+            raise InvalidArgument("relation", relation, "ZERO_OUT or REPLACE", "The order of steps is public.")
+        super()._store(**values)
+
+
+@dataclass(frozen=True, init=False, repr=False)
+class TreeGaussian(Correlated):
     """All prefix sums of `steps` clipped contributions by a binary tree, normal noise `scale` × clip in every node.
 
     A unit takes part in at most `participations` steps, each in a tree of its own (the tree is restarted).
@@ -164,8 +188,6 @@ class TreeGaussian(Event):
     def __init__(
         self, scale: Number, steps: int, participations: int = 1, relation: Relation = Relation.ZERO_OUT
     ) -> None:
-        if relation is Relation.ADD_REMOVE:
-            raise InvalidArgument("relation", relation, "ZERO_OUT or REPLACE", "The order of steps is public.")
         self._store(
             scale=_checks.positive("scale", scale),
             steps=_checks.count("steps", steps),
@@ -177,3 +199,57 @@ class TreeGaussian(Event):
     def nodes(self) -> int:
         """How many nodes of one tree a step can touch: floor(log2 steps) + 1."""
         return self.steps.bit_length()
+
+    @property
+    def contribution_squared(self) -> Fraction:
+        """Each participation is a leaf of a tree of its own and touches at most `nodes` nodes of it (Honaker 2015)."""
+        return Fraction(self.participations * self.nodes)
+
+
+@dataclass(frozen=True, init=False, repr=False)
+class MatrixGaussian(Correlated):
+    """The matrix mechanism over `steps` steps: noise C⁻¹z on clipped sums, z normal of deviation `scale` × clip.
+
+    `sensitivity` is a proven bound on |C·u| over all u with rows of norm at most 1 in at most `participations` steps,
+    any two of them at least `separation` steps apart, and 0 elsewhere (Choquette-Choo et al. 2023, eq. 3). It is one
+    unit's contribution whatever the relation; under REPLACE the accountant counts it twice.
+
+    >>> MatrixGaussian(scale=4, sensitivity=1.5, steps=1000, participations=3, separation=300)
+    MatrixGaussian(scale=4, sensitivity=1.5, steps=1000, participations=3, separation=300)
+    """
+
+    scale: Fraction
+    sensitivity: Fraction
+    steps: int
+    participations: int = 1
+    separation: int = 1
+    relation: Relation = Relation.ZERO_OUT
+
+    def __init__(
+        self,
+        scale: Number,
+        sensitivity: Number,
+        steps: int,
+        participations: int = 1,
+        separation: int = 1,
+        relation: Relation = Relation.ZERO_OUT,
+    ) -> None:
+        apart, times = _checks.count("separation", separation), _checks.count("participations", participations)
+        fits = 1 + (_checks.count("steps", steps) - 1) // apart
+        if times > fits:
+            raise InvalidArgument(
+                "participations", participations, f"at most {fits}", f"{apart} steps apart, no more fit into {steps}."
+            )
+        self._store(
+            scale=_checks.positive("scale", scale),
+            sensitivity=_checks.positive("sensitivity", sensitivity),
+            steps=_checks.count("steps", steps),
+            participations=times,
+            separation=apart,
+            relation=relation,
+        )
+
+    @property
+    def contribution_squared(self) -> Fraction:
+        """The square of what was stated."""
+        return self.sensitivity**2

@@ -15,6 +15,7 @@ import mpmath
 import numpy as np
 import pytest
 
+from deniable.accounting.certificate import NotCertified
 from deniable.accounting.contour.atoms import discrete_laplace, randomized_response
 from deniable.accounting.contour.discrete_gaussian import discrete_gaussian
 from deniable.accounting.contour.laplace import Laplacian
@@ -22,7 +23,7 @@ from deniable.accounting.contour.mixture import Mixture
 from deniable.accounting.contour.mixture_pair import Side
 from deniable.accounting.contour.normal import Normal
 from deniable.accounting.contour.sampled_laplace import _RULE_ERROR, SampledLaplacian, _rule
-from deniable.accounting.contour.transform import NotCertified, Transform
+from deniable.accounting.contour.transform import Transform
 
 Exact = Callable[[mpmath.mpc], mpmath.mpc]
 ABSENT = Side(0.0, 1.0, 0.0)

@@ -7,7 +7,7 @@ from itertools import pairwise
 
 import pytest
 
-from deniable.accounting.theorems import Comparison, compare_theorems, comparison_table, draw_comparison
+from deniable.accounting.theorems import Comparison, compare_theorems, comparison_table
 from deniable.errors import InvalidArgument, NotSupported
 from deniable.events import (
     Composed,
@@ -85,23 +85,6 @@ def test_a_form_that_does_not_apply_is_infinite() -> None:
     assert found.rows()[3][1] == "∞"
     spent = compare_theorems(ApproxDP(0.1, 1e-6), counts=[2000], delta=1e-3)
     assert spent["basic"] == (math.inf,)  # k·δ₀ is already above δ
-
-
-def test_the_plot() -> None:
-    import matplotlib
-
-    matplotlib.use("Agg")
-    from matplotlib.figure import Figure
-
-    found = compare_theorems(PureDP(0.1), counts=[1, 10, 100], delta=1e-3)
-    axes = Figure().add_subplot()
-    draw_comparison(found, axes)
-    lines = axes.get_lines()
-    assert len(lines) == len(found.lines)
-    assert [line.get_linestyle() for line in lines] == ["--" if line.estimate else "-" for line in found.lines]
-    assert list(lines[0].get_ydata()) == list(found["basic"])
-    assert "δ = 0.001" in axes.get_ylabel()
-    assert axes.get_ylim()[1] == pytest.approx(11)
 
 
 def test_bad_input() -> None:

@@ -11,8 +11,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from deniable.accounting.binomial import log_masses
 from deniable.accounting.theorems import compose_optimal, optimal_corner, repeat_optimal
-from deniable.accounting.theorems.binomial import log_masses
 from deniable.accounting.theorems.optimal import lies
 from deniable.errors import InvalidArgument
 from deniable.guarantees import ApproxDP, PureDP

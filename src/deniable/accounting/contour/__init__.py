@@ -18,7 +18,7 @@ engine answers there.
 
 from __future__ import annotations
 
+from deniable.accounting.certificate import NotCertified
 from deniable.accounting.contour.build import contour_curve
-from deniable.accounting.contour.transform import NotCertified
 
 __all__ = ["NotCertified", "contour_curve"]

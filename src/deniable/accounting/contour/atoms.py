@@ -23,9 +23,11 @@ from functools import cached_property
 
 import numpy as np
 
+from deniable.accounting.certificate import NotCertified
 from deniable.accounting.contour.cloud import Points, TiltedPoints, moments_of
+from deniable.accounting.contour.ends import ends_decay
 from deniable.accounting.contour.rounding import CALL, UNIT, Reals
-from deniable.accounting.contour.transform import Lattice, Moments, NotCertified, Ratios
+from deniable.accounting.contour.transform import Lattice, Moments
 
 _MOST_ATOMS = 4096
 
@@ -53,7 +55,7 @@ class Atoms:
             # M(λ) ≥ 1 for λ ≥ 0 only; below 0 it is smaller, and known up to a factor of 2
             size = math.exp(TiltedPoints(self.points, tilt, 0.0).logarithm)
             missed = math.inf if missed > size / 4 else 2 * missed / min(size, 1.0)
-        return TiltedAtoms(TiltedPoints(self.points, tilt, missed), float(self.lattice.spacing), self.geometric)
+        return TiltedAtoms(self.points, tilt, missed, float(self.lattice.spacing), self.geometric)
 
     def _missed(self, tilt: float) -> float:
         """Geometric series at both ends for e^{λL}, 1 and e^{−L} under P."""
@@ -73,40 +75,15 @@ class Atoms:
 
 
 @dataclass(frozen=True)
-class TiltedAtoms:
+class TiltedAtoms(TiltedPoints):
     """Atoms on Re z = tilt."""
 
-    cloud: TiltedPoints
     spacing: float
     geometric: bool
 
-    @property
-    def logarithm(self) -> float:
-        """log M(λ)."""
-        return self.cloud.logarithm
-
-    @property
-    def error(self) -> float:
-        """Rounding and what was cut."""
-        return self.cloud.error
-
-    @property
-    def mean(self) -> float:
-        """The tilted mean."""
-        return self.cloud.mean
-
-    @property
-    def size(self) -> int:
-        """Terms per frequency."""
-        return self.cloud.size
-
-    def ratios(self, omegas: Reals) -> Ratios:
-        """The characteristic function of the tilted loss."""
-        return self.cloud.ratios(omegas)
-
     @cached_property
     def _neighbours(self) -> float:
-        p = self.cloud.probabilities
+        p = self.probabilities
         return float(p[1:] @ p[:-1])
 
     def decay(self, omegas: Reals, last: float) -> Reals:
@@ -127,17 +104,13 @@ class TiltedAtoms:
         As for Laplace noise, the ends alone until their phases are opposite, and for all v the ends plus the series,
         which is at most its largest term times (1 + ρ^{−n})/|1 − ρ^{−1}e^{−ivg}| and falls up to half a period.
         """
-        p, g = self.cloud.probabilities, self.spacing
-        low, high, both = float(p[0]), float(p[-1]), float(p[0] + p[-1])
-        turn = math.pi / (g * (len(p) - 1))
-        sine = np.sin(0.5 * math.pi * np.minimum(omegas / turn, 1.0)) ** 2
-        gap = 4 * low * high * sine / (both + np.sqrt(np.maximum(both * both - 4 * low * high * sine, 0.0)))
-        near = np.where(omegas < turn, np.log1p(-np.minimum(gap * (1 - self._slack), 1 - 1e-16)), -np.inf)
+        p, g = self.probabilities, self.spacing
+        low, high, apart = float(p[0]), float(p[-1]), g * (len(p) - 1)
         ratio = float(p[-3] / p[-2])
-        wave = np.sin(0.5 * g * np.maximum(omegas, turn)) ** 2
+        wave = np.sin(0.5 * g * np.maximum(omegas, math.pi / apart)) ** 2
         series = float(p[-2] + p[1] * ratio) / np.sqrt((1 - ratio) ** 2 + 4 * ratio * wave)
-        far = np.log(both + series * (1 + 1e-9)) + self._slack
-        return np.minimum(np.maximum(near, far), 0.0)
+        far = np.log(low + high + series * (1 + 1e-9)) + self._slack
+        return ends_decay(low, high, apart, omegas, far, slack=self._slack)
 
 
 def _exact_points(masses: Reals, losses: Reals) -> Points:

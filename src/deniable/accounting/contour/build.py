@@ -5,16 +5,17 @@ from __future__ import annotations
 import math
 from fractions import Fraction
 
+from deniable.accounting.certificate import NotCertified
 from deniable.accounting.contour.atoms import discrete_laplace, randomized_response
 from deniable.accounting.contour.curve import ContourCurve
 from deniable.accounting.contour.direction import Direction
-from deniable.accounting.contour.discrete_gaussian import LatticeNormal, discrete_gaussian
+from deniable.accounting.contour.discrete_gaussian import discrete_gaussian
 from deniable.accounting.contour.laplace import Laplacian
 from deniable.accounting.contour.mixture import Mixture
 from deniable.accounting.contour.mixture_pair import Side
 from deniable.accounting.contour.normal import Normal
 from deniable.accounting.contour.sampled_laplace import SampledLaplacian
-from deniable.accounting.contour.transform import NotCertified, Transform
+from deniable.accounting.contour.transform import Transform
 from deniable.accounting.fold import Folded, gaussian_squares
 from deniable.events import Claimed, DiscreteGaussian, DiscreteLaplace, Event, Laplace, RandomizedResponse, Sampled
 from deniable.guarantees import PureDP
@@ -41,16 +42,9 @@ def contour_curve(folded: Folded) -> ContourCurve | None:
     if len(known) < len(pairs):
         return None
     forward = Direction(tuple((pair[0], count) for pair, count in known))
-    if any(isinstance(pair[0], LatticeNormal) and not _alone(pair[0], forward) for pair, _ in known):
-        return None
     if all(pair[0] is pair[1] for pair, _ in known):
         return ContourCurve((forward,))
     return ContourCurve((forward, Direction(tuple((pair[1], count) for pair, count in known))))
-
-
-def _alone(step: LatticeNormal, whole: Direction) -> bool:
-    """Whether the line ends at half a period of this step: its normal form says nothing of the revivals beyond."""
-    return whole.lattice is not None and whole.lattice.spacing == step.lattice.spacing
 
 
 def _pair(step: Event) -> Pair | None:

@@ -8,11 +8,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from deniable.accounting.certificate import NotCertified, proven
 from deniable.accounting.contour.direction import Direction
 from deniable.accounting.contour.integral import Contour, Value
 from deniable.accounting.contour.rounding import UNIT
 from deniable.accounting.contour.search import Saddle, contour, saddle_at_delta, saddle_at_epsilon
-from deniable.accounting.contour.transform import NotCertified
 from deniable.guarantees.profile import Bracket
 
 _TINY = -700.0
@@ -63,18 +63,6 @@ class ContourCurve:
             found = _epsilon(direction, delta)
             lower, upper = max(lower, found.lower), max(upper, found.upper)
         return Bracket(lower, upper)
-
-
-def proven(answer: Callable[[], Bracket]) -> Bracket:
-    """An answer, or `NotCertified` where numbers leave the range of doubles. Comparisons with nan prove nothing."""
-    try:
-        with np.errstate(all="ignore"):
-            found = answer()
-    except (ArithmeticError, ValueError) as problem:
-        raise NotCertified(f"out of the range of floating point: {problem}") from problem
-    if not found.lower <= found.upper:
-        raise NotCertified("out of the range of floating point")
-    return found
 
 
 def _delta(direction: Direction, epsilon: float) -> Bracket:

@@ -7,7 +7,8 @@ Completing the square and summing by Poisson's formula, with μ = Δ/σ,
 
 and |Θ(λ + iω) − 1| ≤ 2.1 e^{−2π²σ² + 2π|ω|Δ} up to half a period, |ω|Δ ≤ πσ² (the terms |k| ≥ 2 are below
 e^{−4π²σ²}). From σ = 3 on this is nothing on the first quarter of a period, and at most a factor of 3.1 on the
-second, where the normal factor is below e^{−π²σ²/8}.
+second, where the normal factor is below e^{−π²σ²/8}. Beyond half a period the transform comes back, up to a phase;
+beside steps that are on no lattice, those have to decay by themselves.
 """
 
 from __future__ import annotations
@@ -18,11 +19,12 @@ from fractions import Fraction
 
 import numpy as np
 
+from deniable.accounting.certificate import NotCertified
 from deniable.accounting.contour.atoms import Atoms
 from deniable.accounting.contour.cloud import Points
 from deniable.accounting.contour.normal import TiltedNormal
 from deniable.accounting.contour.rounding import UNIT, Reals
-from deniable.accounting.contour.transform import Lattice, Moments, NotCertified, Ratios
+from deniable.accounting.contour.transform import Lattice, Moments, Ratios
 
 _MOST_ATOMS = 4096
 _SMOOTH = 3
@@ -104,17 +106,28 @@ class TiltedLatticeNormal:
         return 1
 
     def ratios(self, omegas: Reals) -> Ratios:
-        """The normal ratio; the modulus of the true one is at most 1."""
-        logarithm, error = self.smooth.ratios(omegas)
-        exponent = 2 * math.pi * omegas * self.step.shift - 2 * (math.pi * self.step.scale) ** 2
-        with np.errstate(over="ignore"):
-            theta = 2.2 * np.exp(np.minimum(exponent * (1 - 1e-12), 700.0)) * (1 + error)
-            whole = 1.1 + np.exp(np.minimum(-logarithm.real, 700.0))
-        return Ratios(logarithm, error + np.minimum(theta, whole))
+        """The normal ratio within half a period; beyond, where it was a whole number k of periods P = 2π/g before.
+
+        All losses are o + gn, so φ(ω + kP) = e^{ikPo} φ(ω), and with the mean m taken off a phase kP(o − m) is left.
+        """
+        periods = np.rint(omegas / (2 * self._half_period))
+        near = np.abs(omegas - periods * (2 * self._half_period))
+        logarithm, error = self.smooth.ratios(near)
+        exponent = 2 * math.pi * near * self.step.shift - 2 * (math.pi * self.step.scale) ** 2
+        theta = 2.2 * np.exp(np.minimum(exponent * (1 - 1e-12), 1.0)) * (1 + error)
+        offset = float(self.step.lattice.offset)
+        turn = periods * (2 * self._half_period) * (offset - self.mean)
+        # the period is rounded a few times: that moves the phase, and the place where the normal ratio is taken
+        slip = 16 * UNIT * omegas * (abs(offset) + abs(self.mean) + self.step.square * near)
+        return Ratios(logarithm + 1j * turn, error + theta + np.where(periods > 0, 1.1 * slip, 0.0))
+
+    @property
+    def _half_period(self) -> float:
+        return math.pi * self.step.scale**2 / self.step.shift
 
     def decay(self, omegas: Reals, last: float) -> Reals:
         """The normal decay, with a factor of 3.1 from a quarter of a period on."""
-        half = math.pi * self.step.scale**2 / self.step.shift
+        half = self._half_period
         if last > half * (1 + 1e-9):
             return np.zeros_like(omegas)
         early = self.smooth.decay(omegas, last) + 1e-35

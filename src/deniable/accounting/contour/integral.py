@@ -25,9 +25,10 @@ from typing import NamedTuple
 
 import numpy as np
 
+from deniable.accounting.certificate import NotCertified
 from deniable.accounting.contour.direction import Line
 from deniable.accounting.contour.rounding import CALL, UNIT, Complexes, Reals
-from deniable.accounting.contour.transform import Lattice, NotCertified
+from deniable.accounting.contour.transform import Lattice
 
 
 class Value(NamedTuple):
@@ -109,10 +110,13 @@ class Contour:
         total = float(share @ (ratio * kernel).real)
         slope = float(share @ (ratio * rate).real)
         phase = self.omegas * (line.mean_error + 2 * UNIT * (abs(line.mean) + abs(epsilon))) + 8 * UNIT * np.abs(drift)
-        with np.errstate(over="ignore", invalid="ignore"):
-            worst = np.expm1(self.slips + phase + 4 * CALL)
+        slips = self.slips + phase + 4 * CALL
         sizes = share * np.abs(ratio)
-        slip = float(np.where(sizes > 0, sizes * (worst * np.abs(kernel) + (1 + worst) * kernel_error), 0.0).sum())
+        with np.errstate(over="ignore", invalid="ignore", under="ignore"):
+            # |ratio|·(e^slip − 1); together in the exponent where the slip is large, for the product may be no 0
+            far = share * np.exp(np.minimum(self.logarithms.real + slips, 700.0))
+            worst = np.where(slips < 1.0, sizes * np.expm1(np.minimum(slips, 1.0)), far)
+        slip = float((worst * np.abs(kernel) + (sizes + worst) * kernel_error).sum())
         slip += (len(z) + 16) * UNIT * float(sizes @ np.abs(kernel))
         missed = self._missed()
         alias = self._alias(epsilon, scale - scale_error)

@@ -17,8 +17,10 @@ from functools import cached_property
 
 import numpy as np
 
+from deniable.accounting.certificate import NotCertified
+from deniable.accounting.contour.ends import ends_decay
 from deniable.accounting.contour.rounding import CALL, UNIT, Complexes, Reals, complex_excess, excess, log_of_one_plus
-from deniable.accounting.contour.transform import Moments, NotCertified, Ratios
+from deniable.accounting.contour.transform import Moments, Ratios
 
 
 @dataclass(frozen=True)
@@ -115,22 +117,14 @@ class TiltedLaplacian:
         return Ratios(logarithm, 1.01 * slip / size + 8 * UNIT * (np.abs(centre) + np.abs(logarithm.imag)))
 
     def decay(self, omegas: Reals, last: float) -> Reals:
-        """Two bounds, one for each side of ω = π/(2ε₀).
+        """The atoms ±ε₀ until their phases are opposite (`ends`). For all ω, the piece between them is
 
-        Write p, p′ for the tilted atoms at ±ε₀. The two alone give |φ| ≤ 1 − (p + p′) + |p e^{iωε₀} + p′ e^{−iωε₀}|,
-        whose last term √((p + p′)² − 4pp′ sin² ωε₀) falls until ωε₀ = π/2. For all ω, the piece between the atoms is
-        (e^{zε₀} − e^{−(z+1)ε₀})/(2(2z + 1)), so |φ| ≤ p + p′ + (e^{λε₀} + e^{−(λ+1)ε₀})/(2|2z + 1| M(λ)), which falls
-        for ever.
+        (e^{zε₀} − e^{−(z+1)ε₀})/(2(2z + 1)), so |φ| ≤ p + p′ + (p + p′)/|2z + 1|, which falls for ever.
         """
         e, tilt = self.epsilon, self.tilt
         scale = math.exp(-self.logarithm)
         high, low = 0.5 * math.exp(tilt * e) * scale, 0.5 * math.exp(-(tilt + 1) * e) * scale
-        both, turn = high + low, math.pi / (2 * e)
-        sine = np.sin(np.minimum(omegas, turn) * e) ** 2
-        # 1 − (p+p′) + √(…) as 1 − gap, so that nothing is lost when the gap is tiny
-        gap = 4 * high * low * sine / (both + np.sqrt(np.maximum(both * both - 4 * high * low * sine, 0.0)))
-        beyond = np.maximum(omegas, turn)
-        far = both + both / np.hypot(2 * tilt + 1, 2 * beyond)
-        near = np.where(omegas < turn, np.log1p(-np.minimum(gap * (1 - 1e-12), 1 - 1e-16)), -np.inf)
-        slack = 64 * UNIT + 2 * self.error
-        return np.asarray(np.minimum(np.maximum(near, np.log(far) + slack), 0.0))
+        both, slack = high + low, 64 * UNIT + 2 * self.error
+        beyond = np.maximum(omegas, math.pi / (2 * e))
+        far = np.log(both + both / np.hypot(2 * tilt + 1, 2 * beyond)) + slack
+        return ends_decay(low, high, 2 * e, omegas, far, slack=1e-12 + 2 * slack)

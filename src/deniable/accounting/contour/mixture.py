@@ -14,10 +14,11 @@ from functools import cached_property
 
 import numpy as np
 
+from deniable.accounting.certificate import NotCertified
 from deniable.accounting.contour.cloud import Points, TiltedPoints, moments_of
 from deniable.accounting.contour.mixture_pair import MixturePair
 from deniable.accounting.contour.rounding import CALL, UNIT, Reals
-from deniable.accounting.contour.transform import Moments, NotCertified, Ratios
+from deniable.accounting.contour.transform import Moments
 
 _MOST_POINTS = 1 << 14
 
@@ -46,6 +47,8 @@ class Mixture(MixturePair):
             most = cost + math.sqrt(cost * cost + 6000.0)
         width = min(0.35, 1.2 / max(a if p > 0 else 0.0, self.below.shift if self.below.rate > 0 else 0.0))
         high, low = min(most, 4000 * width) + 8.0, -8.0 - (self.below.shift if self.below.rate > 0 else 0.0)
+        if high - low > _MOST_POINTS * width:
+            raise NotCertified("the quadrature would need too many points")
         return self.points(
             np.arange(math.floor(low / width), math.ceil(high / width) + 1, dtype=np.float64) * width, width
         )
@@ -68,46 +71,21 @@ class Mixture(MixturePair):
             # The bounds above are relative to M(λ) ≥ 1. Below 0 it is smaller, and known up to a factor of 2.
             size = math.exp(TiltedPoints(points, tilt, 0.0).logarithm)
             method = math.inf if method > size / 4 else 2 * method / min(size, 1.0)
-        return TiltedMixture(self, width, float(y[0]), float(y[-1]), TiltedPoints(points, tilt, method))
+        return TiltedMixture(points, tilt, method, self, width, float(y[0]), float(y[-1]))
 
 
 @dataclass(frozen=True)
-class TiltedMixture:
+class TiltedMixture(TiltedPoints):
     """A mixture on Re z = tilt."""
 
     step: MixturePair
     width: float
     low: float
     high: float
-    cloud: TiltedPoints
-
-    @property
-    def logarithm(self) -> float:
-        """log M(λ)."""
-        return self.cloud.logarithm
-
-    @property
-    def error(self) -> float:
-        """Rounding, parameters, step and range."""
-        return self.cloud.error
-
-    @property
-    def mean(self) -> float:
-        """The tilted mean."""
-        return self.cloud.mean
-
-    @property
-    def size(self) -> int:
-        """Terms per frequency."""
-        return self.cloud.size
-
-    def ratios(self, omegas: Reals) -> Ratios:
-        """The characteristic function of the tilted loss."""
-        return self.cloud.ratios(omegas)
 
     def decay(self, omegas: Reals, last: float) -> Reals:
         """min over c of log B_c(ω)/M(λ), at most 0."""
-        step, tilt, p = self.step, self.cloud.tilt, self.cloud.probabilities
+        step, tilt, p = self.step, self.tilt, self.probabilities
         y = self.low + self.width * np.arange(len(p), dtype=np.float64)
         shares = [
             (side.shift if side.rate > 0 else 0.0, side.log_density(sign * y)[1])
@@ -128,7 +106,7 @@ class TiltedMixture:
         slack = (1.0 + change) * (np.abs(grown) + 0.5 * c[:, None] * c[:, None] + fall)
         # a share is off by a few units and by the error of its exponent (`Side.log_density`)
         units = (64 + 16 * step.speed * (abs(self.low) + abs(self.high) + step.speed)) * UNIT
-        relative = self.cloud._weight_error + (len(p) + 32) * UNIT + self.error
+        relative = self._weight_error + (len(p) + 32) * UNIT + self.error
         total = change @ p + np.abs(change) @ (relative * p) + units * (slack @ p)
         total += self._decay_error(omegas, c)
         return np.asarray(np.minimum(np.log1p(np.maximum(total, -1 + 1e-300)).min(axis=1), 0.0))
@@ -140,7 +118,7 @@ class TiltedMixture:
         at most e^{(c² + c′²)/2} cos(b(c + c′)/2)^{−λ} e^{ω(a+b)(c′−c)₊/2} times the tilted density, as long as c + c′
         stays inside.
         """
-        step, tilt = self.step, self.cloud.tilt
+        step, tilt = self.step, self.tilt
         inner = np.linspace(0.05, 1.0, 24)[None, :] * np.minimum(step.limit - c, 40.0)[:, None]
         waves = 2 * math.pi * inner / self.width
         # 2/(e^w − 1) is below 2.1 e^{−w} from w = 4 on; smaller w are no candidates

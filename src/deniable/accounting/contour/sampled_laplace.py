@@ -23,10 +23,12 @@ from functools import cache, cached_property
 
 import numpy as np
 
+from deniable.accounting.certificate import NotCertified
 from deniable.accounting.contour.cloud import Points, TiltedPoints, moments_of
 from deniable.accounting.contour.density import log_sampled
+from deniable.accounting.contour.ends import ends_decay
 from deniable.accounting.contour.rounding import CALL, UNIT, Reals
-from deniable.accounting.contour.transform import Moments, NotCertified, Ratios
+from deniable.accounting.contour.transform import Moments
 
 _ORDER = 64
 _RULE_ERROR = 2.0**-51
@@ -93,7 +95,10 @@ class SampledLaplacian:
 
     @cached_property
     def _survey(self) -> Points:
-        return self.points(max(1, math.ceil(self.epsilon / 8)))
+        panels = max(1, math.ceil(self.epsilon / 8))
+        if panels > _MOST_PANELS:
+            raise NotCertified("the loss is too large for the panels")
+        return self.points(panels)
 
     def moments(self, lambdas: Reals) -> Moments:
         """Estimates from one panel, or a few."""
@@ -110,7 +115,7 @@ class SampledLaplacian:
         if tilt < 0:
             size = math.exp(TiltedPoints(points, tilt, 0.0).logarithm)
             error = math.inf if error > size / 4 else 2 * error / min(size, 1.0)
-        return TiltedSampledLaplacian(self, TiltedPoints(points, tilt, error))
+        return TiltedSampledLaplacian(points, tilt, error, self)
 
     def _method(self, tilt: float, reach: float, panels: int) -> float:
         """8w M ρ^{−(2n−1)}/(ρ − 1), summed over the panels, at the best ρ; M covers the subtracted terms as well."""
@@ -136,41 +141,16 @@ class SampledLaplacian:
 
 
 @dataclass(frozen=True)
-class TiltedSampledLaplacian:
+class TiltedSampledLaplacian(TiltedPoints):
     """A sampled Laplace step on Re z = tilt."""
 
     step: SampledLaplacian
-    cloud: TiltedPoints
-
-    @property
-    def logarithm(self) -> float:
-        """log M(λ)."""
-        return self.cloud.logarithm
-
-    @property
-    def error(self) -> float:
-        """Rounding, parameters and the panels."""
-        return self.cloud.error
-
-    @property
-    def mean(self) -> float:
-        """The tilted mean."""
-        return self.cloud.mean
-
-    @property
-    def size(self) -> int:
-        """Terms per frequency."""
-        return self.cloud.size
-
-    def ratios(self, omegas: Reals) -> Ratios:
-        """The characteristic function of the tilted loss."""
-        return self.cloud.ratios(omegas)
 
     @cached_property
     def _variation(self) -> float:
         """2(G(−ε₀) + G(ε₀) − min G)/M(λ), with log G = −log 4q − ε₀/2 − 3v/2 + (κ + 1) log(1 − q + q e^v)."""
         step, e = self.step, self.step.epsilon
-        power = step._power(self.cloud.tilt) + 1
+        power = step._power(self.tilt) + 1
         ends = [-e, e]
         least = e
         if power > 1.5:
@@ -184,12 +164,8 @@ class TiltedSampledLaplacian:
 
     def decay(self, omegas: Reals, last: float) -> Reals:
         """The atoms until their phases are opposite, integration by parts beyond."""
-        low, high = (float(p) for p in self.cloud.probabilities[:2])
-        apart = abs(float(self.cloud.points.loss[1] - self.cloud.points.loss[0]))
-        both, turn = low + high, math.pi / apart
-        sine = np.sin(0.5 * apart * np.minimum(omegas, turn)) ** 2
-        gap = 4 * low * high * sine / (both + np.sqrt(np.maximum(both * both - 4 * low * high * sine, 0.0)))
+        low, high = (float(p) for p in self.probabilities[:2])
+        apart = abs(float(self.points.loss[1] - self.points.loss[0]))
         slack = 1e-9 + 4 * self.error
-        near = np.where(omegas < turn, np.log1p(-np.minimum(gap * (1 - slack), 1 - 1e-16)), -np.inf)
-        far = np.log(both + self._variation / np.maximum(omegas, turn)) + slack
-        return np.minimum(np.maximum(near, far), 0.0)
+        far = np.log(low + high + self._variation / np.maximum(omegas, math.pi / apart)) + slack
+        return ends_decay(low, high, apart, omegas, far, slack=slack)

@@ -12,10 +12,10 @@ from typing import NamedTuple
 
 import numpy as np
 
+from deniable.accounting.certificate import NotCertified
 from deniable.accounting.contour.direction import Direction, Line
 from deniable.accounting.contour.integral import Contour, lattice_rest
 from deniable.accounting.contour.rounding import Reals
-from deniable.accounting.contour.transform import NotCertified
 
 SPARE = 29.0
 """Aliasing and truncation are pushed below e^{−29} of δ, 3·10^{−13}."""

@@ -12,11 +12,6 @@ from fractions import Fraction
 from typing import NamedTuple, Protocol
 
 from deniable.accounting.contour.rounding import Complexes, Reals
-from deniable.errors import NotSupported
-
-
-class NotCertified(NotSupported):
-    """The contour integral cannot prove this answer; another engine has to give it."""
 
 
 class Moments(NamedTuple):

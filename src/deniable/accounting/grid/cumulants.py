@@ -154,10 +154,14 @@ class Cumulants:
 
         return _rising(over)
 
+    def deviation(self, tilt: float) -> float:
+        """The standard deviation of the tilted composition; a hair where it has none."""
+        _, slope, bend = self.at(tilt)
+        return max(math.sqrt(bend), 1e-9 * (1e-6 + abs(slope)))
+
     def window(self, tilt: float, *, exponent: float) -> Window:
         """Losses outside which the tilted composition has at most e^−exponent on either side, by Chernoff."""
-        value, slope, bend = self.at(tilt)
-        deviation = max(math.sqrt(bend), 1e-9 * (1e-6 + abs(slope)))
+        value, deviation = self.at(tilt)[0], self.deviation(tilt)
         ends = []
         for sign in (-1.0, 1.0):
             best, steep = math.inf, 1.0
@@ -171,13 +175,12 @@ class Cumulants:
 
     def widened(self, tilt: float, step: float, origins: Sequence[float]) -> float:
         """How much wider the composition becomes when each loss is split between two points of a lattice."""
-        bend = self.at(tilt)[2]
         extra = 0.0
         for number, (count, origin) in enumerate(zip(self.counts, origins, strict=True)):
             losses, v = self.tilted(tilt, number)
             apart = np.mod(losses - origin, step)
             extra += count * float(v @ (apart * (step - apart)))
-        return math.sqrt(1 + extra / (bend + 1e-300))
+        return math.sqrt(1 + extra / self.deviation(tilt) ** 2)
 
     def tilted(self, tilt: float, part: int) -> tuple[Array, Array]:
         """The losses of one law and its tilted masses, normalised."""

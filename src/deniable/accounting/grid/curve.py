@@ -12,13 +12,12 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 
-import numpy as np
-
+from deniable.accounting.certificate import NotCertified, proven
 from deniable.accounting.grid.cumulants import Cumulants
 from deniable.accounting.grid.lattice import alignment, from_above, from_below
-from deniable.accounting.grid.net import Net
+from deniable.accounting.grid.net import Basic, Net
 from deniable.accounting.grid.power import Power, power, unknown
-from deniable.accounting.pairs.law import UNIT, Atoms, Law
+from deniable.accounting.pairs.law import Atoms, Law
 from deniable.guarantees import Bracket
 
 LARGEST = 20
@@ -28,7 +27,7 @@ _GOOD = 2e-5
 """A bracket of this relative width is not improved upon."""
 
 _WIDE = 0.02
-"""Beyond this relative width the moment bound is asked as well."""
+"""Beyond this relative width the bounds of `net` are asked as well."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -62,19 +61,17 @@ class Direction:
             self.cache[key] = self._powers(view, tilt, bits)
         return self.cache[key]
 
+    @property
+    def basic(self) -> Basic:
+        """The bound that asks each law for its own curve only."""
+        return Basic(self.laws, self.counts)
+
     def net(self, view: Cumulants, tilt: float) -> Net:
-        """The moment bound about a tilt."""
+        """The bounds that always exist, about a tilt."""
         # The sketches dominate the laws; what was cut off their tops is counted as infinite.
         cut = zip(self.sketches.atoms, view.atoms, self.counts, strict=True)
         infinite = math.fsum(n * float(whole.tails[0][len(kept.losses)]) for whole, kept, n in cut)
-        view = view.trimmed(tilt)
-        pairs = list(zip(self.laws, view.atoms, self.counts, strict=True))
-        top = max(float(np.max(np.abs(atoms.losses))) for atoms in view.atoms)
-        factor = math.fsum(n * (law.relative + 16 * UNIT) for law, _, n in pairs)
-        shift = math.fsum(
-            n * (2 * law.location(top) + 2 * law.relative + 32 * UNIT * (0.25 + top)) for law, _, n in pairs
-        )
-        return Net(view, tilt, factor, shift, infinite * (1 + 1e-9))
+        return Net(self.basic, view.trimmed(tilt), tilt, infinite * (1 + 1e-9))
 
     def _powers(self, view: Cumulants, tilt: float, bits: int) -> tuple[Power, Power]:
         window = view.window(tilt, exponent=34.0)
@@ -87,12 +84,15 @@ class Direction:
             if (wider := window.scaled(view.at(tilt)[1], spread)).high - wider.low <= width:
                 break
             window = wider
-        if not 0 < width < math.inf:
+        parts = zip(self.laws, map(float, self.counts), strict=True)
+        misplaced = math.fsum(2 * n * (law.location(0.0) + law.relative) for law, n in parts)
+        if not misplaced < window.high - window.low <= width < math.inf:
+            # Rounding alone moves the losses by more than they differ.
             return unknown(tilt), unknown(tilt)
         size = 2 ** min(bits, max(6, math.ceil(math.log2(width / step))))
         below, above = [], []
         for number, (law, count) in enumerate(zip(self.laws, self.counts, strict=True)):
-            start, end = self._range(view, number, tilt, step)
+            start, end = self._range(view, number, tilt, step, size)
             above.append((from_above(law, step, start, end), count))
             below.append((from_below(law, step, start, end, tilt), count))
         return (
@@ -113,21 +113,20 @@ class Direction:
             # Nothing but atoms of one spacing: the lattice is exact as it is.
             return lead if len(spacings) == len(found) else lead / math.floor(lead / wanted)
         pieces = math.floor(lead / wanted)
-        tried = range(pieces, max(0, pieces - 1 - pieces // 4), -1)
+        tried = range(pieces, max(0, pieces - 1 - min(pieces // 4, 4096)), -1)
 
         def misfit(m: int) -> float:
             return sum(n * abs(s * m / lead - round(s * m / lead)) / m for s, n in spacings)
 
         return lead / min(tried, key=misfit)
 
-    def _range(self, view: Cumulants, number: int, tilt: float, step: float) -> tuple[float, float]:
-        """Where one step's losses matter."""
+    def _range(self, view: Cumulants, number: int, tilt: float, step: float, size: int) -> tuple[float, float]:
+        """Where one step's losses matter: not much farther than those of all steps together."""
         law, losses = self.laws[number], view.atoms[number].losses
         start = max(float(losses[view.start(tilt, number)]), law.low)
         whole = len(losses) == len(self.sketches.atoms[number].losses)
         end = law.high if whole and law.high < math.inf else float(losses[-1])
-        most = step * (1 << 21)
-        return start, min(max(end, start + 2 * step), start + most)
+        return start, min(max(end, start + 2 * step), start + step * min(4 * size, 1 << 21))
 
 
 @dataclass(frozen=True, eq=False)
@@ -146,7 +145,10 @@ class GridCurve:
         """Proven ends around δ(ε)."""
         if epsilon >= self.cap:
             return Bracket(0.0, 0.0)
-        return self._larger(lambda direction, cut: self._delta(direction, epsilon, cut))
+        try:
+            return proven(lambda: self._larger(lambda direction, cut: self._delta(direction, epsilon, cut)))
+        except NotCertified:
+            return Bracket(0.0, max(direction.basic.delta(epsilon) for direction in self.directions))
 
     def epsilon_bracket(self, delta: float) -> Bracket:
         """Proven ends around ε(δ)."""
@@ -154,7 +156,10 @@ class GridCurve:
             return Bracket(0.0, 0.0)
         if delta <= 0:
             return Bracket(self.cap * (1 - 1e-12) if self.cap < math.inf else 0.0, self.cap)
-        found = self._larger(lambda direction, cut: self._epsilon(direction, delta, cut))
+        try:
+            found = proven(lambda: self._larger(lambda direction, cut: self._epsilon(direction, delta, cut)))
+        except NotCertified:
+            found = Bracket(0.0, max(direction.basic.epsilon(delta) for direction in self.directions))
         upper = min(found.upper, self.cap)
         return Bracket(min(found.lower, upper), upper)
 

@@ -129,13 +129,19 @@ def from_below(law: Law, step: float, low: float, high: float, tilt: float) -> L
             break
         edges[1:-1] += _better(edges, nodes, p, off)
     lowered, p, off = best if best is not None else (0.0, p, off)
+    # A merged loss below its cell is nothing but rounding of the tails, which a run of cells shares: each run costs two
+    # relative errors of Q, and its cells keep their places.
+    under = off < -step
+    runs = int(under[0]) + int(np.sum(under[1:] & ~under[:-1]))
     held = np.isfinite(off) & (p > 0)
-    index = np.flatnonzero(held) + np.floor((off[held] - lowered) / step).astype(np.int64)
+    index = np.flatnonzero(held) + np.floor((np.maximum(off[held], -step) - lowered) / step).astype(np.int64)
+    # In the order of the cells, so that what lies above a point of the lattice is an upper set.
+    index = np.minimum.accumulate(index[::-1])[::-1]
     mass = np.asarray(
         np.bincount(np.maximum(index, 0), weights=np.where(index >= 0, p[held], 0.0), minlength=len(nodes)),
         dtype=np.float64,
     )
-    shift = 2 * law.location(top) + 2 * law.relative + 32 * UNIT * (0.25 + top)
+    shift = 2 * law.location(top) + (2 + 2 * runs) * law.relative + 32 * UNIT * (0.25 + top)
     return Lattice(origin + lowered, step, first, mass, 0.0, law.relative + 8 * UNIT, shift)
 
 
@@ -173,7 +179,10 @@ def _merged(law: Law, edges: Array, nodes: Array) -> tuple[Array, Array]:
     """Masses of the cells, and how far the merged loss lies from the node."""
     _, (p, taken), _ = cells(law, edges)
     with np.errstate(divide="ignore", invalid="ignore"):
-        return p, np.log(p) - np.log(taken) + (edges[:-1] - nodes) - 8 * UNIT * (1 + np.abs(nodes))
+        off = np.log(p) - np.log(taken) + (edges[:-1] - nodes) - 8 * UNIT * (1 + np.abs(nodes))
+    # No merged loss lies above its cell; where rounding is all there is in a cell it could seem to. A cell whose Q-mass
+    # is too small for a float has no known loss and is left out.
+    return p, np.where((taken > 1e-290) | (p == 0), np.minimum(off, edges[1:] - nodes), np.inf)
 
 
 def _better(edges: Array, nodes: Array, p: Array, off: Array) -> Array:
@@ -189,8 +198,9 @@ def _better(edges: Array, nodes: Array, p: Array, off: Array) -> Array:
     good = np.isfinite(off) & (np.abs(off) < width) & (p > 1e-290)
     merged = np.where(good, off + nodes, nodes)
     per_mass = np.where(good, 1 / np.where(good, p, 1.0), 0.0)
-    up = density * (-np.expm1(merged - edges[1:]) * per_mass)[:-1]
-    down = density * (np.expm1(merged - edges[:-1]) * per_mass)[1:]
+    # In a cell as wide as this a finer move gains nothing, and e^width is no float.
+    up = density * (-np.expm1(np.minimum(merged - edges[1:], 30.0)) * per_mass)[:-1]
+    down = density * (np.expm1(np.minimum(merged - edges[:-1], 30.0)) * per_mass)[1:]
     # off_k changes by up_k·s_k + down_{k−1}·s_{k−1}; the moves of least norm that cancel it are Jᵀ(JJᵀ)⁻¹off.
     diagonal = np.zeros(len(nodes))
     diagonal[:-1] += up**2

@@ -8,17 +8,16 @@ points, and
 
 Terms of the error, all in units of e^{ΣnK − λε}:
 
-1. *Tilting.* Each v is within a factor 1 ± η of its meaning, η = 4u(2 + |λl − K|): a factor (1 ± η)ⁿ.
+1. *Tilting.* Each v is within a factor 1 ± η of its meaning, η = 4u(2 + |λl − K|): a factor (1 ± η)ⁿ. Those below
+   1e-290 are left out, and n times their sum is added (`lost`).
 2. *Transform.* ‖a − ã‖₂ ≤ E = 8u·log₂N·√N·‖v‖₂ (Higham 2002, Thm 24.2, with room to spare). Where nE would matter, the
    frequencies that count are summed directly instead, as 1 − Σv·2sin² − iΣv·sin, whose error is len(v)·u·Σv(2sin² +
    |sin|).
 3. *Power.* |aⁿ − ãⁿ| ≤ n|a − ã|(|ã| + E)ⁿ⁻¹, summed over all frequencies by Cauchy–Schwarz; the logarithm and the
-exponential
-   add u(8 + 2n|ln ã|) relatively. Frequencies below e^−50 are left out and their bound is added.
+   exponential add u(8 + 2n|ln ã|) relatively. Frequencies below e^−50 are left out and their bound is added.
 4. *Inverse transform.* As 2, for the vector Π aⁿ.
 5. *Wrapping.* The window is cyclic. Mass that lies outside it is bounded by Chernoff from the stored v; from above it
-may hide
-   δ of at most e^{−λ(top − ε)} each, from below it may have entered at the largest g.
+   may hide δ of at most e^{−λ(top − ε)} each, from below it may have entered at the largest g.
 """
 
 from __future__ import annotations
@@ -69,6 +68,9 @@ class Power:
     wrapped: tuple[float, float]
     """Tilted mass below and above the window, at most."""
 
+    lost: float = 0.0
+    """Tilted mass that was too small to keep, at most."""
+
     def loss(self, index: int) -> float:
         """The loss of a point."""
         return self.start + self.step * index
@@ -98,7 +100,7 @@ class Power:
         base = self.log_scale - self.tilt * self.loss(index)
         rounding = 8 * UNIT * (abs(self.log_scale) + abs(self.tilt * self.loss(index)) + 2)
         room = self.step * (len(self.mass) - index)
-        hidden = self.wrapped[1] * math.exp(-self.tilt * room) if self.tilt * room < 700 else 0.0
+        hidden = self.wrapped[1] * math.exp(-min(self.tilt * room, 700.0)) + self.lost
         largest = float(g.max())
         up = value + error + hidden + self.dropped
         down = value - error - (self.wrapped[0] + self.wrapped[1]) * largest
@@ -133,6 +135,8 @@ def power(parts: Sequence[tuple[Lattice, int]], *, tilt: float, size: int, windo
         _wrapped(steps, begin + size - 1, window.slopes[1] * step),
     )
     counts = [(s.lattice, s.count) for s in steps]
+    if not (np.isfinite(mass).all() and math.isfinite(error + norm)):
+        return unknown(tilt)
     return Power(
         tilt=tilt,
         step=step,
@@ -146,6 +150,7 @@ def power(parts: Sequence[tuple[Lattice, int]], *, tilt: float, size: int, windo
         point_error=(error + left_out) / size,
         norm_error=8 * UNIT * math.log2(size) * norm,
         wrapped=wrapped,
+        lost=math.fsum(float(s.count) * s.lost for s in steps),
     )
 
 
@@ -177,6 +182,9 @@ class _Tilted:
     tilting: float
     """Bound on |ln| of the relative error of the masses."""
 
+    lost: float
+    """The masses that were too small to keep, together; twice that, for the factors of the other steps."""
+
     @classmethod
     def of(cls, lattice: Lattice, count: int, tilt: float) -> _Tilted:
         held = np.flatnonzero(lattice.mass > 0)
@@ -196,13 +204,14 @@ class _Tilted:
             direct = lattice.mass[held] * np.exp(np.minimum(raised, 600.0))
             v = np.where(raised < 600, direct, np.exp(np.minimum(log_v - log_mass, 600.0)))
         some = v > 1e-290
+        lost = 2e-290 * float(len(v) - some.sum())
         held, v = held[some], v[some]
         middle = int(np.rint(float(v @ held) / float(v.sum())))
         offsets = (held - middle).astype(np.int64)
         centre = Fraction(lattice.origin) + Fraction(lattice.step) * (lattice.first + middle)
         drift = float(v @ offsets) / float(v.sum())
         worst = float(np.max(np.where(raised < 600, np.abs(raised), 1400 + np.abs(raised))[some]))
-        return cls(lattice, count, log_mass, v, offsets, centre, drift, 4 * UNIT * (2 + worst))
+        return cls(lattice, count, log_mass, v, offsets, centre, drift, 4 * UNIT * (2 + worst), lost)
 
 
 def _spectrum(steps: Sequence[_Tilted], size: int) -> tuple[NDArray[np.complex128], float, NDArray[np.int64], float]:
@@ -215,7 +224,7 @@ def _spectrum(steps: Sequence[_Tilted], size: int) -> tuple[NDArray[np.complex12
     for s in steps:
         cyclic = np.bincount(np.mod(s.offsets, size), weights=s.mass, minlength=size)
         a = np.asarray(fft.rfft(cyclic))
-        error = 8 * UNIT * math.log2(size) * math.sqrt(size) * float(np.linalg.norm(cyclic))
+        error = 8 * UNIT * math.log2(size) * math.sqrt(size) * float(np.linalg.norm(cyclic)) + 4 * UNIT
         transforms.append((a, error))
         log_bound += s.count * np.log(np.abs(a) + error)
     kept = np.flatnonzero(log_bound > -50)
@@ -264,14 +273,18 @@ def _wrapped(steps: Sequence[_Tilted], edge: int, slope: float) -> float:
     """Chernoff bound on the tilted mass beyond the edge of the window: E e^{slope·(S − edge)}, from the stored
     masses.
     """
-    exponent = -slope * edge
+    exponent, margin = -slope * edge, 1e-6
     for s in steps:
         raised = slope * s.offsets
         peak = max(float(np.max(raised)), 0.0)
+        rounding = (len(s.mass) + 16) * UNIT
         with np.errstate(under="ignore"):
             if peak < 0.5:
-                moved = math.log1p(float(s.mass @ np.expm1(raised)) + math.fsum([*s.mass.tolist(), -1.0]))
+                grown = np.expm1(raised)
+                moved = math.log1p(float(s.mass @ grown) + math.fsum([*s.mass.tolist(), -1.0]))
+                margin += 2 * s.count * rounding * float(s.mass @ np.abs(grown))
             else:
                 moved = peak + math.log(float(s.mass @ np.exp(raised - peak)))
+                margin += s.count * (rounding + 4 * UNIT * (1 + peak))
         exponent += s.count * moved
-    return math.exp(min(exponent + 1e-6, 0.0))
+    return math.exp(min(exponent + margin, 0.0))

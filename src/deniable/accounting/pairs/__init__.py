@@ -37,6 +37,7 @@ from deniable.accounting.pairs.products import product
 from deniable.accounting.pairs.sampling import (
     Directions,
     farthest,
+    is_placed,
     poisson,
     poisson_replaced,
     without_replacement,
@@ -58,9 +59,12 @@ from deniable.events import (
     ToReplace,
 )
 from deniable.guarantees import FDP, RDP, TCDP, ZCDP, Guarantee, PureDP, TradeOff
+from deniable.guarantees.rounding import float_above
 from deniable.units import Relation
 
-__all__ = ["Directions", "Law", "attained", "inner_laws", "laws", "normal_law", "renyi_law"]
+__all__ = ["Directions", "Law", "attained", "directions", "inner_laws", "laws", "normal_law", "renyi_law"]
+
+_RARE = Fraction(1, 10**300)
 
 
 def laws(step: Event) -> Directions:
@@ -90,7 +94,7 @@ def laws(step: Event) -> Directions:
     if isinstance(step, Sampled):
         inner = inner_laws(step.event)
         if step.relation is Relation.REPLACE:
-            return poisson_replaced(step.event, inner, float(step.rate))[0]
+            return poisson_replaced(step.event, inner, float(step.rate))
         return poisson(inner, float(step.rate))
     if isinstance(step, SampledWithoutReplacement):
         return without_replacement(inner_laws(step.event), step.batch / step.population)
@@ -117,20 +121,23 @@ def renyi_law(promises: tuple[tuple[Guarantee, int], ...]) -> Law:
     return bounded(profile, reach=high)
 
 
-def inner_laws(event: Event) -> Directions:
-    """The laws of all that happens to one sample, as one step."""
-    folded = gather(event.relation, steps_of(event))
+def directions(folded: Folded) -> tuple[tuple[tuple[Law, int], ...], ...]:
+    """The laws of a whole composition with their counts: in one direction when both are the same, else in each."""
     parts: list[tuple[Directions, int]] = [(laws(step), count) for step, count in folded.steps]
     if folded.mu_squared:
         parts.append(((normal_law(folded.mu_squared),), 1))
     if folded.renyi:
         parts.append(((renyi_law(folded.renyi),), 1))
-    for delta, count in folded.leaks:
-        parts.append(((_leak(float(delta)),), count))
-    if len(parts) == 1 and parts[0][1] == 1:
-        return parts[0][0]
-    both = max(len(found) for found, _ in parts)
-    return tuple(product([(found[min(side, len(found) - 1)], n) for found, n in parts]) for side in range(both))
+    parts += [((_leak(float_above(delta)),), count) for delta, count in folded.leaks]
+    parts = parts or [((Atoms.of([0.0], [1.0]),), 1)]
+    sides = max(len(found) for found, _ in parts)
+    return tuple(tuple((found[min(side, len(found) - 1)], n) for found, n in parts) for side in range(sides))
+
+
+def inner_laws(event: Event) -> Directions:
+    """The laws of all that happens to one sample, as one step."""
+    found = directions(gather(event.relation, steps_of(event)))
+    return tuple(side[0][0] if len(side) == 1 and side[0][1] == 1 else product(side) for side in found)
 
 
 def attained(folded: Folded) -> bool:
@@ -141,13 +148,12 @@ def attained(folded: Folded) -> bool:
 
 
 def _is_attained(step: Event) -> bool:
-    if isinstance(step, Sampled | SampledWithoutReplacement):
+    if isinstance(step, Sampled):
         inner = gather(step.relation, steps_of(step.event))
-        replaced = step.relation is Relation.REPLACE and isinstance(step, Sampled)
-        known = not replaced or bool(inner.mu_squared) != bool(inner.steps)
-        return (
-            known and isinstance(step, Sampled) and attained(inner) and len(inner.steps) + bool(inner.mu_squared) == 1
-        )
+        # Several steps that are not all Gaussian are put on one lattice (`products`), which costs a little.
+        alone = sum(count for _, count in inner.steps) + bool(inner.mu_squared) == 1
+        placed = step.relation is not Relation.REPLACE or is_placed(step.event)
+        return alone and placed and attained(inner)
     return isinstance(step, Laplace | DiscreteLaplace | DiscreteGaussian | RandomizedResponse)
 
 
@@ -163,20 +169,24 @@ def _claimed(promise: Guarantee) -> Law:
 
 def _tested(tradeoff: TradeOff) -> Law:
     """The pair of a piecewise linear trade-off function: its atoms are (false positives, true positives)."""
-    told = [(float(caught), float(false)) for false, caught in tradeoff.atoms if false > 0 and caught > 0]
-    sure = float(sum(caught for false, caught in tradeoff.atoms if not false))
-    losses = [math.log(caught / false) for caught, false in told]
-    return Atoms.of(losses, [caught for caught, _ in told], infinite=sure, vanishing=sure)
+    # A true positive too rare for a float counts as certain; so does one whose false positives are.
+    told = [(false, caught) for false, caught in tradeoff.atoms if min(false, caught) > _RARE]
+    sure = sum((caught for false, caught in tradeoff.atoms if min(false, caught) <= _RARE), Fraction(0))
+    missed = sum((false for false, caught in tradeoff.atoms if min(false, caught) <= _RARE), Fraction(0))
+    p, q = (np.array([float(pair[world]) for pair in told]) for world in (1, 0))
+    return Atoms.paired(np.log(p / q), p, q, infinite=float_above(sure), vanishing=float_above(missed))
 
 
 def _leak(delta: float) -> Law:
     """Nothing is learnt, or everything, with probability δ."""
+    if delta >= 1:
+        return Atoms.of([], [], infinite=1.0, vanishing=1.0)
     return Atoms.of([0.0], [1 - delta], infinite=delta, vanishing=delta)
 
 
 def _path(step: Event, length: int) -> Law:
     """The pair of a path of neighbours: δ_k(kη) ≤ δ(η)(e^{kη} − 1)/(e^η − 1), with δ the larger of both orders."""
-    found = laws(step)
+    found = inner_laws(step)
 
     def profile(epsilon: Array) -> Array:
         each = epsilon / length

@@ -6,7 +6,8 @@ are Q-masses), and this pair dominates the step. Beyond the last node the curve 
 
 Three bounds come this way, each the same in both orders of the neighbours:
 
-* **Rényi.** δ(ε) ≤ inf_α exp((α−1)(D_α − ε))·(1−1/α)^α/(α−1) (Canonne–Kamath–Steinke 2020, Prop. 12).
+* **Rényi.** δ(ε) ≤ inf_α exp((α−1)(D_α − ε))·(1−1/α)^α/(α−1) (Canonne–Kamath–Steinke 2020, Prop. 12), and at most
+  √(D_1/2) (Pinsker).
 * **Groups.** Along a path of k neighbours, δ_k(kη) ≤ δ(η)·(1 + e^η + … + e^{(k−1)η}) (by induction from
   P − e^{kη}R = (P − e^η Q) + e^η(Q − e^{(k−1)η}R)).
 * **Sampling when nothing is known about absence.** (1−q)P₀ + qP₁ against (1−q)P₀ + qP₁′ has δ′(ε) ≤ q·δ(ε) for ε ≥ 0.
@@ -29,7 +30,7 @@ NODES = 4000
 
 def bounded(profile: Callable[[Array], Array], *, reach: float, peak: float = math.inf) -> Atoms:
     """The pair of a bound h(ε), ε ≥ 0, that holds in both orders. `reach` is where the nodes end, `peak` a pure ε."""
-    nodes = np.concatenate(([0.0], np.geomspace(reach * 1e-6, reach, NODES)))
+    nodes = np.concatenate(([0.0], np.geomspace(reach * 1e-6, reach, NODES) if reach > 0 else []))
     # The masses below are second differences of h: their rounding moves the curve by at most NODES units or so.
     values = np.clip(profile(nodes) * (1 + 1e-11), 0.0, 1.0)
     return hull(nodes, np.minimum.accumulate(values), peak=peak)
@@ -111,10 +112,17 @@ def renyi_profile(promises: tuple[tuple[Guarantee, int], ...]) -> Callable[[Arra
     a, d = orders[usable], spent[usable]
     slack = a * np.log1p(-1 / a) - np.log(a - 1)
 
+    # Pinsker: δ(ε) ≤ δ(0) ≤ √(KL/2), and KL is at most the divergence of any order above 1.
+    most = min(1.0, math.sqrt(renyi_divergence(promises, 1.0) / 2) * (1 + 1e-12))
+
     def profile(epsilon: Array) -> Array:
-        best = np.min((a - 1) * (d - np.asarray(epsilon)[:, None]) + slack, axis=1)
+        if not len(a):
+            # Promises at orders that no float tells from 1.
+            return np.full(len(epsilon), most)
+        with np.errstate(over="ignore"):
+            best = np.array([max(float(np.min((a - 1) * (d - e) + slack)), -1e9) for e in epsilon])
         # Up by what rounding may have taken: the terms are of the size of (α − 1)·ε and cancel little at the best
         # order.
-        return np.asarray(np.exp(np.minimum(best + 1e-12 * (1 + np.abs(best)), 0.0)))
+        return np.asarray(np.minimum(np.exp(np.minimum(best + 1e-12 * (1 + np.abs(best)), 0.0)), most))
 
     return profile

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from deniable.accounting.pairs.law import Array, Atoms
+from deniable.accounting.pairs.law import UNIT, Array, Atoms
 
 LARGEST = 1 << 21
 """The most outcomes a table may have."""
@@ -49,6 +49,11 @@ class LaplaceTable:
         """Mass that the table leaves out."""
         return 0.0
 
+    @property
+    def slip(self) -> float:
+        """The relative error of the masses: exponents are at most the span of the table."""
+        return 8 * UNIT * (1 + (self.last - self.first) / self.scale)
+
 
 @dataclass(frozen=True, eq=False)
 class GaussianTable:
@@ -79,30 +84,37 @@ class GaussianTable:
         """A bound on the mass that the table leaves out."""
         return 1e-280
 
+    @property
+    def slip(self) -> float:
+        """The relative error of the masses, of which the largest exponents are cut."""
+        return 8 * UNIT * _CUT
 
-def pair(p: Array, q: Array, losses: Array, *, beyond: float = 0.0) -> Atoms:
+
+def pair(p: Array, q: Array, losses: Array, *, slip: float, beyond: float = 0.0) -> Atoms:
     """The law of a pair of rows whose losses are known in closed form. Outcomes that underflow under P count as
-    infinite.
+    infinite. `slip` is the relative error of the masses: the scale is rounded once, and that counts as often as the
+    exponent is large.
     """
     kept = p > 1e-300
     lost = float(p[~kept].sum()) + beyond
     missed = float(q[~kept].sum()) + beyond
-    return Atoms.paired(losses[kept], p[kept], q[kept], infinite=lost, vanishing=missed)
+    return Atoms.paired(losses[kept], p[kept], q[kept], infinite=lost, vanishing=missed, errors=(slip, 0.0))
 
 
-def mixed_pair(p: Array, q: Array, *, beyond: float = 0.0) -> Atoms:
-    """The law of a pair of rows, losses from the ratio of the masses."""
+def mixed_pair(p: Array, q: Array, *, slip: float, beyond: float = 0.0) -> Atoms:
+    """The law of a pair of rows, losses from the ratio of the masses, and as good as those."""
     known = (p > 1e-300) & (q > 1e-300)
     lost = float(p[~known].sum()) + beyond
     missed = float(q[~known].sum()) + beyond
-    return Atoms.paired(np.log(p[known] / q[known]), p[known], q[known], infinite=lost, vanishing=missed)
+    losses = np.log(p[known] / q[known])
+    return Atoms.paired(losses, p[known], q[known], infinite=lost, vanishing=missed, errors=(slip, 2 * slip))
 
 
 def discrete_laplace(scale: float, shift: int) -> Atoms:
     """Shift against none. Losses (2x − shift)/scale for 0 ≤ x ≤ shift."""
     table = LaplaceTable(scale, 0, shift)
     x = np.arange(0, shift + 1)
-    return pair(table.row(shift), table.row(0), (2 * x - shift) / scale)
+    return pair(table.row(shift), table.row(0), (2 * x - shift) / scale, slip=table.slip)
 
 
 def discrete_gaussian(scale: float, shift: int) -> Atoms | None:
@@ -112,7 +124,7 @@ def discrete_gaussian(scale: float, shift: int) -> Atoms | None:
         return None
     x = np.arange(table.first, table.last + 1, dtype=np.float64)
     losses: Array = (2 * x - shift) * (shift / (2 * scale**2))
-    return pair(table.row(shift), table.row(0), losses, beyond=table.beyond)
+    return pair(table.row(shift), table.row(0), losses, slip=table.slip, beyond=table.beyond)
 
 
 def randomized_response(epsilon: float, categories: int = 2) -> Atoms:
@@ -124,4 +136,4 @@ def randomized_response(epsilon: float, categories: int = 2) -> Atoms:
     total = 1 + (categories - 1) * low
     masses = [low / total, (categories - 2) * low / total, 1 / total]
     kept = slice(None) if categories > 2 else slice(None, None, 2)
-    return Atoms.of([-epsilon, 0.0, epsilon][kept], masses[kept])
+    return Atoms.of([-epsilon, 0.0, epsilon][kept], masses[kept], errors=(4 * UNIT * epsilon, 0.0))

@@ -42,10 +42,11 @@ class LaplaceLaw(Law):
     """Lap(ε₀) against Lap(0)."""
 
     epsilon: float
-    relative: float = 6 * UNIT
 
     def __post_init__(self) -> None:
-        for name, value in (("low", -self.epsilon), ("high", self.epsilon), ("jumps", (-self.epsilon, self.epsilon))):
+        e = self.epsilon
+        # Exponents are rounded: a mass is off by a few units of its exponent, which is at most ε₀.
+        for name, value in (("low", -e), ("high", e), ("jumps", (-e, e)), ("relative", (6 + 4 * e) * UNIT)):
             object.__setattr__(self, name, value)
 
     def above(self, loss: Array) -> Masses:
@@ -76,7 +77,8 @@ class PlacedLaplaceLaw(Law):
 
     def __post_init__(self) -> None:
         top = float(self._loss(np.array([self.reach]))[0])
-        for name, value in (("low", 0.0), ("high", top), ("jumps", (top,))):
+        relative = (16 + 8 * (self.reach + self.shift)) * UNIT
+        for name, value in (("low", 0.0), ("high", top), ("jumps", (top,)), ("relative", relative)):
             object.__setattr__(self, name, value)
 
     def location(self, top: float) -> float:
@@ -125,7 +127,8 @@ class RangeLaw(Law):
     epsilon: float
 
     def __post_init__(self) -> None:
-        for name, value in (("low", -self.epsilon), ("high", self.epsilon)):
+        e = self.epsilon
+        for name, value in (("low", -e), ("high", e), ("relative", (16 + 8 * e) * UNIT)):
             object.__setattr__(self, name, value)
 
     def above(self, loss: Array) -> Masses:

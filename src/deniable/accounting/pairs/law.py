@@ -2,7 +2,7 @@
 
 For a pair (P, Q) the loss is L = ln dP/dQ. A `Law` gives P[L > l] and e^l·Q[L > l] (the factor keeps it a float where Q
 itself is none), and the complements P[L ≤ l] and Q[L ≤ l], each to a relative error of `relative`, after moving l by at
-most `location`. That is all an engine needs: the curve is
+most `location`, and by the same amount under P and under Q. That is all an engine needs: the curve is
 
     δ(ε) = P[L > ε] − e^ε Q[L > ε],
 
@@ -73,10 +73,11 @@ class Law(ABC):
         """P[L ≤ loss], Q[L ≤ loss]."""
 
     def profile(self, epsilon: ArrayLike) -> Array:
-        """δ(ε), rounded up by the errors that the law admits to (but its location)."""
+        """δ(ε), rounded up by the errors that the law admits to: it falls, so it is asked a little earlier."""
         at = np.asarray(epsilon, dtype=float)
-        p, taken = self.above(at)
-        up = p * (1 + self.relative) - taken * (1 - self.relative)
+        slip = self.location(float(np.max(np.abs(at), initial=0.0)))
+        p, taken = self.above(at - slip)
+        up = p * (1 + self.relative) - taken * (1 - self.relative - 2 * slip)
         floor = -np.expm1(np.minimum(at, 0.0))
         return np.asarray(np.minimum(1.0, np.maximum(up * (1 + 4 * UNIT), floor)))
 

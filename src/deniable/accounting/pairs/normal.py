@@ -38,6 +38,24 @@ def root(square: Fraction) -> float:
     return math.ldexp(math.sqrt(float(scaled)), shift // 2)
 
 
+def moved(z: Array, by: float) -> tuple[Array, Array]:
+    """z − by and what rounding took from it, exactly (Knuth 1969, two-sum).
+
+    A tail far out is steep: a unit of its argument is many units of the tail, and the tails of two worlds must be those
+    of one and the same point.
+    """
+    y = z - by
+    back = y - z
+    return y, (z - (y - back)) - (by + back)
+
+
+def tail_at(point: tuple[Array, Array]) -> Array:
+    """P[Z > y + r] for a `moved` point."""
+    y, rest = point
+    steep = math.sqrt(2 / math.pi) / special.erfcx(np.clip(y, -8.0, 64.0) * _ROOT_HALF)
+    return np.asarray(normal_above(y) * (1 - rest * steep))
+
+
 def normal_above(x: Array) -> Array:
     """P[Z > x] for a standard normal Z, to a few units in the last place of the result, down to underflow."""
     at = np.minimum(np.abs(x), 64.0)
@@ -53,12 +71,13 @@ def bell(x: Array) -> Array:
         return np.asarray(np.exp(-coarse * coarse / 2) * np.exp(-(at - coarse) * (at + coarse) / 2))
 
 
-def normal_above_scaled(x: Array, other: Array) -> Array:
-    """P[Z > x]·e^{(x² − other²)/2}: a tail in units of the bell at another point, where both may underflow."""
-    tail = 0.5 * special.erfcx(np.maximum(x, 0.0) * _ROOT_HALF) * bell(other)
+def normal_above_scaled(x: Array, other: tuple[Array, Array]) -> Array:
+    """P[Z > x]·e^{(x² − y²)/2}: a tail in units of the bell at another (`moved`) point, where both may underflow."""
+    y, rest = other
+    tail = 0.5 * special.erfcx(np.maximum(x, 0.0) * _ROOT_HALF) * bell(y) * (1 - rest * np.clip(y, -64.0, 64.0))
     # Left of 0 the tail is at least ½ and nothing underflows.
     with np.errstate(over="ignore", under="ignore"):
-        near = normal_above(np.minimum(x, 0.0)) * np.exp(np.minimum((x - other) * (x + other) / 2, 700.0))
+        near = normal_above(np.minimum(x, 0.0)) * np.exp(np.minimum((x - y) * (x + y) / 2, 700.0))
     return np.where(x > 0, tail, near)
 
 
@@ -75,19 +94,20 @@ class NormalLaw(Law):
         return 8 * UNIT * (top + self.mu**2)
 
     def _point(self, loss: Array) -> Array:
-        return np.clip(loss / self.mu + self.mu / 2, -1e100, 1e100)
+        with np.errstate(over="ignore"):
+            return np.clip(loss / self.mu + self.mu / 2, -1e100, 1e100)
 
     def above(self, loss: Array) -> Masses:
         z = self._point(loss)
         with np.errstate(over="ignore", under="ignore"):
             near = normal_above(z) * np.exp(np.clip(loss, -700.0, 300.0))
         # Far out Q underflows; e^l = e^{μz − μ²/2} = e^{(z² − (z − μ)²)/2} keeps the product a float.
-        far = (loss > 300) | (z > 30)
-        return normal_above(z - self.mu), np.where(far, normal_above_scaled(z, z - self.mu), near)
+        far, here = (loss > 300) | (z > 30), moved(z, self.mu)
+        return tail_at(here), np.where(far, normal_above_scaled(z, here), near)
 
     def below(self, loss: Array) -> Masses:
         z = self._point(loss)
-        return normal_above(self.mu - z), normal_above(-z)
+        return tail_at(moved(-z, -self.mu)), normal_above(-z)
 
 
 @dataclass(frozen=True, eq=False)
@@ -133,21 +153,21 @@ class PlacedNormalLaw(Law):
 
     def above(self, loss: Array) -> Masses:
         z = self._point(loss)
-        none, q = normal_above(z), self.rate
-        p = (1 - q) * none + q * normal_above(z - self.reach)
-        there = (1 - q) * none + q * normal_above(z - self.reach + self.shift)
+        none, q, other = normal_above(z), self.rate, self.reach - self.shift
+        here, there = moved(z, self.reach), moved(z, other)
+        p, away = (1 - q) * none + q * tail_at(here), (1 - q) * none + q * tail_at(there)
         l = np.maximum(loss, 0.0)
         with np.errstate(over="ignore", under="ignore"):
-            near = there * np.exp(np.minimum(l, 700.0))
+            near = away * np.exp(np.minimum(l, 700.0))
             # Far out: each of the two tails in units of the bell about r, with the rest of the exponent added up first.
-            one = (1 - q) * normal_above_scaled(z, z - self.reach) * np.exp(l - self.reach * z + self.reach**2 / 2)
-            other = self.reach - self.shift
-            rest = l - self.shift * z + (self.reach**2 - other**2) / 2
-            two = q * normal_above_scaled(z - other, z - self.reach) * np.exp(rest)
-        return p, np.where((l > 300) | (z > 30), one + two, near)
+            one = l - self.reach * z + self.reach**2 / 2
+            two = l - self.shift * z + (self.reach**2 - other**2) / 2
+            far = (1 - q) * normal_above_scaled(z, here) * np.exp(np.minimum(one, 700.0))
+            far += q * normal_above_scaled(there[0], here) * np.exp(np.minimum(two, 700.0))
+        return p, np.where((l > 300) | (z > 30), far, near)
 
     def below(self, loss: Array) -> Masses:
         z = self._point(loss)
         none, q = normal_above(-z), self.rate
-        p = (1 - q) * none + q * normal_above(self.reach - z)
-        return p, (1 - q) * none + q * normal_above(self.reach - self.shift - z)
+        p = (1 - q) * none + q * tail_at(moved(-z, -self.reach))
+        return p, (1 - q) * none + q * tail_at(moved(-z, self.shift - self.reach))

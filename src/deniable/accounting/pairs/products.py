@@ -23,7 +23,7 @@ def product(parts: Sequence[tuple[Law, int]]) -> Atoms:
     """A pair that dominates the product of laws, each with its count."""
     reach = sum(count * min(max(law.high, -law.low), farthest(law)) for law, count in parts)
     # Each of the steps is rounded up by less than one node; the window has room for that, up to a point.
-    step = reach / (HALF - min(sum(count for _, count in parts), HALF // 2))
+    step = reach / (HALF - min(sum(count for _, count in parts), HALF // 2)) or 1.0
     nodes: Array = step * np.arange(-HALF, HALF + 1, dtype=np.float64)
     total, infinite, vanishing = np.zeros(len(nodes)), 0.0, 0.0
     total[HALF] = 1.0

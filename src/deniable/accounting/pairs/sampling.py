@@ -12,6 +12,7 @@
 from __future__ import annotations
 
 import math
+from fractions import Fraction
 
 import numpy as np
 
@@ -21,7 +22,7 @@ from deniable.accounting.pairs.discrete import LARGEST, GaussianTable, LaplaceTa
 from deniable.accounting.pairs.laplace import PlacedLaplaceLaw
 from deniable.accounting.pairs.law import Law, Mixed, Reversed, Symmetric
 from deniable.accounting.pairs.normal import PlacedNormalLaw, root
-from deniable.events import Claimed, DiscreteGaussian, DiscreteLaplace, Event, Laplace, Noise
+from deniable.events import Claimed, Correlated, DiscreteGaussian, DiscreteLaplace, Event, Laplace, Noise
 from deniable.events.sampling import leaves
 
 Directions = tuple[Law, ...]
@@ -39,20 +40,32 @@ def without_replacement(inner: Directions, rate: float) -> Directions:
     return (Symmetric(Mixed(inner[0], rate)),)
 
 
-def poisson_replaced(event: Event, inner: Directions, rate: float) -> tuple[Directions, bool]:
-    """A Poisson sample, for a unit that is replaced; and whether the pair is attained."""
+def poisson_replaced(event: Event, inner: Directions, rate: float) -> Directions:
+    """A Poisson sample, for a unit that is replaced."""
     squares = gaussian_squares(event)
     # A claimed guarantee under REPLACE says nothing about a unit's absence.
     if squares is not None and not any(isinstance(leaf, Claimed) for leaf in leaves(event)):
         shift, reach = root(squares[0]), root(squares[1])
-        return (Symmetric(PlacedNormalLaw(rate, reach, shift)),), True
+        return (Symmetric(PlacedNormalLaw(rate, reach, shift)),)
     if isinstance(event, Noise) and event.reach is not None:
         placed = _placed(event, rate)
         if placed is not None:
-            return (Symmetric(placed),), True
+            return (Symmetric(placed),)
     law = inner[0]
     reach = law.high if law.high < math.inf else farthest(law)
-    return (bounded(lambda e: rate * law.profile(e), reach=reach, peak=law.peak),), False
+    return (bounded(lambda e: rate * law.profile(e), reach=reach, peak=law.peak),)
+
+
+def is_placed(event: Event) -> bool:
+    """Whether a unit and its replacement can take the worst placement: all noise, its reaches and sensitivities in one
+    proportion, so that the vectors of all steps lie on one line.
+    """
+    found = leaves(event)
+    ratios = {leaf.sensitivity / leaf.reach for leaf in found if isinstance(leaf, Noise) and leaf.reach is not None}
+    ratios |= {Fraction(2) for leaf in found if isinstance(leaf, Correlated)}
+    if len(ratios) != 1 or not all(isinstance(leaf, Noise | Correlated) for leaf in found):
+        return False
+    return gaussian_squares(event) is not None or (isinstance(event, Noise) and _placed(event, 0.5) is not None)
 
 
 def _placed(event: Noise, rate: float) -> Law | None:
@@ -76,7 +89,9 @@ def _placed(event: Noise, rate: float) -> Law | None:
         return None
     absent, here, there = table.row(0), table.row(r), table.row(r - d)
     p, q = (1 - rate) * absent + rate * here, (1 - rate) * absent + rate * there
-    return mixed_pair(p, q, beyond=table.beyond)
+    found = mixed_pair(p, q, slip=table.slip, beyond=table.beyond)
+    # Where one world's masses are too small for a float and the other's are not, the bound below knows more.
+    return found if found.infinite <= table.beyond + 1e-250 else None
 
 
 def farthest(law: Law) -> float:

@@ -43,6 +43,10 @@ def _taken(edges: Array, taken: Array) -> Array:
 
     Q itself may underflow where e^l·Q does not, so it is scaled by e^c with the same c for a long run of cells.
     """
+    gaps = np.diff(edges)
+    if np.all(gaps > 40):
+        # Q above b is nothing beside Q above a, unless the cell lies left of the median of Q, where it is not used.
+        return np.asarray(np.maximum(taken[:-1] - taken[1:] * np.exp(-gaps), 0.0))
     found = np.zeros(len(edges) - 1)
     begin = 0
     while begin < len(found):
@@ -72,7 +76,7 @@ def tabulated(law: Law, nodes: Array) -> Atoms:
     mass[0] += first[0][0]
     held = mass > 0
     # Where the masses vanish below the top, they are too small for a float, not 0.
-    rare = 1e-300 if nodes[held][-1] < law.high else 0.0
+    rare = 1e-300 if not held.any() or nodes[held][-1] < law.high else 0.0
     return Atoms.of(
         nodes[held],
         mass[held],

@@ -8,12 +8,13 @@ from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
 
+from deniable.accounting.certificate import NotCertified, proven
 from deniable.accounting.contour.build import contour_curve
-from deniable.accounting.contour.curve import ContourCurve, proven
+from deniable.accounting.contour.curve import ContourCurve
 from deniable.accounting.contour.direction import Direction
 from deniable.accounting.contour.integral import Contour
 from deniable.accounting.contour.search import contour, saddle_at_delta, saddle_at_epsilon
-from deniable.accounting.contour.transform import Lattice, NotCertified
+from deniable.accounting.contour.transform import Lattice
 from deniable.accounting.fold import Folded
 from deniable.accounting.proof.balls import Ball, Disc, around, ball, disc, down, pi, precision, up
 from deniable.accounting.proof.steps import BallTransform, ball_pairs

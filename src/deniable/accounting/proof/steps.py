@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from fractions import Fraction
 
-from deniable.accounting.contour.transform import NotCertified
+from deniable.accounting.certificate import NotCertified
 from deniable.accounting.fold import Folded, gaussian_squares
 from deniable.accounting.proof.transforms import (
     BallTransform,

@@ -9,7 +9,7 @@ from fractions import Fraction
 from itertools import pairwise
 from typing import Protocol
 
-from deniable.accounting.contour.transform import NotCertified
+from deniable.accounting.certificate import NotCertified
 from deniable.accounting.proof.balls import Ball, Disc, around, ball, disc, integral, pi, precision
 
 

@@ -32,7 +32,7 @@ from deniable.accounting.theorems.clt import (
     gaussian_moments,
     moments_of,
 )
-from deniable.accounting.theorems.compare import Comparison, compare_theorems, comparison_table, draw_comparison
+from deniable.accounting.theorems.compare import Comparison, compare_theorems, comparison_table
 from deniable.accounting.theorems.concentrated import (
     compose_approx_zcdp,
     compose_tcdp,
@@ -89,7 +89,6 @@ __all__ = [
     "compose_rdp",
     "compose_tcdp",
     "compose_zcdp",
-    "draw_comparison",
     "estimate_dpsgd_batch_mu",
     "estimate_dpsgd_mu",
     "estimate_epsilon",

@@ -1,8 +1,8 @@
 """ε against the number of steps under every theorem: the graph of the lecture notes, complete.
 
 `compare_theorems(step, counts=…, delta=…)` gives one line per theorem that applies to the step, the accountant's own
-answer last among the bounds, and the central limit estimate marked as such. `comparison_table` writes it,
-`draw_comparison` plots it on axes that the caller made.
+answer last among the bounds, and the central limit estimate marked as such. `comparison_table` writes it; the room
+`explaining` draws it.
 
 >>> from deniable.guarantees import PureDP
 >>> found = compare_theorems(PureDP(0.1), counts=[1, 100, 1000], delta=1e-3)
@@ -96,22 +96,6 @@ def comparison_table(comparison: Comparison) -> str:
         "  ".join([row[0].ljust(widths[0]), *(c.rjust(w) for c, w in zip(row[1:], widths[1:], strict=True))])
         for row in rows
     )
-
-
-def draw_comparison(comparison: Comparison, axes: Any) -> None:
-    """Plot the comparison on Matplotlib axes: bounds as lines, the estimate dashed."""
-    for line in comparison.lines:
-        style = "--" if line.estimate else "-"
-        label = line.theorem + (" (estimate)" if line.estimate else "")
-        axes.plot(comparison.counts, line.epsilons, style, label=label)
-    basic = next((line.epsilons for line in comparison.lines if line.theorem == "basic"), None)
-    if basic is not None and math.isfinite(basic[-1]):
-        # Advanced forms start above basic composition and would squeeze everything else.
-        axes.set_ylim(0, 1.1 * basic[-1])
-    axes.set_xlabel("number of steps k")
-    axes.set_ylabel(f"ε at δ = {_checks.shown(comparison.delta)}")
-    axes.set_title(comparison.step)
-    axes.legend()
 
 
 @dataclass(frozen=True)

@@ -30,7 +30,7 @@ from deniable.guarantees import ApproxDP, Bracket, Profile, PureDP
 from deniable.guarantees.rounding import above, below, float_above, float_below
 
 if TYPE_CHECKING:
-    from deniable.accounting.theorems.binomial import Floats
+    from deniable.accounting.binomial import Floats
 
 
 def compose_optimal(parts: Sequence[PureDP | ApproxDP], *, points: int = 2**14) -> Profile:
@@ -110,11 +110,14 @@ class _Uneven:
     def method(self) -> str:
         return "optimal composition of unequal steps, ε rounded to a grid"
 
+    @property
+    def _least(self) -> Fraction:
+        """`fail` was rounded up by less than a part in a trillion; lower ends take that back."""
+        return self.fail * (1 - Fraction(1, 10**12))
+
     def delta_bracket(self, epsilon: float) -> Bracket:
         """Ends of δ(ε̃)."""
-        # `fail` was rounded up by less than a part in a trillion; the lower end takes that back.
-        least = self.fail * (1 - Fraction(1, 10**12))
-        lower = least + (1 - self.fail) * Fraction(self.low.delta(epsilon).lower)
+        lower = self._least + (1 - self.fail) * Fraction(self.low.delta(epsilon).lower)
         upper = self.fail + (1 - self.fail) * Fraction(self.high.delta(epsilon).upper)
         return Bracket(max(float_below(lower), 0.0), min(float_above(upper), 1.0))
 
@@ -123,13 +126,15 @@ class _Uneven:
         allowed = _checks.exact(delta)
         if allowed >= 1:
             return Bracket(0.0, 0.0)
-        if allowed < self.fail:
+        if allowed < self._least:
             return Bracket(math.inf, math.inf)
-        share = (allowed - self.fail) / (1 - self.fail)
         most = float_above(self.high.units * self.high.grid)
         least = float_below(self.low.units * self.low.grid)
-        if share == 0:
+        share, larger = ((allowed - fail) / (1 - fail) for fail in (self.fail, self._least))
+        if share == larger == 0:
             return Bracket(below(least, ulps=1), most)
-        upper = falls_to(float_below(share), lambda e: self.high.delta(e).upper, above(most, ulps=2))[1]
-        lower = falls_to(float_above(share), lambda e: self.low.delta(e).lower, above(most, ulps=2))[0]
-        return Bracket(min(lower, upper), min(upper, most))
+        upper = math.inf if share < 0 else most
+        if share > 0:
+            upper = falls_to(float_below(share), lambda e: self.high.delta(e).upper, above(most, ulps=2))[1]
+        lower = falls_to(float_above(larger), lambda e: self.low.delta(e).lower, above(most, ulps=2))[0]
+        return Bracket(min(lower, upper), upper if share < 0 else min(upper, most))
