@@ -1,6 +1,7 @@
 """What holds for every private estimator: scikit-learn's own checks, and this project's rules.
 
 scikit-learn's checks run at a generous ε. Those that cannot pass for a private estimator are listed with the reason.
+`BinEncoder` and `CategoryEncoder` need one declaration per column, and the checks change the number of columns.
 """
 
 from __future__ import annotations
@@ -245,11 +246,12 @@ def test_models_are_copied_and_pickled(kind: type) -> None:
     assert clone(model).get_params().keys() == model.get_params().keys()
 
 
-@pytest.mark.parametrize("kind", [LogisticRegression, LinearSVC, LinearRegression, Ridge])
+@pytest.mark.parametrize("kind", KINDS)
 def test_without_privacy_there_is_no_event(kind: type) -> None:
     model = make(kind, epsilon=math.inf).fit(X, Y)
     assert model.event_ is None
-    assert model.score(X, Y) > 0.5
+    if hasattr(model, "score"):
+        assert model.score(X, Y) > 0.5
     with pytest.raises(InvalidArgument, match="not private"):
         model.profile_  # noqa: B018
 

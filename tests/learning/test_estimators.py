@@ -35,10 +35,10 @@ def test_a_private_count_is_bought_under_add_remove_only() -> None:
     assert one.event_.parts[0] == DiscreteLaplace(50)
     assert one.size_ >= 1  # a noisy number
     rest = ApproxDP(0.979, 1e-6)
-    assert one.event_.parts[1] == GradientDescent(clip=0.25).plan(Task(losses.Logistic(), 4, rest, 1)).event.parts[0]
+    assert one.event_.parts[1] == GradientDescent(clip=0.25).plan(Task(losses.Logistic(), 4, rest, 1)).event
     for public in ({"size": 1500}, {"relation": "replace"}):
         two = LogisticRegression(**PUBLIC, classes=[0, 1], solver="gradient_descent", **public).fit(X, Y)
-        assert isinstance(two.event_.parts[0].event, Gaussian)
+        assert isinstance(two.event_.event, Gaussian)
     assert two.size_ == 2000
 
 
@@ -132,6 +132,33 @@ def test_the_median_does_not_follow_far_points() -> None:
     assert mean == pytest.approx(points.mean(axis=0), abs=0.2)
 
 
+@pytest.mark.parametrize("delta", [0, 1e-6])
+def test_the_mean_is_divided_by_the_count_itself(delta: float) -> None:
+    """A count rounded down for caution would push the mean outwards: 20 seeded fits, off by less than 4 % together."""
+    points = np.full((100, 2), 0.5)
+    known = {"epsilon": 2, "delta": delta, "data_norm": 1.0}
+    found = [Mean(**known, source=InsecureSource(seed)).fit(points).location_ for seed in range(20)]
+    assert np.mean(found) == pytest.approx(0.5, rel=0.04)
+
+
+def test_pure_privacy_has_two_solvers_for_two_classes() -> None:
+    model = LogisticRegression(epsilon=5, data_norm=2.5, classes=[0, 1], source=InsecureSource(1)).fit(X, Y)
+    usable = {entry.name for entry in model.solver_.table if np.isfinite(entry.risk)}
+    assert usable == {"objective", "output"}
+    assert model.profile_.epsilon(0) <= 5
+    assert model.score(X, Y) > 0.8
+
+
+def test_verbose_prints_the_table(capsys: pytest.CaptureFixture[str]) -> None:
+    LogisticRegression(**PUBLIC, classes=[0, 1], verbose=True).fit(X, Y)
+    shown = capsys.readouterr()
+    assert "predicted excess risk" in shown.out
+    assert "<- chosen" in shown.out
+    assert shown.err == ""  # not a terminal: no bar
+    LogisticRegression(**PUBLIC, classes=[0, 1]).fit(X, Y)
+    assert capsys.readouterr().out == ""
+
+
 def test_a_center_moves_the_ball() -> None:
     points = np.array([1000.0, -50.0]) + GENERATOR.normal(size=(3000, 2))
     model = Mean(epsilon=2, data_norm=5, center=[1000, -50], source=InsecureSource(2)).fit(points)
@@ -167,7 +194,9 @@ def test_a_method_that_does_not_apply_says_why() -> None:
     ).fit(X, Y)
     assert model.score(X, Y) > 0.7
     with pytest.raises(NotSupported, match="delta"):
-        LogisticRegression(epsilon=1, data_norm=1, classes=[0, 1], solver="objective").fit(X, Y)
+        LogisticRegression(epsilon=1, data_norm=1, classes=[0, 1], solver="frank_wolfe").fit(X, Y)
+    with pytest.raises(NotSupported, match="regularization"):
+        LogisticRegression(**PUBLIC, classes=[0, 1], solver=FrankWolfe(radius=4.0), C=1.0).fit(X, Y)
 
 
 def test_cross_validation_warns_of_its_cost() -> None:

@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from deniable.learning.optimizers import ObjectivePerturbation as ObjectivePerturbation
     from deniable.learning.optimizers import OutputPerturbation as OutputPerturbation
     from deniable.learning.optimizers import PhasedSGD as PhasedSGD
+    from deniable.learning.optimizers import RegularisedExponential as RegularisedExponential
     from deniable.learning.optimizers import SufficientStatistics as SufficientStatistics
     from deniable.learning.optimizers import TextbookGradientDescent as TextbookGradientDescent
     from deniable.learning.preprocessing import BinEncoder as BinEncoder
@@ -43,7 +44,7 @@ _HOMES = {
     "estimators": ("GeometricMedian", "LinearRegression", "LinearSVC", "LogisticRegression", "Mean", "Ridge"),
     "optimizers": (
         "SGD", "FrankWolfe", "GradientDescent", "LastIterate", "Localisation", "ObjectivePerturbation",
-        "OutputPerturbation", "PhasedSGD", "SufficientStatistics", "TextbookGradientDescent",
+        "OutputPerturbation", "PhasedSGD", "RegularisedExponential", "SufficientStatistics", "TextbookGradientDescent",
     ),
     "preprocessing": ("BinEncoder", "CategoryEncoder", "RangeScaler"),
     "validation": ("cross_val_score",),

@@ -6,12 +6,16 @@ proved.
 Let the sum x be an integer and let Y = x + N(0, τ²). Round Y at random to the integer k with probability
 exp(−(k − Y)²/(2r²))/Z(Y). By Poisson summation Z(Y) = r√(2π)(1 + η(Y)) with |η| ≤ η₀ = 2 Σ_{j≥1} exp(−2π²r²j²). The
 product of two Gaussians integrates to one of variance σ² = τ² + r², so the law P̃ of k and the discrete Gaussian P of
-variance σ² around x satisfy P ≥ (1 − η₀)/(1 + η₀)·P̃ ≥ (1 − 2η₀)·P̃ at every integer. A mechanism that gives itself
-away with probability 2η₀ and otherwise rounds the continuous answer can therefore imitate P, on both neighbours at
-once: the discrete Gaussian of variance τ² + r² is a post-processing of N(0, τ²) composed with a leak of 2η₀. For
-vectors and repetitions the leaks add up. With r² = 36, 2η₀ < 2·10⁻³⁰⁸: `LEAK` per number drawn. The event states it.
+variance σ² around x satisfy (1 − η₀)/(1 + η₀) ≤ P/P̃ ≤ (1 + η₀)/(1 − η₀) at every integer. P̃ is a post-processing of
+N(0, τ²), hence GDP; P is within e^{±c}, c = 2.1η₀ per number drawn, and by the lemma of `closeness` it is GDP with a μ
+larger by less than one part in 10¹². The noise is larger by that part (`MARGIN`), so the event says μ exactly, and
+nothing is left over. With r² = 36, c < 2·10⁻³⁰⁸: `LEAK`.
 
->>> round(float(multiplier(ApproxDP(1, 1e-6), steps=100, draws=1000)), 2)
+On a *sample* of the records the lemma does not apply as it stands. P ≥ (1 − 2η₀)·P̃ says that a mechanism which gives
+itself away with probability 2η₀ and otherwise rounds the continuous answer can imitate P, on both neighbours at once;
+so there, and where noise is added inside a minimisation, `LEAK` per number drawn is added to δ.
+
+>>> round(float(multiplier(ApproxDP(1, 1e-6), steps=100)), 2)
 42.25
 """
 
@@ -30,7 +34,8 @@ from deniable.conversions import normal
 from deniable.errors import InvalidArgument
 from deniable.events import Claimed, DiscreteLaplace, Event, Gaussian
 from deniable.guarantees import ApproxDP, Guarantee, Profile, PureDP
-from deniable.guarantees.rounding import float_below
+from deniable.guarantees.rounding import float_above, float_below
+from deniable.learning.closeness import enlarged
 from deniable.noise import Source
 from deniable.units import Relation
 
@@ -38,40 +43,54 @@ SPREAD = 36
 """r²: what is added to the variance, in squared grid steps."""
 
 LEAK = Fraction(2, 10**308)
-"""2η₀ for r² = 36 is 4·exp(−72π²)·(1 + …) = 9.72·10⁻³⁰⁹; rounded up."""
+"""2.1η₀ for r² = 36 is 4.2·exp(−72π²)·(1 + …) = 1.02·10⁻³⁰⁸; rounded up."""
+
+MARGIN = 1 + Fraction(1, 10**11)
+"""How much larger the noise is than its event says; pays for the distance to the continuous Gaussian."""
 
 
-def multiplier(target: Guarantee, *, steps: int = 1, draws: int = 1) -> Fraction:
-    """The least noise scale, in sensitivities, at which `steps` Gaussian sums of `draws` numbers in all meet a target.
+def multiplier(target: Guarantee, *, steps: int = 1) -> Fraction:
+    """The least noise scale, in sensitivities, at which `steps` Gaussian sums meet a target.
 
     `steps` Gaussians of ratio σ are √steps/σ-GDP (Dong–Roth–Su 2019, Cor. 3.3), and (ε, δ) is met by the largest μ of
     Balle–Wang 2018, Theorem 8. Rounded up to nine digits.
     """
-    mu = largest_mu(target, draws=draws)
-    return rounded_up(math.sqrt(steps) / mu * (1 + 1e-12))
+    return rounded_up(math.sqrt(steps) / largest_mu(target) * (1 + 1e-12))
 
 
-def largest_mu(target: Guarantee, *, draws: int = 1) -> float:
-    """The GDP parameter that a target leaves after the leak of `draws` numbers, rounded down."""
+def largest_mu(target: Guarantee) -> float:
+    """The GDP parameter that a target leaves, rounded down."""
     if not isinstance(target, ApproxDP) or target.delta <= 0:
         raise InvalidArgument(
             "delta", getattr(target, "delta", 0), "above 0 for Gaussian noise", "Set delta=1e-6, or solver='output'."
         )
-    left = target.delta - LEAK * draws
-    mu = normal.largest_mu(float_below(target.epsilon), float_below(left)) if left > 0 else 0.0
+    mu = normal.largest_mu(float_below(target.epsilon), float_below(target.delta))
     if mu <= 0:
         raise InvalidArgument("epsilon", target.epsilon, "large enough to leave room for any signal at this delta")
     return mu * (1 - 1e-12)
 
 
 def gaussian_event(
-    ratio: Fraction, *, steps: int = 1, draws: int, relation: Relation, rate: Fraction = Fraction(1)
+    ratio: Fraction,
+    *,
+    draws: int,
+    relation: Relation,
+    sensitivity: Fraction | int | None = None,
+    steps: int = 1,
+    rate: Fraction = Fraction(1),
 ) -> Event:
-    """`steps` noisy sums of vectors of norm at most 1, noise `ratio`; under REPLACE two vectors may point apart."""
+    """`steps` noisy sums of `draws` numbers in all, noise `ratio` times the norm of what a record contributes.
+
+    The default sensitivity is that of vectors of norm 1; under REPLACE two of them may point apart.
+    """
     far = 1 if relation is Relation.REPLACE else None
-    step = Gaussian(ratio, sides(relation), relation, reach=far)
-    every = step.sampled(rate=rate)
-    return (every if steps == 1 else every * steps) + leak(draws, relation)
+    step = Gaussian(ratio, sides(relation) if sensitivity is None else sensitivity, relation, reach=far)
+    stated = float_below(step.sensitivity / ratio)
+    if enlarged(float_above(step.sensitivity / (ratio * MARGIN)), float_above(LEAK * draws)) > stated:
+        raise InvalidArgument("epsilon", "too small or too large", f"a number that noise of {draws} draws can meet")
+    every = step if rate == 1 else step.sampled(rate=rate)
+    repeated = every if steps == 1 else every * steps
+    return repeated if rate == 1 else repeated + leak(draws, relation)
 
 
 def leak(draws: int, relation: Relation) -> Claimed:
@@ -87,8 +106,8 @@ def sides(relation: Relation) -> int:
 def add_gaussian(
     sums: NDArray[Any], *, bound: int, ratio: Fraction, source: Source | None = None
 ) -> NDArray[np.float64]:
-    """Integer sums of vectors of norm at most `bound`, plus noise of variance (ratio·bound)² + r², as floats."""
-    drawn = noise.discrete_gaussian(variance=(ratio * bound) ** 2 + SPREAD, size=sums.shape, source=source)
+    """Integer sums of vectors of norm at most `bound`, plus noise of ratio·bound as `gaussian_event` states it."""
+    drawn = noise.discrete_gaussian(variance=(ratio * MARGIN * bound) ** 2 + SPREAD, size=sums.shape, source=source)
     return noise.add(sums, drawn).astype(np.float64)
 
 
@@ -129,10 +148,21 @@ def calibrated(event: Callable[[Fraction], Event], target: Guarantee) -> Fractio
 
 def rounded_up(value: float, *, digits: int = 9) -> Fraction:
     """A short decimal at or above a float."""
+    place = _place(value, digits)
+    return math.ceil(Fraction(value) * place) / place
+
+
+def rounded_down(value: float, *, digits: int = 9) -> Fraction:
+    """A short decimal at or below a float."""
+    place = _place(value, digits)
+    return math.floor(Fraction(value) * place) / place
+
+
+def _place(value: float, digits: int) -> Fraction:
+    """The power of ten that leaves `digits` digits before the point."""
     if not math.isfinite(value) or value <= 0:
         raise InvalidArgument("value", value, "a positive number")
-    place = digits - 1 - math.floor(math.log10(value))
-    return Fraction(math.ceil(Fraction(value) * Fraction(10) ** place)) / Fraction(10) ** place
+    return Fraction(10) ** (digits - 1 - math.floor(math.log10(value)))
 
 
 def largest_rho(target: Guarantee) -> float:

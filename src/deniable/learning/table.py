@@ -125,9 +125,14 @@ class Table:
         squares = np.zeros(len(real))
         for column in real.T:  # one after the other: the same bits for a row wherever it stands
             squares += column * column
-        # A relative margin of 2⁻⁴⁰ covers the rounding of the norm and of the quotient; the cut only shortens.
-        shorter = np.minimum(1.0, most * (1 - 2.0**-40) / np.maximum(np.sqrt(squares), 1.0))
+        # The cut only shortens; the margin covers the rounding of the norm and of the quotient.
+        shorter = np.minimum(1.0, most * margin(real.shape[1]) / np.maximum(np.sqrt(squares), 1.0))
         return np.asarray(np.trunc(real * shorter[:, None]).astype(np.int64))
+
+
+def margin(terms: int) -> float:
+    """A factor below 1 that covers the rounding of a norm of so many terms, summed in any order, and of a quotient."""
+    return 1 - (terms + 16) * 2.0**-51
 
 
 def unit_of(clip: float) -> tuple[float, int]:
@@ -143,7 +148,7 @@ def _fine(columns: int) -> int:
 
 def _shrink(squares: Array, fine: int) -> NDArray[np.float64]:
     """Factors from the fine grid to rows of norm at most 1, with a margin for their own rounding."""
-    return np.asarray((1 - 2.0**-40) / np.maximum(np.sqrt(np.asarray(squares).reshape(-1)), fine))
+    return np.asarray(margin(0) / np.maximum(np.sqrt(np.asarray(squares).reshape(-1)), fine))
 
 
 def _root_above(squares: Array) -> NDArray[np.int64]:

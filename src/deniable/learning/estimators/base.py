@@ -1,7 +1,7 @@
 """What every private estimator shares: parameters in, one charge, one plan, one run.
 
 `fit` first settles everything public (promise, bounds, method), then charges the ledger, then reads the records. The
-number of records is itself private under ADD_REMOVE: unless `size` declares it, a fiftieth of ε buys a noisy count.
+number of records is itself private under ADD_REMOVE: unless `size` declares it, a part of ε buys a noisy count.
 """
 
 from __future__ import annotations
@@ -9,8 +9,9 @@ from __future__ import annotations
 import math
 import os
 from collections.abc import Sequence
+from dataclasses import dataclass
 from fractions import Fraction
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,29 +22,54 @@ from deniable import _checks
 from deniable.errors import DataError, InvalidArgument
 from deniable.events import Claimed, Event
 from deniable.guarantees import ApproxDP, Profile, PureDP
-from deniable.learning.choice import Choice, Entry, choose
+from deniable.learning.choice import Choice, choose
 from deniable.learning.losses.base import LinearLoss, PointLoss
 from deniable.learning.optimizers.base import Data, Method, Task
 from deniable.learning.optimizers.exact import minimiser
 from deniable.learning.privacy import count_event, noisy_count, profile_of, target_of
-from deniable.learning.table import Table
+from deniable.learning.progress import tracker
 from deniable.ledger import Ledger
 from deniable.units import Relation
 
 Array = NDArray[Any]
 
-COUNT_SHARE = Fraction(1, 50)
-"""The part of ε that buys a noisy count when the number of records is not declared."""
-
 RESERVE = Fraction(1, 1000)
 """The part of ε left unspent beside a noisy count, so that the curve of both, rounded up, still says ε."""
 
 
+@dataclass(kw_only=True, eq=False, repr=False)
 class PrivateEstimator(BaseEstimator):  # type: ignore[misc]
-    """The common fit. Subclasses say which loss, which methods, and what the parameters mean."""
+    """The common parameters and the common fit. Subclasses say which loss, which methods, and what else is public.
 
-    event_: Event | None
-    solver_: Choice | None
+    Parameters
+    ----------
+    epsilon, delta : the promise. delta=0 is pure privacy; epsilon=inf is no privacy.
+    data_norm : the longest row that may count, in L2. Longer rows are shortened (`beyond`).
+    solver : "auto", a name, or a method such as `GradientDescent(steps=200, clip=0.3)`.
+    relation : "add_remove" or "replace": what may change between neighbours.
+    size : how many records, where that is public; else a noisy count is bought under "add_remove".
+    beyond : "clip" or "refuse" rows that are longer than data_norm.
+    ledger : a ledger, or its path, that is charged before the data are read.
+    source : random bits, for tests only.
+    verbose : print the table of solvers, and show progress on a terminal.
+    """
+
+    epsilon: Any = 1.0
+    delta: Any = 0.0
+    data_norm: Any = None
+    solver: Any = "auto"
+    relation: Any = "add_remove"
+    size: Any = None
+    beyond: str = "clip"
+    ledger: Any = None
+    source: Any = None
+    verbose: bool = False
+
+    count_share: ClassVar[Fraction] = Fraction(1, 50)
+    """The part of ε that buys a noisy count when the number of records is not declared."""
+
+    cautious: ClassVar[bool] = True
+    """Whether to plan for fewer records than were counted, so that few are not taken for many."""
 
     @property
     def profile_(self) -> Profile:
@@ -58,12 +84,10 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]
         return not (isinstance(self.epsilon, float | np.floating) and math.isinf(self.epsilon) and self.epsilon > 0)
 
     def _relation(self) -> Relation:
-        if isinstance(self.relation, Relation):
-            return self.relation
-        try:
-            return Relation(self.relation)
-        except ValueError:
-            raise InvalidArgument("relation", self.relation, "'add_remove' or 'replace'") from None
+        for known in (Relation.ADD_REMOVE, Relation.REPLACE):
+            if self.relation in (known, known.value):
+                return known
+        raise InvalidArgument("relation", self.relation, "'add_remove' or 'replace'")
 
     def _bound(self, name: str) -> float:
         """A public bound; it is never computed from the data."""
@@ -91,12 +115,14 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]
             raise InvalidArgument("solver", self.solver, f"'auto', one of {', '.join(known)}, or a Method")
         return (known[self.solver],)
 
-    def _rows(self, X: Any, *, norm: float, reset: bool, y: Any = "no_validation") -> Any:
-        """Finite rows; longer ones than the bound are kept (to be clipped) or refused, as was asked beforehand."""
+    def _rows(self, X: Any, *, reset: bool, y: Any = "no_validation") -> Any:
+        """Finite rows (and labels), checked without repeating a value or a count."""
         if self.beyond not in ("clip", "refuse"):
             raise InvalidArgument("beyond", self.beyond, "'clip' or 'refuse'")
+        if not isinstance(y, str):
+            same_length(X, y, "y")
         try:
-            checked = validate_data(self, X, y, reset=reset, accept_sparse="csr", dtype=np.float64)
+            return validate_data(self, X, y, reset=reset, accept_sparse="csr", dtype=np.float64)
         except ValueError as error:
             if "could not convert string" not in str(error):
                 raise
@@ -104,21 +130,24 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]
             raise DataError(
                 "X holds text; encode it first, for example with deniable.learning.CategoryEncoder"
             ) from None
-        rows = checked if isinstance(y, str) else checked[0]
-        if reset and self.beyond == "refuse":
-            squares = rows.multiply(rows).sum(axis=1) if hasattr(rows, "tocsr") else np.square(rows).sum(axis=1)
-            if rows.shape[0] and float(np.max(squares)) > norm * norm * (1 + 1e-9):
-                raise DataError(
-                    f"some row is longer than data_norm={norm:g}; scale the columns by public ranges, raise data_norm, "
-                    "or let beyond='clip' shorten such rows"
-                )
-        return checked
+
+    def _limited(self, rows: Any, norm: float) -> None:
+        """Refuse rows that are longer than the bound, if that was asked for beforehand."""
+        if self.beyond != "refuse":
+            return
+        squares = rows.multiply(rows).sum(axis=1) if hasattr(rows, "tocsr") else np.square(rows).sum(axis=1)
+        if rows.shape[0] and float(np.max(squares)) > norm * norm * (1 + 1e-9):
+            raise DataError(
+                f"some row is longer than data_norm={norm:g}; scale the columns by public ranges, raise data_norm, "
+                "or let beyond='clip' shorten such rows"
+            )
 
     def _weights(self, sample_weight: Any, count: int) -> Array | None:
         if sample_weight is None:
             return None
         from sklearn.utils.validation import _check_sample_weight
 
+        same_length(np.empty(count), sample_weight, "sample_weight")
         weights = _check_sample_weight(sample_weight, np.empty((count, 1)), dtype=np.float64)
         if weights.size and (weights.min() < 0 or weights.max() > 1):
             raise DataError("sample weights must lie between 0 and 1: a record may count less than one, never more")
@@ -128,21 +157,20 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]
         self, data: Data, loss: LinearLoss | PointLoss, *, regularization: float = 0.0, radius: float | None = None
     ) -> Array:
         """Count, choose, charge, run. Sets event_, solver_ and size_."""
-        relation = self._relation()
-        methods = self._chosen()
+        relation, methods = self._relation(), self._chosen()
         if not self._private:
             return self._open(data, loss, regularization)
         target = target_of(self.epsilon, self.delta, relation)
         public = relation is not Relation.ADD_REMOVE
         declared = None if self.size is None else _checks.count("size", self.size)
-        counted = None if public or declared is not None else target.epsilon * COUNT_SHARE
+        counted = None if public or declared is not None else target.epsilon * self.count_share
         rest = target if counted is None else _reduced(target, counted + target.epsilon * RESERVE)
 
         def task(size: int) -> Task:
             return Task(loss, data.table.columns, rest, size, regularization, radius)
 
-        known = data.table.count if public else declared
-        if known is not None:
+        if counted is None:
+            known = data.table.count if public or declared is None else declared
             choice = choose(task(known), methods)
             event = choice.plan.event
             self._charge(event)
@@ -151,15 +179,20 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]
             # count, unless there is one method whose event does not; then only the target is known beforehand.
             tried = choose(task(1000), methods)
             fixed = len(methods) == 1 and methods[0].size_free
-            share = counted if counted is not None else target.epsilon
-            event = count_event(share) + (tried.plan.event if fixed else Claimed(rest))
+            event = count_event(counted) + (tried.plan.event if fixed else Claimed(rest))
             self._charge(event)
-            known = noisy_count(data.table.count, epsilon=share, source=self.source)
+            known = noisy_count(data.table.count, epsilon=counted, source=self.source)
             # Four noise scales below: a plan for more records than there are would trust the noise.
-            choice = choose(task(max(1, known - round(4 / share))), methods)
-        theta = choice.plan.run(data, source=self.source)
-        self.event_, self.solver_, self.size_ = event, choice, known
+            choice = choose(task(max(1, known - round(4 / counted) * self.cautious)), methods)
+        if self.verbose:
+            print(choice)  # noqa: T201 (asked for)
+        track = tracker(f"{type(self).__name__}, {choice.name}", verbose=bool(self.verbose))
+        theta = choice.plan.run(data, source=self.source, track=track)
+        self._record(event, choice, known)
         return theta
+
+    def _record(self, event: Event | None, choice: Choice | None, size: int) -> None:
+        self.event_, self.solver_, self.size_ = event, choice, size
 
     def _charge(self, event: Event) -> None:
         if self.ledger is None:
@@ -177,14 +210,8 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]
             raise InvalidArgument(
                 "epsilon", self.epsilon, "finite where a ledger is charged: a fit without privacy has no cost that fits"
             )
-        if not isinstance(loss, LinearLoss):
-            raise InvalidArgument("epsilon", self.epsilon, f"finite for {type(self).__name__}")
-        self.event_, self.solver_, self.size_ = None, None, data.table.count
-        shape = (data.table.columns,) if loss.outputs == 1 else (data.table.columns, loss.outputs)
-        return minimiser(data, loss, shape=shape, strength=regularization)
-
-    def _placed(self, rows: Any, *, norm: float, intercept: float) -> Table:
-        return Table.place(rows, norm=norm, intercept=intercept)
+        self._record(None, None, data.table.count)
+        return minimiser(data, loss, strength=regularization)
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
@@ -196,6 +223,13 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]
         return hasattr(self, "event_")
 
 
+def same_length(X: Any, y: Any, name: str) -> None:
+    """Refuse a column that is not as long as the table, without saying how long either is."""
+    shapes = [getattr(part, "shape", None) or (len(part) if hasattr(part, "__len__") else None,) for part in (X, y)]
+    if None not in (shapes[0][0], shapes[1][0]) and shapes[0][0] != shapes[1][0]:
+        raise InvalidArgument(name, "a column of another length", "as long as X has rows")
+
+
 def _reduced(target: ApproxDP | PureDP, spent: Fraction) -> ApproxDP | PureDP:
     """What basic composition leaves: (ε − spent, δ)."""
     if isinstance(target, PureDP):
@@ -203,17 +237,8 @@ def _reduced(target: ApproxDP | PureDP, spent: Fraction) -> ApproxDP | PureDP:
     return ApproxDP(target.epsilon - spent, target.delta, relation=target.relation)
 
 
-def unscaled(theta: Array, *, norm: float, intercept: float) -> tuple[Array, Array | float]:
-    """Coefficients and intercept in the units of the original columns."""
-    factor = 1 / (norm * math.sqrt(1 + intercept * intercept))
-    if not intercept:
-        return theta * factor, np.zeros(theta.shape[1:]) if theta.ndim > 1 else 0.0
-    return theta[:-1] * factor, theta[-1] * (factor * norm * intercept)
-
-
 _WANTED = {"data_norm": "the longest row that may count"}
 _CHOOSE = {
     "data_norm": "Scale each column by its public range (deniable.learning.RangeScaler) and take the square root of "
     "the number of columns, or pay for a private quantile of the row norms. It is never taken from the data.",
 }
-__all__ = ["COUNT_SHARE", "Choice", "Entry", "PrivateEstimator", "unscaled"]

@@ -9,43 +9,43 @@ True
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from collections.abc import Sequence
-from typing import Any, Self
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Any, ClassVar, Self
 
 import numpy as np
 
 from deniable import _checks
-from deniable.errors import DataError, InvalidArgument
+from deniable.errors import InvalidArgument
 from deniable.learning.estimators.base import Array, PrivateEstimator
 from deniable.learning.losses import Distance, HalfSquare
 from deniable.learning.losses.base import PointLoss
-from deniable.learning.optimizers import SGD, GradientDescent, NoisySum
+from deniable.learning.optimizers import SGD, GradientDescent, NoisySum, RegularisedExponential
 from deniable.learning.optimizers.base import Data, Method
+from deniable.learning.table import Table
 
 
-class _Location(PrivateEstimator):
-    """A point that represents points within `data_norm` of `center`."""
+@dataclass(kw_only=True, eq=False, repr=False)
+class Location(PrivateEstimator):
+    """A point that represents points within `data_norm` of `center` (default 0); others are moved towards it."""
 
+    center: Any = None
+
+    @abstractmethod
     def _loss(self) -> PointLoss:
-        raise TypeError(f"{type(self).__name__} does not say what it minimises")
+        """What is minimised."""
 
     def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Self:
         """Fit privately. Everything is checked before the ledger is charged; records are read after it."""
         norm = self._bound("data_norm")
-        X = self._rows(X, norm=np.inf, reset=True)
+        X = self._rows(X, reset=True)
         center = self._center(X.shape[1])
-        if not self._private:
-            raise InvalidArgument("epsilon", self.epsilon, f"finite for {type(self).__name__}")
         dense = np.asarray(X.toarray() if hasattr(X, "toarray") else X) - center
-        if (
-            self.beyond == "refuse"
-            and len(dense)
-            and float(np.square(dense).sum(axis=1).max()) > norm * norm * (1 + 1e-9)
-        ):
-            raise DataError(f"some row lies further than data_norm={norm:g} from the center")
-        data = Data(self._placed(dense, norm=norm, intercept=0.0), weights=self._weights(sample_weight, len(dense)))
-        theta = self._solve(data, self._loss(), radius=1.0)
-        self.location_ = center + norm * theta
+        self._limited(dense, norm)
+        data = Data(Table.place(dense, norm=norm), weights=self._weights(sample_weight, len(dense)))
+        self.location_ = center + norm * self._solve(data, self._loss(), radius=1.0)
         return self
 
     def _center(self, columns: int) -> Array:
@@ -57,36 +57,15 @@ class _Location(PrivateEstimator):
         return np.broadcast_to(center, (columns,)).copy()
 
 
-class Mean(_Location):
+@dataclass(kw_only=True, eq=False, repr=False)
+class Mean(Location):
     """The mean under (epsilon, delta)-DP: one noisy sum, divided by the (public or noisy) number of records.
 
-    `data_norm` is how far from `center` (default 0) a point may lie; points further away are moved towards it.
+    `data_norm` is how far from `center` a point may lie. With weights it is Σ weight·point over the number of records.
     """
 
-    def __init__(
-        self,
-        *,
-        epsilon: Any = 1.0,
-        delta: Any = 0.0,
-        data_norm: Any = None,
-        center: Any = None,
-        solver: Any = "auto",
-        relation: Any = "add_remove",
-        size: Any = None,
-        beyond: str = "clip",
-        ledger: Any = None,
-        source: Any = None,
-    ) -> None:
-        self.epsilon = epsilon
-        self.delta = delta
-        self.data_norm = data_norm
-        self.center = center
-        self.solver = solver
-        self.relation = relation
-        self.size = size
-        self.beyond = beyond
-        self.ledger = ledger
-        self.source = source
+    count_share: ClassVar[Fraction] = Fraction(1, 4)  # the count divides: its error is as bad as the sum's
+    cautious: ClassVar[bool] = False
 
     def _methods(self) -> Sequence[Method]:
         return (NoisySum(),)
@@ -95,42 +74,20 @@ class Mean(_Location):
         return HalfSquare()
 
 
-class GeometricMedian(_Location):
-    """The point with the smallest sum of distances, under (epsilon, delta)-DP, by noisy gradient descent.
+@dataclass(kw_only=True, eq=False, repr=False)
+class GeometricMedian(Location):
+    """The point with the smallest sum of distances, under (epsilon, delta)-DP.
 
-    Unlike the mean it does not follow a few far points. `steps` is the number of noisy gradients.
+    Unlike the mean it does not follow a few far points. `steps` is the number of noisy gradients, where gradient
+    descent is the solver.
     """
 
-    def __init__(
-        self,
-        *,
-        epsilon: Any = 1.0,
-        delta: Any = 0.0,
-        data_norm: Any = None,
-        center: Any = None,
-        steps: int = 100,
-        solver: Any = "auto",
-        relation: Any = "add_remove",
-        size: Any = None,
-        beyond: str = "clip",
-        ledger: Any = None,
-        source: Any = None,
-    ) -> None:
-        self.epsilon = epsilon
-        self.delta = delta
-        self.data_norm = data_norm
-        self.center = center
-        self.steps = steps
-        self.solver = solver
-        self.relation = relation
-        self.size = size
-        self.beyond = beyond
-        self.ledger = ledger
-        self.source = source
+    steps: int = 100
 
     def _methods(self) -> Sequence[Method]:
         # Without momentum the steps may be long enough to reach the ball's edge, and averaging removes their noise.
-        return (GradientDescent(steps=_checks.count("steps", self.steps), momentum=0.0),)
+        descent = GradientDescent(steps=_checks.count("steps", self.steps), momentum=0.0)
+        return (descent, RegularisedExponential())
 
     def _by_name(self) -> Sequence[Method]:
         return (SGD(momentum=0.0),)

@@ -1,6 +1,7 @@
 """Methods of private convex optimisation, one per file; each checks its theorem's preconditions and owns its event."""
 
 from deniable.learning.optimizers.base import Data, Method, Plan, Task
+from deniable.learning.optimizers.exponential import RegularisedExponential
 from deniable.learning.optimizers.frank_wolfe import FrankWolfe
 from deniable.learning.optimizers.gradient_descent import GradientDescent
 from deniable.learning.optimizers.iteration import LastIterate
@@ -25,6 +26,7 @@ __all__ = [
     "OutputPerturbation",
     "PhasedSGD",
     "Plan",
+    "RegularisedExponential",
     "SufficientStatistics",
     "Task",
     "TextbookGradientDescent",

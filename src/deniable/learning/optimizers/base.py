@@ -9,18 +9,20 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
-from deniable.errors import NotSupported
+from deniable._checks import count, positive
+from deniable.errors import DataError, NotSupported
 from deniable.events import Event
 from deniable.guarantees import ApproxDP, PureDP
 from deniable.learning.losses.base import LinearLoss, PointLoss
 from deniable.learning.privacy import sides
-from deniable.learning.table import ONE, Table, unit_of
+from deniable.learning.progress import Tracker, silent
+from deniable.learning.table import ONE, Table, margin, unit_of
 from deniable.noise import Source
 from deniable.units import Relation
 
@@ -101,6 +103,10 @@ class Data:
             return values
         return np.asarray(values * self.weights.reshape(-1, *(1,) * (values.ndim - 1)))
 
+    def weighted_at(self, index: int, values: Any) -> Any:
+        """One record's values, times its weight."""
+        return values if self.weights is None else values * self.weights[index]
+
     def take(self, kept: Array) -> Data:
         """Some of the records."""
         return Data(
@@ -120,8 +126,8 @@ class Plan(ABC):
     """The predicted excess of the average loss over its minimum, by the method's own bound; inf where there is none."""
 
     @abstractmethod
-    def run(self, data: Data, *, source: Source | None = None) -> Array:
-        """θ, computed as the event says."""
+    def run(self, data: Data, *, source: Source | None = None, track: Tracker = silent) -> Array:
+        """θ, computed as the event says. Methods that take steps walk them through `track`."""
 
 
 @dataclass(frozen=True)
@@ -142,11 +148,66 @@ class Method(ABC):
         return NotSupported(f"solver {self.name!r} does not apply: {why}")
 
 
+@dataclass(frozen=True)
+class Bounded(Method):
+    """A method that takes steps inside a ball."""
+
+    size_free: ClassVar[bool] = False
+
+    steps: int | None = None
+    """T; default: what its theorem says."""
+
+    radius: float | None = None
+    """Of the ball, where rows have norm at most 1; default: the task's own."""
+
+    def __post_init__(self) -> None:
+        if self.steps is not None:
+            count("steps", self.steps)
+        if self.radius is not None:
+            positive("radius", self.radius)
+
+    def inside(self, task: Task) -> tuple[Task, float]:
+        """The task within the ball, and its radius; refused without one, and with a regularization."""
+        unpenalised(task, self)
+        radius = self.radius if self.radius is not None else task.radius
+        if radius is None:
+            raise self.refuse("it needs a bounded set: give its radius.")
+        return replace(task, radius=radius), radius
+
+
 def linear(task: Task, method: Method) -> LinearLoss:
     """The loss, if it is one of a linear model."""
     if not isinstance(task.loss, LinearLoss):
         raise method.refuse(f"{type(task.loss).__name__} is not the loss of a linear model.")
     return task.loss
+
+
+def steady(task: Task, method: Method) -> LinearLoss:
+    """The loss, if its constants hold for every θ and it is smooth."""
+    loss = linear(task, method)
+    if not loss.everywhere:
+        raise method.refuse(f"{type(loss).__name__} is Lipschitz on a bounded set only. Use Huber, or another solver.")
+    if not loss.smooth:
+        raise method.refuse(f"{type(loss).__name__} has corners: it is not smooth.")
+    return loss
+
+
+def unpenalised(task: Task, method: Method) -> None:
+    """Refuse a regularization that the method would ignore."""
+    if task.regularization > 0:
+        raise method.refuse("it minimises the losses alone; leave the regularization (C, alpha) out.")
+
+
+def exchanged(task: Task, method: Method) -> None:
+    """Refuse every relation but REPLACE."""
+    if task.relation is not Relation.REPLACE:
+        raise method.refuse("it is stated for relation='replace', where the number of records is public.")
+
+
+def counted(task: Task, data: Data) -> None:
+    """Refuse data of another size than was planned for; only where the size is public."""
+    if data.table.count != task.size:
+        raise DataError(f"this plan is for {task.size} records; the data have another number of them")
 
 
 def clipped_sum(data: Data, task: Task, theta: Array, *, unit: float, bound: int) -> NDArray[np.int64]:
@@ -165,7 +226,7 @@ def _cut(gradients: Array, *, unit: float, bound: int) -> NDArray[np.int64]:
     squares = np.zeros(len(real))
     for column in real.T:
         squares += column * column
-    shorter = np.minimum(1.0, bound * (1 - 2.0**-40) / np.maximum(np.sqrt(squares), 1.0))
+    shorter = np.minimum(1.0, bound * margin(real.shape[1]) / np.maximum(np.sqrt(squares), 1.0))
     return np.asarray(np.trunc(real * shorter[:, None])).astype(np.int64)
 
 

@@ -14,66 +14,49 @@ error.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from fractions import Fraction
 from typing import ClassVar
 
 import numpy as np
 
 from deniable import noise
-from deniable._checks import count, positive
 from deniable.events import ExponentialMechanism
 from deniable.guarantees import ApproxDP
-from deniable.guarantees.rounding import float_below
-from deniable.learning.optimizers.base import Array, Data, Method, Plan, Task, clipped_sum, gradient_grid, linear
-from deniable.learning.privacy import largest_rho
+from deniable.learning.optimizers.base import Array, Bounded, Data, Plan, Task, clipped_sum, gradient_grid, linear
+from deniable.learning.privacy import largest_rho, rounded_down
+from deniable.learning.progress import Tracker, silent
 from deniable.noise import Source
 
 
 @dataclass(frozen=True)
-class FrankWolfe(Method):
-    """Corners of the L1 ball, chosen privately."""
+class FrankWolfe(Bounded):
+    """Corners of the L1 ball, chosen privately. `steps` defaults to what balances curvature against selection error."""
 
     name: ClassVar[str] = "frank_wolfe"
     theorem: ClassVar[str] = "private Frank–Wolfe (Talwar–Thakurta–Zhang 2015)"
-    size_free: ClassVar[bool] = False
-
-    steps: int | None = None
-    """T; default: what balances curvature against selection error."""
-
-    radius: float | None = None
-    """Of the ball, where rows have norm at most 1; default: the task's own."""
-
-    def __post_init__(self) -> None:
-        if self.steps is not None:
-            count("steps", self.steps)
-        if self.radius is not None:
-            positive("radius", self.radius)
 
     def plan(self, task: Task) -> FrankWolfePlan:
-        task = task if self.radius is None else replace(task, radius=self.radius)
         loss = linear(task, self)
         if loss.outputs != 1:
             raise self.refuse("it needs one margin per record.")
         if not isinstance(task.target, ApproxDP):
             raise self.refuse("its composition needs delta > 0.")
-        if task.radius is None:
-            raise self.refuse("it needs the radius of the L1 ball.")
+        task, radius = self.inside(task)
         if not loss.smooth:
             raise self.refuse(f"{type(loss).__name__} is not smooth: Frank–Wolfe does not converge.")
         rho = largest_rho(task.target)
-        wide = loss.lipschitz * task.radius * task.sides
+        wide = loss.lipschitz * radius * task.sides
         spread = math.log(2 * task.columns + 1)
-        curved = 2 * loss.smoothness * task.radius**2
+        curved = 2 * loss.smoothness * radius**2
         # Selection error per step is 2Δ·ln(2d)/(nε₀) with ε₀ = √(8ρ/T).
         per_step = 2 * wide * spread / (task.size * math.sqrt(8 * rho))
         balance = (2 * curved / per_step) ** (2 / 3)
         steps = self.steps if self.steps is not None else max(1, min(2000, round(balance)))
-        epsilon = Fraction(float_below(Fraction(math.sqrt(8 * rho / steps) * (1 - 1e-12)))).limit_denominator(10**9)
-        if epsilon**2 * steps > Fraction(8 * rho):
-            epsilon *= Fraction(10**6 - 1, 10**6)
+        epsilon = rounded_down(math.sqrt(8 * rho / steps) * (1 - 1e-12))
         risk = curved / (steps + 2) + per_step * math.sqrt(steps)
-        return FrankWolfePlan(task, ExponentialMechanism(epsilon, task.relation) * steps, risk, steps, epsilon)
+        event = ExponentialMechanism(epsilon, task.relation) * steps
+        return FrankWolfePlan(task, event, risk, steps, epsilon, radius)
 
 
 @dataclass(frozen=True)
@@ -82,19 +65,20 @@ class FrankWolfePlan(Plan):
 
     steps: int
     epsilon: Fraction
+    radius: float
 
-    def run(self, data: Data, *, source: Source | None = None) -> Array:
+    def run(self, data: Data, *, source: Source | None = None, track: Tracker = silent) -> Array:
         task = self.task
         unit, bound, _ = gradient_grid(task.loss.lipschitz)
         rate = self.epsilon / (2 * task.sides * bound)
-        theta, radius = np.zeros(task.columns), float(task.radius or 0.0)
-        for step in range(self.steps):
+        theta = np.zeros(task.columns)
+        for step in track(range(self.steps)):
             # |row|_∞·|residual| ≤ |row|₂·|residual| ≤ bound, so every integer score moves by at most `bound` per
             # record.
             sums = clipped_sum(data, task, theta, unit=unit, bound=bound)
             scores = np.concatenate([-sums, sums])
             best = noise.race([int(score) for score in scores], rate=rate, source=source)
             corner = np.zeros(task.columns)
-            corner[best % task.columns] = radius if best < task.columns else -radius
+            corner[best % task.columns] = self.radius if best < task.columns else -self.radius
             theta = theta + 2 / (step + 2) * (corner - theta)
         return theta

@@ -12,7 +12,7 @@ gradient. With a shorter clip the prediction is that of the clipped losses.
 >>> from deniable.learning.losses import Logistic
 >>> plan = GradientDescent(steps=100).plan(Task(Logistic(), 10, ApproxDP(1, 1e-6), size=1000))
 >>> plan.event
-Gaussian(scale=42.2467889) * 100 + Claimed(ApproxDP(epsilon=0, delta=2e-305))
+Gaussian(scale=42.2467889) * 100
 """
 
 from __future__ import annotations
@@ -27,6 +27,7 @@ import numpy as np
 from deniable._checks import between, count, positive
 from deniable.learning.optimizers.base import Array, Data, Method, Plan, Task, clipped_sum, gradient_grid
 from deniable.learning.privacy import add_gaussian, gaussian_event, multiplier
+from deniable.learning.progress import Tracker, silent
 from deniable.noise import Source
 
 DRIFT = 4.0
@@ -63,7 +64,7 @@ class GradientDescent(Method):
         between("average", self.average, low=0, high=1, open_low=True, expected="above 0 and at most 1")
 
     def plan(self, task: Task) -> GradientDescentPlan:
-        ratio = multiplier(task.target, steps=self.steps, draws=self.steps * task.parameters) * task.sides
+        ratio = multiplier(task.target, steps=self.steps) * task.sides
         event = gaussian_event(ratio, steps=self.steps, draws=self.steps * task.parameters, relation=task.relation)
         clip = self.clip if self.clip is not None else task.loss.lipschitz
         noise = float(ratio) * clip / task.size
@@ -99,12 +100,12 @@ class GradientDescentPlan(Plan):
     clip: float
     learning_rate: float
 
-    def run(self, data: Data, *, source: Source | None = None) -> Array:
+    def run(self, data: Data, *, source: Source | None = None, track: Tracker = silent) -> Array:
         task, steps = self.task, self.method.steps
         unit, bound, worth = gradient_grid(self.clip)
         theta, speed, total = (np.zeros(task.shape) for _ in range(3))
         kept = max(1, round(steps * self.method.average))
-        for step in range(steps):
+        for step in track(range(steps)):
             sums = clipped_sum(data, task, theta, unit=unit, bound=bound)
             gradient = add_gaussian(sums, bound=bound, ratio=self.ratio, source=source) * (worth / task.size)
             speed = self.method.momentum * speed + gradient + (task.regularization / task.size) * theta

@@ -1,25 +1,30 @@
 """Objective perturbation with approximate minima: the minimiser of a sum that has a random linear term.
 
-J(θ) = Σ φ(⟨row, θ⟩, y) + (λ/2)|θ|² + ⟨b, θ⟩ with b ~ N(0, s²I). For φ convex and twice differentiable with |φ′||row|
-≤ L and φ″|row|² ≤ β, the privacy loss of the exact minimiser when a record is added or removed is dominated by
+J(θ) = Σ φ(⟨row, θ⟩, y) + (λ/2)|θ|² + ⟨b, θ⟩, φ convex and twice differentiable with |φ′||row| ≤ L and φ″|row|² ≤ β. The
+exact minimiser and b determine each other: b = −∇(Σφ)(θ) − λθ. When a record is added or removed, b at a given θ moves
+by φ′·row, and the volume factor det(∂b/∂θ) changes by at most 1 + β/λ (the record's Hessian has rank one), so the
+privacy loss is at most c = ln(1 + β/λ) plus that of b. (Chaudhuri–Monteleoni–Sarwate 2011 and Kifer–Smith–Thakurta
+2012, with corrected constants: under exchange the factor is (1 + β/λ)², not 1 + 2β/λ.)
 
-    U = c + m²/2 + m|Z|,   c = ln(1 + β/λ),   m = L/s,   Z ~ N(0, 1),
+* δ > 0: b ~ N(0, s²I). The loss is dominated by U = c + m²/2 + m|Z|, m = L/s, Z ~ N(0, 1); hence
+  δ ≤ 2[Φ(m/2 − (ε − c)/m) − e^{ε−c}Φ(−m/2 − (ε − c)/m)] for ε ≥ c + m²/2: twice the curve of a Gaussian pair at ε − c.
+  The tail of b enters in one dimension only because the gradient's direction, the row, does not depend on θ: so one
+  margin per record.
+* δ = 0: Laplace b, density ∝ exp(−γ|b|₁) with γ√d·L + c = ε, since |row|₁ ≤ √d. (Density ∝ exp(−γ|b|₂), as in the
+  paper, would be shorter by √2, but has no exact sampler here.)
 
-hence δ ≤ 2[Φ(m/2 − (ε − c)/m) − e^{ε−c}Φ(−m/2 − (ε − c)/m)] for ε ≥ c + m²/2: twice the curve of a Gaussian pair at ε
-− c. (Chaudhuri–Monteleoni–Sarwate 2011 and Kifer–Smith–Thakurta 2012 with corrected constants. The tail of b enters
-in one dimension only because the gradient's direction, the row, does not depend on θ: so one margin per record.)
+Exchange is two steps: (ε, δ) becomes (2ε, (1 + e^ε)δ).
 
-A program finds a point with |∇J| ≤ τ, within τ/λ of the minimiser; Gaussian noise for a sensitivity of 2τ/λ is added to
-it (Iyengar et al. 2019, approximate minima perturbation). If τ is not reached nothing is released.
+*Approximate minima* (Iyengar et al. 2019). A program finds a point with |∇J| ≤ τ, within τ/λ of the minimiser; noise
+for a sensitivity of 2τ/λ is added to it: Gaussian, or Laplace for δ = 0. If τ is not reached nothing is released.
 
-*The noise b is discrete.* It is a random rounding of a continuous Gaussian (see `privacy`), and no coordinate is
-moved by more than 240 grid steps but with probability 10⁻³⁴⁰. Moving b by e moves ∇J by e, so |e| ≤ 240·√d·g is part
-of τ.
-
-Under REPLACE the promise is that of two steps: (2ε, (1 + e^ε)δ).
+*The noise b is discrete*, and no further than e from a continuous one: moving b by e moves ∇J by e, so |e| is part of
+τ. Normal b is a random rounding of a continuous Gaussian (see `privacy`) and is moved by more than 240 grid steps in
+no coordinate but with probability below 10⁻³⁴⁰, which doubles the leak. Laplace b is s·g·⌊X⌋ for an exponential X and
+a sign s: a geometric number, moved by at most one step, always.
 
 Preconditions: one margin; φ twice differentiable, Lipschitz everywhere; λ > 0 with ln(1 + β/λ) < ε; weights at most
-1; δ > 0. Utility: excess ≤ (λR²/2 + |b|²/(2λ))/n.
+1. Utility: excess ≤ (λR²/2 + |b|²/(2λ))/n.
 """
 
 from __future__ import annotations
@@ -30,17 +35,19 @@ from fractions import Fraction
 from typing import ClassVar
 
 import numpy as np
+from numpy.typing import NDArray
 
 from deniable import noise
 from deniable._checks import positive
 from deniable.conversions import normal
 from deniable.errors import InvalidArgument
-from deniable.events import Claimed
-from deniable.guarantees import ApproxDP
+from deniable.events import Claimed, DiscreteLaplace, Event
+from deniable.guarantees import ApproxDP, PureDP
 from deniable.guarantees.rounding import float_below
-from deniable.learning.optimizers.base import Array, Data, Method, Plan, Task, linear
-from deniable.learning.optimizers.minimum import minimise, placed_on
-from deniable.learning.privacy import SPREAD, add_gaussian, gaussian_event, leak, multiplier
+from deniable.learning.optimizers.base import Array, Data, Method, Plan, Task, steady
+from deniable.learning.optimizers.minimum import minimise, placed_on, placing, reachable
+from deniable.learning.privacy import LEAK, SPREAD, add_gaussian, gaussian_event, multiplier
+from deniable.learning.progress import Tracker, silent
 from deniable.noise import Source
 from deniable.units import Relation
 
@@ -52,7 +59,7 @@ CURVATURE_SHARE = 0.1
 
 _GRID = 1 << 50
 _LAST_GRID = 1 << 20
-_ROUNDED = 240  # grid steps: 40 r
+_ROUNDED = {"normal": 240, "laplace": 1}  # grid steps; 240 is 40 r
 
 
 @dataclass(frozen=True)
@@ -70,77 +77,134 @@ class ObjectivePerturbation(Method):
             positive("strength", self.strength)
 
     def plan(self, task: Task) -> ObjectivePlan:
-        loss = linear(task, self)
+        loss = steady(task, self)
         if loss.outputs != 1:
             raise self.refuse("it is proved for one margin per record; a joint multinomial model has several.")
-        if not loss.everywhere:
-            raise self.refuse(f"{type(loss).__name__} is Lipschitz on a bounded set only.")
-        if not loss.twice_differentiable or not loss.smooth:
+        if not loss.twice_differentiable:
             raise self.refuse(f"{type(loss).__name__} is not twice differentiable.")
-        if not isinstance(task.target, ApproxDP):
-            raise self.refuse("its Gaussian noise needs delta > 0.")
-        target = task.target
-        first = _halved(ApproxDP(target.epsilon * (1 - SHARE), target.delta * (1 - SHARE), relation=target.relation))
-        last = ApproxDP(target.epsilon * SHARE, target.delta * SHARE, relation=target.relation)
-        least = loss.smoothness / math.expm1(min(CURVATURE_SHARE * float(first.epsilon), 50.0))
+        first, last = _split(task)
+        one = _halved(first)
+        least = loss.smoothness / math.expm1(min(CURVATURE_SHARE * float(one.epsilon), 50.0))
         strength = self.strength if self.strength is not None else max(task.regularization, least)
-        scale = noise_scale(first, lipschitz=loss.lipschitz, smoothness=loss.smoothness, strength=strength)
+        constants = {"lipschitz": loss.lipschitz, "smoothness": loss.smoothness, "strength": strength}
         d = task.parameters
-        tolerance = max(2e-6 * strength, 1e-6) / math.sqrt(d)
-        rounded = _ROUNDED * math.sqrt(d) * scale / _GRID * (1 + 1e-9)
-        last_ratio = multiplier(last, draws=3 * d)
-        promised = Claimed(ApproxDP(target.epsilon * (1 - SHARE), target.delta * (1 - SHARE), relation=target.relation))
-        event = (
-            promised
-            + gaussian_event(last_ratio * task.sides, draws=d, relation=task.relation)
-            + leak(2 * d, task.relation)
-        )
-        risk = (strength * task.reach**2 / 2 + d * scale**2 / (2 * strength)) / task.size
+        if isinstance(one, PureDP):
+            law, scale = "laplace", laplace_scale(one, parameters=d, **constants)
+        else:
+            # What the integers leak is taken out of δ; both sides of an exchange leak once.
+            kept = ApproxDP(one.epsilon, one.delta - 2 * LEAK * d, relation=one.relation)
+            law, scale = "normal", noise_scale(kept, **constants)
+        squares = (2 if law == "laplace" else 1) * d * scale**2  # E|b|²
+        tolerance = max(2e-6 * max(strength, 0.5) / math.sqrt(d), reachable(task, slope=9 * scale * d))
+        rounded = _ROUNDED[law] * math.sqrt(d) * scale / _GRID * (1 + 1e-9)
         # The two minimisers that the last noise must hide are 2(τ + |e|)/λ apart whatever the relation.
         apart = 2 * (tolerance + rounded) / strength * (1 + 1e-12)
-        return ObjectivePlan(task, event, risk, strength, scale, tolerance, apart, last_ratio)
+        risk = (strength * task.reach**2 / 2 + squares / (2 * strength)) / task.size
+        event = Claimed(first) + _last_event(last, task)
+        return ObjectivePlan(task, event, risk, law, strength, scale, tolerance, apart, last)
 
 
 def noise_scale(target: ApproxDP, *, lipschitz: float, smoothness: float, strength: float) -> float:
     """s for an add/remove target, rounded up: m is the largest μ whose Gaussian pair has δ/2 at ε − ln(1 + β/λ)."""
-    cost = math.log1p(smoothness / strength) * (1 + 1e-12)
-    left = float_below(target.epsilon) - cost
+    left = _left(target, smoothness, strength)
+    m = normal.largest_mu(left, float_below(target.delta / 2)) * (1 - 1e-12)
+    m = min(m, math.sqrt(2 * left) * (1 - 1e-12))  # the closed form needs ε − c ≥ m²/2
+    return lipschitz / m * (1 + 1e-12)
+
+
+def laplace_scale(
+    target: PureDP, *, parameters: int, lipschitz: float, smoothness: float, strength: float
+) -> float:  # fmt: skip
+    """1/γ for an add/remove target, rounded up: √d·L/(ε − ln(1 + β/λ))."""
+    return math.sqrt(parameters) * lipschitz / _left(target, smoothness, strength) * (1 + 1e-12)
+
+
+def _left(target: ApproxDP | PureDP, smoothness: float, strength: float) -> float:
+    """ε − ln(1 + β/λ), rounded down."""
+    left = (float_below(target.epsilon) - math.log1p(smoothness / strength) * (1 + 1e-12)) * (1 - 1e-12)
     if left <= 0:
         least = smoothness / math.expm1(min(float(target.epsilon), 50.0))
         raise InvalidArgument(
             "regularization", strength, f"above {least:.4g}, or ln(1 + beta/regularization) alone exceeds epsilon"
         )
-    m = normal.largest_mu(left * (1 - 1e-12), float_below(target.delta / 2)) * (1 - 1e-12)
-    m = min(m, math.sqrt(2 * left) * (1 - 1e-12))  # the closed form needs ε − c ≥ m²/2
-    return lipschitz / m * (1 + 1e-12)
+    return left
 
 
-def _halved(target: ApproxDP) -> ApproxDP:
+def _split(task: Task) -> tuple[ApproxDP | PureDP, ApproxDP | PureDP]:
+    """The target of the exact minimiser and that of the noise on the inexact one."""
+    target, relation = task.target, task.relation
+    if isinstance(target, PureDP):
+        return (
+            PureDP(target.epsilon * (1 - SHARE), relation=relation),
+            PureDP(target.epsilon * SHARE, relation=relation),
+        )
+    return (
+        ApproxDP(target.epsilon * (1 - SHARE), target.delta * (1 - SHARE), relation=relation),
+        ApproxDP(target.epsilon * SHARE, target.delta * SHARE, relation=relation),
+    )
+
+
+def _halved(target: ApproxDP | PureDP) -> ApproxDP | PureDP:
     """The add/remove promise whose two steps make a replace promise: (ε/2, δ/(1 + e^{ε/2}))."""
     if target.relation is not Relation.REPLACE:
         return target
     half = target.epsilon / 2
-    return ApproxDP(
-        half, target.delta / Fraction(1 + math.exp(float(half)) * (1 + 1e-12)), relation=Relation.ADD_REMOVE
-    )
+    if isinstance(target, PureDP):
+        return PureDP(half)
+    return ApproxDP(half, target.delta / Fraction(1 + math.exp(float(half)) * (1 + 1e-12)))
+
+
+def _last_bound(parameters: int) -> int:
+    """How far apart two inexact minimisers are on the last grid."""
+    return _LAST_GRID + placing(parameters)
+
+
+def _last_laplace(last: PureDP, parameters: int) -> tuple[Fraction, int]:
+    """Scale and L1 sensitivity of the last noise: √d times the distance, rounded up."""
+    far = _last_bound(parameters) * (math.isqrt(parameters - 1) + 1)
+    return far / last.epsilon, far
+
+
+def _last_event(last: ApproxDP | PureDP, task: Task) -> Event:
+    d = task.parameters
+    if isinstance(last, PureDP):
+        return DiscreteLaplace(*_last_laplace(last, d), task.relation, coordinates=d)
+    return gaussian_event(multiplier(last) * task.sides, draws=d, relation=task.relation)
 
 
 @dataclass(frozen=True)
 class ObjectivePlan(Plan):
     """One run."""
 
+    law: str
     strength: float
     scale: float
     tolerance: float
     apart: float
-    last_ratio: Fraction
+    last: ApproxDP | PureDP
 
-    def run(self, data: Data, *, source: Source | None = None) -> Array:
+    def run(self, data: Data, *, source: Source | None = None, track: Tracker = silent) -> Array:
         task = self.task
-        drawn = noise.discrete_gaussian(variance=_GRID**2 + SPREAD, size=task.shape, source=source)
-        slope = drawn.astype(np.float64) * (self.scale / _GRID)
+        slope = self._slope(source)
         theta = minimise(data, task.linear, strength=self.strength, slope=slope, tolerance=self.tolerance)
         step = self.apart / _LAST_GRID
         placed = placed_on(theta, step)
-        bound = _LAST_GRID + math.isqrt(task.parameters - 1) + 1
-        return task.project(add_gaussian(placed, bound=bound, ratio=self.last_ratio, source=source) * step)
+        if isinstance(self.last, PureDP):
+            drawn = noise.discrete_laplace(_last_laplace(self.last, task.parameters)[0], placed.shape, source=source)
+            noisy = noise.add(placed, drawn).astype(np.float64)
+        else:
+            bound = _last_bound(task.parameters)
+            noisy = add_gaussian(placed, bound=bound, ratio=multiplier(self.last), source=source)
+        return task.project(noisy * step)
+
+    def _slope(self, source: Source | None) -> NDArray[np.float64]:
+        shape = self.task.shape
+        if self.law == "normal":
+            drawn = noise.discrete_gaussian(variance=_GRID**2 + SPREAD, size=shape, source=source)
+        else:
+            # Given that it is not 0, a discrete Laplace number is a sign and one more than a geometric number.
+            drawn = noise.discrete_laplace(_GRID, shape, source=source)
+            while not drawn.all():
+                drawn = np.where(drawn == 0, noise.discrete_laplace(_GRID, shape, source=source), drawn)
+            drawn = drawn - np.sign(drawn)
+        return drawn.astype(np.float64) * (self.scale / _GRID)

@@ -12,12 +12,14 @@ composition, REPLACE only).
   by at most Lη_i, plus τη_i for a gradient of at most τ. No smoothness for privacy; the certified minimiser here
   needs it.
 
-What floating point adds to the distance is bounded per step and paid for. Preconditions are checked by name.
+What floating point adds to the distance is bounded per step and paid for. Preconditions: REPLACE; Lipschitz
+everywhere; smooth; δ > 0; no regularization.
 """
 
 from __future__ import annotations
 
 import math
+from abc import abstractmethod
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import ClassVar
@@ -26,24 +28,30 @@ import numpy as np
 
 from deniable._checks import positive
 from deniable.learning.losses.base import LinearLoss
-from deniable.learning.optimizers.base import Array, Data, Method, Plan, Task, linear
-from deniable.learning.optimizers.minimum import minimise, placed_on
+from deniable.learning.optimizers.base import (
+    Array,
+    Data,
+    Method,
+    Plan,
+    Task,
+    counted,
+    exchanged,
+    steady,
+    unpenalised,
+)
+from deniable.learning.optimizers.minimum import minimise, placed_on, placing, reachable
 from deniable.learning.privacy import add_gaussian, gaussian_event, largest_mu, multiplier
+from deniable.learning.progress import Tracker, silent
 from deniable.noise import Source
-from deniable.units import Relation
 
 _GRID = 1 << 30
 _TOLERANCE = 1e-6
 
 
 def _checked(method: Method, task: Task) -> LinearLoss:
-    loss = linear(task, method)
-    if task.relation is not Relation.REPLACE:
-        raise method.refuse("blocks of fixed size exist under relation='replace' only.")
-    if not loss.everywhere:
-        raise method.refuse(f"{type(loss).__name__} is Lipschitz on a bounded set only.")
-    if not loss.smooth:
-        raise method.refuse(f"{type(loss).__name__} is not smooth.")
+    loss = steady(task, method)
+    exchanged(task, method)
+    unpenalised(task, method)
     if task.size < 2:
         raise method.refuse("it needs two records or more.")
     return loss
@@ -70,16 +78,23 @@ def _risk(task: Task, mu: float) -> float:
     return 10 * task.loss.lipschitz * task.reach * rate
 
 
-@dataclass(frozen=True)
-class PhasedSGD(Method):
-    """One pass, one gradient per record."""
+def drift(steps: int, task: Task, longest: float) -> float:
+    """How far rounding may carry the end of `steps` float64 steps, each a contraction of points of norm `longest`.
 
-    name: ClassVar[str] = "phased"
-    theorem: ClassVar[str] = "Feldman–Koren–Talwar 2020"
+    One step rounds the margins (β times parameters + 2 roundings of |θ|, times a step of at most 2/β), residuals (64
+    roundings of ηL ≤ |θ| + ηL), the move, the norm and the quotient of the projection, and the running sum.
+    """
+    return 4.0 * steps * (task.parameters + 40) * 2.0**-52 * (1 + longest)
+
+
+@dataclass(frozen=True)
+class _Phases(Method):
+    """What both share: the checks, the noise, the event."""
+
     size_free: ClassVar[bool] = False
 
     scale: float | None = None
-    """η; default (R/L)·min(1/√n, μ/√d), at most 1/β."""
+    """η; default (R/L)·min(1/√n, μ/√d), for `PhasedSGD` at most 1/β."""
 
     def __post_init__(self) -> None:
         if self.scale is not None:
@@ -87,81 +102,77 @@ class PhasedSGD(Method):
 
     def plan(self, task: Task) -> PhasesPlan:
         loss = _checked(self, task)
+        mu, ratio = largest_mu(task.target), multiplier(task.target)
+        scale = self.scale if self.scale is not None else min(_scale(task, mu), self._longest(loss) / 2)
+        if scale / 4 > self._longest(loss) * (1 - 1e-9):
+            raise self.refuse(f"steps must be at most 2/beta = {self._longest(loss):.4g} to be contractions.")
         draws = len(blocks(task.size)) * task.parameters
-        mu = largest_mu(task.target, draws=draws)
-        steady = 1 / (loss.smoothness + 1e-12)
-        scale = self.scale if self.scale is not None else min(_scale(task, mu), steady)
-        if scale / 4 > 2 * steady * (1 - 1e-9):
-            raise self.refuse(f"steps must be at most 2/beta = {2 * steady:.4g} to be contractions.")
-        ratio = multiplier(task.target, draws=draws)
         event = gaussian_event(ratio * 2, draws=draws, relation=task.relation)
-        return PhasesPlan(task, event, _risk(task, mu), scale, ratio, True)
+        return PhasesPlan(task, event, _risk(task, mu), self, scale, ratio)
+
+    def _longest(self, loss: LinearLoss) -> float:
+        """The longest step that the proof allows."""
+        return math.inf
+
+    @abstractmethod
+    def work(self, data: Data, task: Task, centre: Array, eta: float) -> tuple[Array, float]:
+        """What a block moves the centre by, and how far apart that is on two neighbours."""
 
 
 @dataclass(frozen=True)
-class Localisation(Method):
+class PhasedSGD(_Phases):
+    """One pass, one gradient per record."""
+
+    name: ClassVar[str] = "phased"
+    theorem: ClassVar[str] = "Feldman–Koren–Talwar 2020"
+
+    def _longest(self, loss: LinearLoss) -> float:
+        return 2 / (loss.smoothness + 1e-12)
+
+    def work(self, data: Data, task: Task, centre: Array, eta: float) -> tuple[Array, float]:
+        loss = task.linear
+        rows, theta, total = data.table.points(), centre.copy(), np.zeros(task.shape)
+        for i in range(len(rows)):
+            residual = data.weighted_at(i, loss.residuals(rows[i : i + 1] @ theta, data.labels[i : i + 1])[0])
+            theta = task.project(theta - eta * (rows[i] * residual if theta.ndim == 1 else np.outer(rows[i], residual)))
+            total += theta
+        longest = float(np.linalg.norm(centre)) + eta * loss.lipschitz * len(rows)
+        rounded = 2 * drift(len(rows), task, longest)
+        return total / len(rows) - centre, 2 * loss.lipschitz * eta * (1 + 1e-12) + rounded
+
+
+@dataclass(frozen=True)
+class Localisation(_Phases):
     """Regularised minima of blocks that halve: from ERM to SCO."""
 
     name: ClassVar[str] = "localisation"
     theorem: ClassVar[str] = "Feldman–Koren–Talwar 2020 (phased ERM)"
-    size_free: ClassVar[bool] = False
 
-    scale: float | None = None
-
-    def __post_init__(self) -> None:
-        if self.scale is not None:
-            positive("scale", self.scale)
-
-    def plan(self, task: Task) -> PhasesPlan:
-        _checked(self, task)
-        draws = len(blocks(task.size)) * task.parameters
-        mu = largest_mu(task.target, draws=draws)
-        scale = self.scale if self.scale is not None else _scale(task, mu)
-        ratio = multiplier(task.target, draws=draws)
-        event = gaussian_event(ratio * 2, draws=draws, relation=task.relation)
-        return PhasesPlan(task, event, _risk(task, mu), scale, ratio, False)
+    def work(self, data: Data, task: Task, centre: Array, eta: float) -> tuple[Array, float]:
+        strength = 2 / eta
+        tolerance = max(_TOLERANCE * task.loss.lipschitz, reachable(task))
+        found = minimise(data, task.linear, strength=strength, tolerance=tolerance, origin=centre)
+        return found, (2 * task.loss.lipschitz + 2 * tolerance) / strength * (1 + 1e-12)
 
 
 @dataclass(frozen=True)
 class PhasesPlan(Plan):
     """One run of either."""
 
+    method: _Phases
     scale: float
     ratio: Fraction
-    stepwise: bool
 
-    def run(self, data: Data, *, source: Source | None = None) -> Array:
+    def run(self, data: Data, *, source: Source | None = None, track: Tracker = silent) -> Array:
         task = self.task
-        centre = np.zeros(task.shape)
-        for phase, block in enumerate(blocks(task.size), start=1):
-            eta = self.scale / 4**phase
-            part = data.take(np.arange(block.start, block.stop))
-            found, apart = (self._pass if self.stepwise else self._minimum)(part, centre, eta)
+        counted(task, data)
+        cut, centre = blocks(task.size), np.zeros(task.shape)
+        for phase in track(range(len(cut))):
+            part = data.take(np.arange(cut[phase].start, cut[phase].stop))
+            moved, apart = self.method.work(part, task, centre, self.scale / 4 ** (phase + 1))
+            # The centre is public, and the move is what is placed on the grid: late moves are far smaller than it.
             step = apart / _GRID
-            bound = _GRID + math.isqrt(task.parameters - 1) + 1
-            noisy = add_gaussian(placed_on(found, step), bound=bound, ratio=self.ratio, source=source) * step
-            centre = task.project(noisy)
+            bound = _GRID + placing(task.parameters)
+            noisy = add_gaussian(placed_on(moved, step), bound=bound, ratio=self.ratio, source=source) * step
+            centre = task.project(centre + noisy)
         return centre
-
-    def _pass(self, data: Data, centre: Array, eta: float) -> tuple[Array, float]:
-        """The average of one pass of SGD, and how far it may move when one record is exchanged."""
-        task, loss = self.task, self.task.linear
-        rows, theta, total = data.table.points(), centre.copy(), np.zeros(task.shape)
-        for i in range(len(rows)):
-            residual = loss.residuals(rows[i : i + 1] @ theta, data.labels[i : i + 1])
-            if data.weights is not None:
-                residual = residual * data.weights[i]
-            move = rows[i] * residual[0] if theta.ndim == 1 else np.outer(rows[i], residual[0])
-            theta = task.project(theta - eta * move)
-            total += theta
-        longest = float(np.linalg.norm(centre)) + eta * loss.lipschitz * len(rows)
-        rounding = 4.0 * len(rows) * (task.parameters + 16) * 2.0**-52 * (1 + longest)
-        return total / len(rows), 2 * loss.lipschitz * eta * (1 + 1e-12) + rounding
-
-    def _minimum(self, data: Data, centre: Array, eta: float) -> tuple[Array, float]:
-        """The regularised minimiser of a block, and how far it may move."""
-        loss, strength = self.task.linear, 2 / eta
-        tolerance = _TOLERANCE * loss.lipschitz
-        found = minimise(data, loss, strength=strength, slope=-strength * centre, tolerance=tolerance, start=centre)
-        # The linear term is rounded once, alike for both neighbours.
-        return self.task.project(found), (2 * loss.lipschitz + 2 * tolerance) / strength * (1 + 1e-12)

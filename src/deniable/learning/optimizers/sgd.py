@@ -33,6 +33,8 @@ from deniable.guarantees import ApproxDP
 from deniable.learning.losses.base import LinearLoss
 from deniable.learning.optimizers.base import Array, Data, Method, Plan, Task, clipped_sum, gradient_grid
 from deniable.learning.privacy import add_gaussian, calibrated, gaussian_event
+from deniable.learning.progress import Tracker, silent
+from deniable.learning.table import margin
 from deniable.noise import Source
 from deniable.units import Relation
 
@@ -107,14 +109,14 @@ class SGDPlan(Plan):
     clip: float
     learning_rate: float
 
-    def run(self, data: Data, *, source: Source | None = None) -> Array:
+    def run(self, data: Data, *, source: Source | None = None, track: Tracker = silent) -> Array:
         task, method = self.task, self.method
         unit, bound, worth = gradient_grid(self.clip)
         kept_rate = check_rate("rate", method.rate)
         batch = method.rate * task.size
         theta, speed, total = (np.zeros(task.shape) for _ in range(3))
         kept = max(1, round(method.steps * method.average))
-        for step in range(method.steps):
+        for step in track(range(method.steps)):
             sample = noise.bernoulli(kept_rate, data.table.count, source=source)
             part = data.take(np.flatnonzero(sample))
             if method.norm == 2:
@@ -144,5 +146,5 @@ def _clipped_in_l1(data: Data, task: Task, theta: Array, *, clip: float) -> NDAr
     lengths = np.zeros(table.count)
     for column in real.T:
         lengths += np.abs(column)
-    shorter = np.minimum(1.0, COARSE * (1 - 2.0**-40) / np.maximum(lengths, 1.0))
+    shorter = np.minimum(1.0, COARSE * margin(task.parameters) / np.maximum(lengths, 1.0))
     return np.asarray(np.trunc(real * shorter[:, None]).astype(np.int64).sum(axis=0)).reshape(theta.shape)

@@ -23,10 +23,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from deniable._checks import positive
-from deniable.events import Gaussian
 from deniable.learning.losses import Squared
 from deniable.learning.optimizers.base import Array, Data, Method, Plan, Task
-from deniable.learning.privacy import add_gaussian, leak, multiplier
+from deniable.learning.privacy import add_gaussian, gaussian_event, multiplier
+from deniable.learning.progress import Tracker, silent
 from deniable.learning.table import ONE
 from deniable.noise import Source
 from deniable.units import Relation
@@ -54,8 +54,8 @@ class SufficientStatistics(Method):
             raise self.refuse("second moments determine least squares only.")
         draws = (task.columns + 1) * (task.columns + 2) // 2
         apart = _ROOT_TWO if task.relation is Relation.REPLACE else Fraction(1)
-        ratio = multiplier(task.target, draws=draws) * apart
-        event = Gaussian(ratio, apart, task.relation) + leak(draws, task.relation)
+        ratio = multiplier(task.target) * apart
+        event = gaussian_event(ratio, draws=draws, relation=task.relation, sensitivity=apart)
         noise = 2 * float(ratio)  # |v|² ≤ 2
         ridge = task.regularization + self.shrink * noise * math.sqrt(2 * task.columns)
         # (A + E + λ)⁻¹(b + e) with |E| ≤ λ: shrinkage λR²/2 and noise |e + Eθ|²/(2λ), both over n.
@@ -71,7 +71,7 @@ class StatisticsPlan(Plan):
     ratio: Fraction
     ridge: float
 
-    def run(self, data: Data, *, source: Source | None = None) -> Array:
+    def run(self, data: Data, *, source: Source | None = None, track: Tracker = silent) -> Array:
         d = self.task.columns
         sums = _moments(data)
         upper = np.triu_indices(d + 1)

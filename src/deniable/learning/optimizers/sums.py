@@ -20,6 +20,7 @@ from deniable.guarantees import PureDP
 from deniable.learning.losses import HalfSquare
 from deniable.learning.optimizers.base import Array, Data, Method, Plan, Task
 from deniable.learning.privacy import add_gaussian, gaussian_event, multiplier
+from deniable.learning.progress import Tracker, silent
 from deniable.learning.table import ONE
 from deniable.noise import Source
 
@@ -41,7 +42,7 @@ class NoisySum(Method):
             event: Event = DiscreteLaplace(bound * ratio, bound, task.relation, coordinates=d)
             length = math.sqrt(2 * d) * float(bound * ratio) / (ONE * ONE)
         else:
-            ratio = multiplier(task.target, draws=d) * task.sides
+            ratio = multiplier(task.target) * task.sides
             event = gaussian_event(ratio, draws=d, relation=task.relation)
             length = math.sqrt(d) * float(ratio)
         return NoisySumPlan(task, event, (length / task.size) ** 2 / 2, ratio)
@@ -58,7 +59,7 @@ class NoisySumPlan(Plan):
 
     ratio: Fraction
 
-    def run(self, data: Data, *, source: Source | None = None) -> Array:
+    def run(self, data: Data, *, source: Source | None = None, track: Tracker = silent) -> Array:
         task, d = self.task, self.task.columns
         weights = np.ones(data.table.count) if data.weights is None else data.weights
         sums = data.table.sums(np.trunc(weights * (1 << 16)).astype(np.int64))  # |row|·weight ≤ 2³²

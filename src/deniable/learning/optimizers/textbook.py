@@ -18,18 +18,17 @@ It takes T·n, about n², gradients. `GradientDescent` is the same with tight no
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from fractions import Fraction
 from typing import ClassVar
 
 import numpy as np
 
-from deniable._checks import count, positive
 from deniable.guarantees import ApproxDP
-from deniable.learning.optimizers.base import Array, Data, Method, Plan, Task, clipped_sum, gradient_grid
+from deniable.learning.optimizers.base import Array, Bounded, Data, Plan, Task, clipped_sum, exchanged, gradient_grid
 from deniable.learning.privacy import add_gaussian, gaussian_event, multiplier, rounded_up
+from deniable.learning.progress import Tracker, silent
 from deniable.noise import Source
-from deniable.units import Relation
 
 
 def bound(task: Task) -> float:
@@ -45,31 +44,15 @@ def least_steps(task: Task) -> int:
 
 
 @dataclass(frozen=True)
-class TextbookGradientDescent(Method):
-    """The theorem's own step, noise and number of steps."""
+class TextbookGradientDescent(Bounded):
+    """The theorem's own step, noise and number of steps (the smallest it allows, by default)."""
 
     name: ClassVar[str] = "textbook"
     theorem: ClassVar[str] = "Bassily–Smith–Thakurta 2014, as a textbook theorem with constant 8"
-    size_free: ClassVar[bool] = False
-
-    steps: int | None = None
-    """T; default: the smallest that the theorem allows."""
-
-    radius: float | None = None
-    """Of the ball, where rows have norm at most 1; default: the task's own."""
-
-    def __post_init__(self) -> None:
-        if self.steps is not None:
-            count("steps", self.steps)
-        if self.radius is not None:
-            positive("radius", self.radius)
 
     def plan(self, task: Task) -> TextbookPlan:
-        task = task if self.radius is None else replace(task, radius=self.radius)
-        if task.relation is not Relation.REPLACE:
-            raise self.refuse("it is stated for relation='replace', where the number of records is public.")
-        if task.radius is None:
-            raise self.refuse("it needs a bounded set: give radius.")
+        exchanged(task, self)
+        task, radius = self.inside(task)
         if not isinstance(task.target, ApproxDP):
             raise self.refuse("it needs delta > 0.")
         epsilon, delta, d = float(task.target.epsilon), task.delta, task.parameters
@@ -80,13 +63,13 @@ class TextbookGradientDescent(Method):
         if steps < least:
             raise self.refuse(f"its theorem needs at least {least} steps.")
         spread = math.log(1 / delta)
-        # σ·n/L as printed; the tight noise, with the integers' leak, is always less under the precondition on δ.
+        # σ·n/L as printed; the tight noise is less under the precondition on δ.
         ratio = max(
             rounded_up(4 * math.sqrt(steps * spread) / epsilon),
-            2 * multiplier(task.target, steps=steps, draws=steps * d),
+            2 * multiplier(task.target, steps=steps),
         )
         loose = 2 * steps + 32 * d * steps**2 * spread / (epsilon * task.size) ** 2
-        rate = 2 * task.radius / task.loss.lipschitz / math.sqrt(loose)
+        rate = 2 * radius / task.loss.lipschitz / math.sqrt(loose)
         event = gaussian_event(ratio, steps=steps, draws=steps * d, relation=task.relation)
         return TextbookPlan(task, event, bound(task), steps, ratio, rate)
 
@@ -99,11 +82,11 @@ class TextbookPlan(Plan):
     ratio: Fraction
     rate: float
 
-    def run(self, data: Data, *, source: Source | None = None) -> Array:
+    def run(self, data: Data, *, source: Source | None = None, track: Tracker = silent) -> Array:
         task = self.task
         unit, most, worth = gradient_grid(task.loss.lipschitz)
         theta, total = np.zeros(task.shape), np.zeros(task.shape)
-        for _ in range(self.steps):
+        for _ in track(range(self.steps)):
             total += theta
             sums = clipped_sum(data, task, theta, unit=unit, bound=most)
             noisy = add_gaussian(sums, bound=most, ratio=self.ratio, source=source) * (worth / task.size)

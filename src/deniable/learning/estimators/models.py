@@ -1,0 +1,108 @@
+"""What linear models share: a constant column, coefficients in the units of the columns, and declared classes."""
+
+from __future__ import annotations
+
+import math
+from abc import abstractmethod
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Self
+
+import numpy as np
+from sklearn.base import ClassifierMixin
+from sklearn.utils.validation import check_is_fitted
+
+from deniable import _checks
+from deniable.learning.estimators.base import Array, PrivateEstimator
+from deniable.learning.estimators.labels import declared, encoded
+from deniable.learning.losses.base import LinearLoss
+from deniable.learning.optimizers import (
+    SGD,
+    FrankWolfe,
+    LastIterate,
+    Localisation,
+    OutputPerturbation,
+    PhasedSGD,
+    RegularisedExponential,
+    TextbookGradientDescent,
+)
+from deniable.learning.optimizers.base import Data, Method
+from deniable.learning.table import Table
+
+
+@dataclass(kw_only=True, eq=False, repr=False)
+class LinearModel(PrivateEstimator):
+    """A model of ⟨row, coefficients⟩ + intercept.
+
+    fit_intercept, intercept_scaling : a constant column that counts intercept_scaling × data_norm.
+    """
+
+    fit_intercept: bool = True
+    intercept_scaling: Any = 1.0
+
+    def _fitted(
+        self, rows: Any, labels: Array, loss: LinearLoss, *, norm: float, strength: float, sample_weight: Any
+    ) -> tuple[Array, Any]:
+        """Coefficients and constant for rows of norm at most `norm`, a penalty (strength/2)|coefficients|²."""
+        self._limited(rows, norm)
+        weights = self._weights(sample_weight, rows.shape[0])
+        constant = float(_checks.positive("intercept_scaling", self.intercept_scaling)) if self.fit_intercept else 0.0
+        data = Data(Table.place(rows, norm=norm, intercept=constant), labels, weights)
+        stretch = norm * math.sqrt(1 + constant * constant)
+        theta = self._solve(data, loss, regularization=strength / stretch**2) / stretch
+        if not constant:
+            return theta, np.zeros(theta.shape[1:])
+        return theta[:-1], theta[-1] * (norm * constant)
+
+    def _margins(self, X: Any) -> Array:
+        check_is_fitted(self)
+        return np.asarray(np.asarray(self._rows(X, reset=False) @ self.coef_.T) + self.intercept_)
+
+
+@dataclass(kw_only=True, eq=False, repr=False)
+class LinearClassifier(ClassifierMixin, LinearModel):  # type: ignore[misc]
+    """A linear model of declared classes.
+
+    classes : all labels that may occur. They are not read from the data.
+    C : inverse strength of the regularisation, as in scikit-learn; None leaves it to the solver.
+    """
+
+    classes: Any = None
+    C: Any = None
+
+    def _methods(self) -> Sequence[Method]:
+        return (OutputPerturbation(), PhasedSGD(), Localisation(), FrankWolfe(), RegularisedExponential())
+
+    def _by_name(self) -> Sequence[Method]:
+        return (SGD(), LastIterate(), TextbookGradientDescent())
+
+    @abstractmethod
+    def _loss(self, classes: int) -> LinearLoss:
+        """The loss for so many classes, or an error."""
+
+    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
+        """Fit privately. Everything is checked before the ledger is charged; records are read after it."""
+        norm, labels = self._bound("data_norm"), declared(self.classes)
+        loss = self._loss(len(labels))
+        X, y = self._rows(X, reset=True, y=y)
+        codes = encoded(y, labels)
+        strength = 0.0 if self.C is None else 1 / float(_checks.positive("C", self.C))
+        signs = 2.0 * codes - 1 if loss.outputs == 1 else codes
+        coefficients, constants = self._fitted(
+            X, signs, loss, norm=norm, strength=strength, sample_weight=sample_weight
+        )
+        self.classes_ = labels
+        self.coef_ = np.atleast_2d(coefficients.T)
+        self.intercept_ = np.atleast_1d(np.asarray(constants, dtype=np.float64))
+        return self
+
+    def decision_function(self, X: Any) -> Array:
+        """The signed margin (log odds) of the second class, or one score per class."""
+        scores = self._margins(X)
+        return scores[:, 0] if len(self.classes_) == 2 else scores
+
+    def predict(self, X: Any) -> Array:
+        """The likeliest class of every row."""
+        scores = self.decision_function(X)
+        index = (scores > 0).astype(int) if scores.ndim == 1 else scores.argmax(axis=1)
+        return np.asarray(self.classes_[index])
