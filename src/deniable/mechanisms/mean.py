@@ -49,12 +49,17 @@ class Mean(Mechanism):
         return self.noised.noise
 
     def __call__(self, values: object, /, *, source: Source | None = None) -> float:
-        """The noisy mean of n values. A missing record counts as the point of the bounds nearest to 0."""
+        """The noisy mean of n values. A missing record counts as the point of the bounds nearest to 0.
+
+        Under ZERO_OUT it is a blanked one, and counts as their middle.
+        """
         found = records.numbers(values)
         if len(found) != self.n:
             raise DataError(f"this mean is over n={self.n} records, which is public; the values have another length")
+        if self.relation is Relation.ZERO_OUT:
+            found = found[~np.isnan(found)]
         # Twice the distance from the middle is an integer; the middle is what a blanked record counts as.
-        doubled = 2 * self.grid.total(self.grid.place(found)) - self.n * (self.grid.lowest + self.grid.highest)
+        doubled = 2 * self.grid.total(self.grid.place(found)) - len(found) * (self.grid.lowest + self.grid.highest)
         noisy = self.noised.release_one(doubled, source)
         middle = Fraction(self.grid.lowest + self.grid.highest, 2)
         return float((noisy / (2 * self.n) + middle) * self.grid.step)

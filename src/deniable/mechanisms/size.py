@@ -106,7 +106,7 @@ def size(
     if error is not None:
         goal = float(_checks.positive("error", error))
         if budget is None:
-            budget = _smallest_epsilon(lambda e: plan.error(people, e) <= goal)
+            budget = smallest_epsilon(lambda e: plan.error(people, e) <= goal)
         else:
             people = _smallest_count(lambda many: plan.error(many, budget) <= goal)
     if budget is None:
@@ -196,7 +196,7 @@ def _fits(fits: Callable[[int], bool], n: int) -> bool:
         return False
 
 
-def _smallest_epsilon(fits: Callable[[Fraction], bool]) -> Fraction:
+def smallest_epsilon(fits: Callable[[Fraction], bool]) -> Fraction:
     """The smallest ε of four digits found that fits, for errors that fall as ε grows; the one returned does fit."""
     if not fits(_MOST_EPSILON):
         raise InvalidArgument("error", "too small", "reachable", "No ε is enough: take more people, or a finer step.")

@@ -1,0 +1,181 @@
+"""Both neighbours on the same recorded randomness: what moves, and is it what was declared?
+
+D and D′ run three times on the same randomness, the additive noise alone being varied (eight times where the noise is
+integers). The records of draws are compared (number, order, scale), and an answer of the form f(data) + c·noise is
+measured (`additive`).
+
+A replay *refutes* only where it is a proof: the answer followed its noise in every replay, all randomness was recorded
+(a repeated run gives the same output), nothing else was drawn, and the two laws so found break the claim; sixteen more
+runs confirm it first. If other draws were made, the laws are those given these draws; that breaks a claim only where
+the claim is an event on a Poisson sample, whose inner step is what remains, and where these draws were coupled: the
+same numbers for the records that both inputs have. Everything else is a finding: told, not judged. Sparse vector, noisy
+maximum and rejection samplers rightly draw according to the data.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from deniable.auditing.additive import Measured, measure
+from deniable.auditing.claims import Claim
+from deniable.auditing.neighbours import Pair
+from deniable.auditing.outputs import Output, crashed, read_output
+from deniable.auditing.recording import Draw, Tape, recorded
+from deniable.auditing.worlds import Caught
+from deniable.events import Sampled
+
+_SEED = 20_240_229
+_VARIED = 3
+_CONFIRMING = 8
+
+
+@dataclass(frozen=True)
+class Finding:
+    """One thing that was seen. `proof` says whether it refutes the claim by itself."""
+
+    kind: str
+    text: str
+    proof: bool = False
+
+    def __str__(self) -> str:
+        return f"{self.kind}: {self.text}"
+
+
+@dataclass(frozen=True)
+class Replayed:
+    """What replays found."""
+
+    findings: tuple[Finding, ...]
+    runs: int
+    measured: Measured | None = None
+    """The laws found, where they refute the claim."""
+
+    given: bool = False
+    """Whether they are laws given the sample that was drawn: then they bound the inner step, not the mechanism."""
+
+
+@dataclass(frozen=True)
+class _Run:
+    output: Output
+    draws: tuple[Draw, ...]
+
+
+def replay_pair(mechanism: Callable[[Any], Any], pair: Pair, claim: Claim, *, copies: Callable[[Any], Any]) -> Replayed:
+    """Compare the neighbours on the same randomness; `copies` gives each run its own input."""
+
+    def run(data: Any, variation: int) -> _Run:
+        with Caught() as caught, recorded(mechanism, Tape(_SEED, variation=variation)) as tape:
+            value = mechanism(copies(data))
+        output = crashed(caught.error) if caught.error is not None else read_output(value)
+        return _Run(output, tuple(tape.draws))
+
+    def replays(start: int, stop: int) -> tuple[list[_Run], list[_Run]]:
+        return [run(pair.first, v) for v in range(start, stop)], [run(pair.second, v) for v in range(start, stop)]
+
+    first, second = replays(0, _VARIED)
+    runs = 2 * _VARIED
+    if any((draw.law or "").startswith("discrete") for draw in first[0].draws):
+        more_first, more_second = replays(_VARIED, _CONFIRMING)
+        first, second = first + more_first, second + more_second
+        runs = 2 * _CONFIRMING
+    findings = _compared(first, second)
+    measured = _measured(first, second)
+    judged = None if measured is None else _judged(claim, first, second)
+    if measured is None or judged is None:
+        return Replayed(tuple(findings), runs)
+    if not any(measured.breaks(line.epsilon, line.delta) for line in judged.lines):
+        return Replayed(tuple(findings), runs)
+    more_first, more_second = replays(_CONFIRMING, 2 * _CONFIRMING)
+    again = [run(pair.first, 0), run(pair.second, 0)]
+    runs += 2 * _CONFIRMING + 2
+    first, second = first + more_first, second + more_second
+    confirmed = _measured(first, second)
+    repeated = all(a.output.atom == b.output.atom for a, b in zip(again, (first[0], second[0]), strict=True))
+    if confirmed is None or not repeated or not any(confirmed.breaks(e, d) for e, d in judged.lines):
+        return Replayed(tuple(findings), runs)
+    findings.insert(0, _refutation(confirmed, judged, claim))
+    return Replayed(tuple(findings), runs, confirmed, given=judged is not claim)
+
+
+def _alone(runs: list[_Run]) -> bool:
+    """Whether nothing was drawn but additive noise."""
+    return all(draw.law is not None for run in runs for draw in run.draws)
+
+
+def _coupled(one: _Run, two: _Run) -> bool:
+    """Whether all draws but additive noise are the same numbers in both worlds, as far as both have them."""
+    others = [[draw for draw in run.draws if draw.law is None] for run in (one, two)]
+    if [draw.label for draw in others[0]] != [draw.label for draw in others[1]]:
+        return False
+    for a, b in zip(*others, strict=True):
+        size = min(a.noise.size, b.noise.size)
+        if not size or abs(a.noise.size - b.noise.size) > 1 or not np.array_equal(a.noise[:size], b.noise[:size]):
+            return False
+    return True
+
+
+def _judged(claim: Claim, first: list[_Run], second: list[_Run]) -> Claim | None:
+    """The claim that the laws given all other draws must obey; None where there is none."""
+    if _alone(first + second):
+        return claim
+    if isinstance(claim.stated, Sampled) and all(_coupled(*runs) for runs in zip(first, second, strict=True)):
+        return Claim.of(claim.stated.event)
+    return None
+
+
+def _measured(first: list[_Run], second: list[_Run]) -> Measured | None:
+    structures = {run.output.structure for run in first + second}
+    if len(structures) != 1 or any(run.output.labels for run in first + second):
+        return None
+    one, two = ([(run.output.numbers, run.draws) for run in runs] for runs in (first, second))
+    return measure(one, two)
+
+
+def _refutation(measured: Measured, judged: Claim, claim: Claim) -> Finding:
+    wider = float(np.exp(np.abs(np.log(measured.spread)).max()))
+    moved = float(np.abs(measured.shifts).max()) / (measured.step if measured.law.startswith("discrete") else 1)
+    what = (
+        f"the noise's scale itself depends on the data, by a factor of {wider:.4g}"
+        if not measured.alike
+        else f"the answer moves by {moved:.4g} times the noise's scale"
+    )
+    given = "" if judged is claim else " given the sample that was drawn"
+    allowed = judged.profile.cost(judged.delta)
+    return Finding(
+        "sensitivity",
+        f"{what} ({measured.law} noise) between the neighbours{given}, which breaks {allowed}. This is a proof if the"
+        " answer is f(data) + c·noise, as it was in every replay, and the sampler has the law it was asked for.",
+        proof=True,
+    )
+
+
+def _compared(first: list[_Run], second: list[_Run]) -> list[Finding]:
+    """Number, order and scale of the draws, and whether they matter."""
+    one, two = first[0], second[0]
+    found = []
+    if not one.draws and not two.draws:
+        return [Finding("randomness", "no call of a sampler could be recorded, so replays show nothing")]
+    if len(one.draws) != len(two.draws):
+        counts = f"{len(one.draws)} draws on D and {len(two.draws)} on D′"
+        found.append(Finding("draws", f"{counts} with the same randomness: the data decide how often"))
+    elif [draw.label for draw in one.draws] != [draw.label for draw in two.draws]:
+        found.append(Finding("order", "the data decide in which order the samplers are called"))
+    else:
+        for a, b in zip(one.draws, two.draws, strict=True):
+            if a.law is not None and a.noise.size != b.noise.size:
+                found.append(Finding("draws", f"{a.label} gave {a.noise.size} numbers on D and {b.noise.size} on D′"))
+                break
+            if a.law is not None and not np.allclose(a.scale, b.scale, rtol=1e-12, atol=0):
+                found.append(Finding("scale", f"the scale of {a.label} depends on the data"))
+                break
+    # A choice among labels may well stay the same; a number that noise was added to may not.
+    plain = _alone(first + second) and one.output.numbers.size and not one.output.labels
+    fixed = [runs for runs in (first, second) if len({run.output.atom for run in runs}) == 1]
+    if fixed and plain:
+        where = "both inputs" if len(fixed) == 2 else "D" if fixed[0] is first else "D′"
+        found.append(Finding("noise", f"noise was drawn, and the output on {where} did not change with it"))
+    return found

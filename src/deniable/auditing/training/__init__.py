@@ -1,0 +1,27 @@
+"""Audits of training: canaries, the membership game over many runs, white-box observations, and a single run.
+
+| you can | use |
+|---|---|
+| train many times | `membership_game`: with and without a canary, through `audit` |
+| watch the noisy gradients | `gradient_canary`, `white_box_mu`; `white_box_scores` for `audit_scores` |
+| train once, with many canaries | `one_run_epsilon` |
+"""
+
+from deniable.auditing.training.canaries import checkerboard, gradient_canary, wrong_label
+from deniable.auditing.training.game import Chosen, choose_canary, membership_game
+from deniable.auditing.training.one_run import one_run_epsilon, one_run_fdp_rejects, one_run_p_value
+from deniable.auditing.training.white_box import white_box_mu, white_box_scores
+
+__all__ = [
+    "Chosen",
+    "checkerboard",
+    "choose_canary",
+    "gradient_canary",
+    "membership_game",
+    "one_run_epsilon",
+    "one_run_fdp_rejects",
+    "one_run_p_value",
+    "white_box_mu",
+    "white_box_scores",
+    "wrong_label",
+]

@@ -1,0 +1,148 @@
+"""`deniable audit`: attack a mechanism named by its module, or a file of scores from two worlds."""
+
+from __future__ import annotations
+
+import csv
+import importlib
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from deniable.cli.printing import Json
+from deniable.errors import DataError, InvalidArgument
+
+if TYPE_CHECKING:
+    from deniable.auditing import AuditReport
+    from deniable.auditing.claims import Claimable
+
+REFUTED = 4
+"""The exit code of a refuted claim."""
+
+
+def audit(
+    target: Annotated[
+        str, typer.Argument(help="MODULE:FUNCTION, or a CSV file with columns world and score.", show_default=False)
+    ],
+    neighbours: Annotated[
+        str | None, typer.Option(help="MODULE:NAME of a pair (d, d_prime) or of a Search.", show_default=False)
+    ] = None,
+    epsilon: Annotated[float | None, typer.Option(help="The claimed ε.", show_default=False)] = None,
+    delta: Annotated[float, typer.Option(help="The claimed δ.")] = 0.0,
+    mu: Annotated[float | None, typer.Option(help="The claimed μ, for Gaussian privacy.", show_default=False)] = None,
+    file: Annotated[
+        Path | None, typer.Option("--from", help="The claim as an event's JSON, in a file.", show_default=False)
+    ] = None,
+    replace: Annotated[bool, typer.Option("--replace", help="Claimed for a record replaced by another.")] = False,
+    confidence: Annotated[float, typer.Option(help="How rarely a true claim may be refuted.")] = 0.99,
+    runs: Annotated[int, typer.Option(help="Runs, at most.")] = 20_000,
+    seconds: Annotated[float | None, typer.Option(help="Seconds, at most.", show_default=False)] = None,
+    jobs: Annotated[int, typer.Option(help="Workers, through joblib.")] = 1,
+    seed: Annotated[int | None, typer.Option(help="Repeat an audit.", show_default=False)] = None,
+    timing: Annotated[bool, typer.Option("--timing", help="Judge running times too.")] = False,
+    plot: Annotated[Path | None, typer.Option(help="Draw the curves to this file.", show_default=False)] = None,
+    json: Json = False,
+) -> None:
+    """Attack a claim: a lower bound on ε next to what is claimed. Exits with 4 when the claim is refuted.
+
+    Example: deniable audit counts:noisy_count --neighbours counts:pair --epsilon 1
+
+    Example: deniable audit scores.csv --epsilon 0.21 --delta 1e-5
+    """
+    from deniable import auditing
+
+    claim = _claim(epsilon, delta, mu, file, replace=replace)
+    if target.endswith(".csv"):
+        without, inside = _scores(Path(target))
+        report = auditing.audit_scores(
+            without, inside, claim=_given(claim), confidence=confidence, seed=0 if seed is None else seed
+        )
+    else:
+        mechanism = _named("target", target)
+        if neighbours is None:
+            raise InvalidArgument("--neighbours", neighbours, "given with a mechanism", "Name a pair: MODULE:NAME.")
+        report = auditing.audit(
+            mechanism,
+            neighbours=_named("--neighbours", neighbours),
+            claim=claim,
+            confidence=confidence,
+            runs=runs,
+            seconds=seconds,
+            n_jobs=jobs,
+            seed=seed,
+            timing=timing,
+            progress=sys.stderr.isatty(),
+        )
+    _show(report, plot=plot, json=json)
+
+
+def _show(report: AuditReport, *, plot: Path | None, json: bool) -> None:
+    if plot is not None:
+        from deniable.explaining.audits import audit_figure
+        from deniable.explaining.plots import save
+
+        save(audit_figure(report.curve, verdict=report.verdict), plot)
+    typer.echo(report.to_json() if json else str(report))
+    if report.refuted:
+        raise typer.Exit(REFUTED)
+
+
+def _claim(
+    epsilon: float | None, delta: float, mu: float | None, file: Path | None, *, replace: bool
+) -> Claimable | None:
+    """The claim of the options; None leaves it to the mechanism's own event."""
+    from deniable.events import Event
+    from deniable.guarantees import GDP, ApproxDP, PureDP
+    from deniable.units import Relation
+
+    if sum(given is not None for given in (epsilon, mu, file)) > 1:
+        raise InvalidArgument("--epsilon", epsilon, "given alone: --epsilon, --mu or --from")
+    relation = Relation.REPLACE if replace else Relation.ADD_REMOVE
+    if epsilon is not None:
+        return ApproxDP(epsilon, delta, relation=relation) if delta else PureDP(epsilon, relation=relation)
+    if mu is not None:
+        return GDP(mu, relation=relation)
+    if file is not None:
+        try:
+            return Event.from_json(file.read_text(encoding="utf-8"))
+        except OSError as failure:
+            raise InvalidArgument("--from", str(file), "a readable JSON file", str(failure)) from None
+    return None
+
+
+def _given(claim: Claimable | None) -> Claimable:
+    if claim is None:
+        raise InvalidArgument("--epsilon", None, "given with scores", "Say what is claimed: --epsilon, --mu or --from.")
+    return claim
+
+
+def _named(name: str, path: str) -> Any:
+    """What MODULE:NAME names; modules of the current folder are found."""
+    module, colon, attribute = path.partition(":")
+    if not (module and colon and attribute):
+        raise InvalidArgument(name, path, "of the form MODULE:NAME", "For example counts:noisy_count.")
+    sys.path.insert(0, str(Path.cwd()))
+    try:
+        found: Any = importlib.import_module(module)
+        for part in attribute.split("."):
+            found = getattr(found, part)
+    except (ImportError, AttributeError) as failure:
+        raise InvalidArgument(name, path, "something that can be imported", str(failure)) from None
+    finally:
+        sys.path.pop(0)
+    return found
+
+
+def _scores(path: Path) -> tuple[list[float], list[float]]:
+    """Scores of world 0 (D) and world 1 (D′)."""
+    worlds: dict[str, list[float]] = {"0": [], "1": []}
+    try:
+        with path.open(encoding="utf-8", newline="") as rows:
+            for row in csv.DictReader(rows):
+                worlds[row["world"].strip()].append(float(row["score"]))
+    except OSError as failure:
+        raise DataError(f"{path} cannot be read: {failure}") from None
+    except (KeyError, ValueError, TypeError, AttributeError):
+        raise DataError(f"{path} must have the columns world (0 or 1) and score (a number) in every row") from None
+    return worlds["0"], worlds["1"]

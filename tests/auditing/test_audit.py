@@ -1,0 +1,309 @@
+"""`dn.audit` as people call it: verdicts, bounds, budgets, bad input. About 15 seconds."""
+
+from __future__ import annotations
+
+import json
+import math
+import random
+import time
+from typing import Any
+
+import numpy as np
+import pytest
+
+import deniable as dn
+from deniable.auditing import AuditReport, Booleans, Categories, Numbers, Pair, Rows, Search, audit_scores
+from deniable.errors import InvalidArgument, UnitMismatch
+from deniable.units import Relation
+
+D, WITHOUT = [1, 2, 3], [1, 2]
+PAIR = (D, WITHOUT)
+SYSTEM = random.SystemRandom()
+
+
+def response(chance: float) -> Any:
+    """Randomized response about the third record, from randomness that nobody records."""
+    return lambda rows: (len(rows) == 3) == (SYSTEM.random() < chance)
+
+
+def honest(rows: list[int]) -> bool:
+    """ε = 1 exactly: on the boundary."""
+    found: bool = response(math.e / (1 + math.e))(rows)
+    return found
+
+
+def too_sure(rows: list[int]) -> bool:
+    """ε = 2.5."""
+    found: bool = response(math.exp(2.5) / (1 + math.exp(2.5)))(rows)
+    return found
+
+
+def test_a_false_claim_is_refuted_and_bounded() -> None:
+    """Refuted within 2000 runs but for a chance of 1e-6; the bound is wrong with probability at most 1e-6."""
+    report = dn.audit(too_sure, neighbours=PAIR, claim=dn.PureDP(1), confidence=1 - 1e-6, runs=4000)
+    assert (report.verdict, report.by) == ("refuted", "testing")
+    assert 1 <= report.lower < 2.5
+    assert report.claimed == 1
+    assert report.evidence >= 6
+    assert report.runs < 2000
+    assert all(point.lower < 2.5 for point in report.curve)
+    assert [point.delta for point in report.curve] == [0, 1e-3, 1e-2, 0.05, 0.2]
+    assert "REFUTED" in str(report)
+
+
+def test_a_true_claim_is_consistent() -> None:
+    """False alarm with probability at most 1e-6."""
+    report = dn.audit(honest, neighbours=PAIR, claim=dn.PureDP(1), confidence=1 - 1e-6, runs=3000)
+    assert (report.verdict, report.by, report.runs) == ("consistent", None, 3000)
+    assert 0.3 < report.lower < 1
+    assert str(report).startswith("consistent with ε ≤ 1.00, δ = 0, one record added or removed")
+
+
+def test_detectors_learn_a_round_only_after_they_have_judged_it() -> None:
+    class Spy:
+        name = "spy"
+
+        def __init__(self) -> None:
+            self.learnt: list[int] = []
+            self.judged: list[int] = []
+
+        def posterior(self, outputs: Any) -> Any:
+            self.judged += [id(output) for output in outputs]
+            assert len(self.judged) > len(self.learnt)
+            return np.full(len(outputs), 0.5)
+
+        def learn(self, outputs: Any, worlds: Any) -> None:
+            self.learnt += [id(output) for output in outputs]
+            assert self.learnt == self.judged
+            assert len(worlds) == len(outputs)
+
+    spy = Spy()
+    dn.audit(honest, neighbours=PAIR, claim=dn.PureDP(1), runs=200, detectors=lambda: (spy,), replay=False)
+    assert len(spy.judged) == 199  # one run looked whether the input is changed
+
+
+def test_a_gaussian_claim_also_gets_a_mu() -> None:
+    """Normal noise at half its scale, drawn where no replay sees it; each bound is wrong with probability 1e-6."""
+
+    def low(rows: list[int]) -> float:
+        return len(rows) + SYSTEM.gauss(0, 0.5)
+
+    report = dn.audit(low, neighbours=PAIR, claim=dn.GDP(1), confidence=1 - 1e-6, runs=4000)
+    assert report.refuted
+    assert report.mu is not None
+    assert 1 <= report.mu < 2
+    assert (report.delta, round(report.claimed, 2)) == (1e-5, 4.38)
+
+
+def test_the_claim_may_be_the_mechanisms_own_event() -> None:
+    counter = dn.mechanisms.count(epsilon=1)
+    report = dn.audit(counter, neighbours=([True, True], [True]), runs=300)
+    assert not report.refuted
+    with pytest.raises(InvalidArgument, match="claim must be given"):
+        dn.audit(len, neighbours=PAIR)
+
+
+def test_a_crash_in_one_world_is_evidence() -> None:
+    def fragile(rows: list[int]) -> int:
+        if len(rows) == 3 and SYSTEM.random() < 0.9:
+            raise ValueError("3 rows: 1, 2, 3")
+        return 0
+
+    report = dn.audit(fragile, neighbours=PAIR, claim=dn.PureDP(1), confidence=1 - 1e-6, runs=1000)
+    assert report.refuted
+    ((name, on_first, on_second),) = report.crashes
+    assert (name, on_second) == ("ValueError", 0)
+    assert on_first > 10
+    crash = next(finding for finding in report.findings if finding.kind == "crash")
+    assert "ValueError was raised on D only" in crash.text
+    assert "1, 2, 3" not in str(report) + report.to_json()
+
+
+BAD: dict[str, tuple[dict[str, Any], str]] = {
+    "raises on both": ({"mechanism": lambda rows: 1 / 0}, "ZeroDivisionError"),
+    "returns None": ({"mechanism": lambda rows: None}, "None or NaN"),
+    "returns NaN": ({"mechanism": lambda rows: math.nan}, "None or NaN"),
+    "unreadable output": ({"mechanism": lambda rows: object()}, "numbers, text, lists"),
+    "no function": ({"mechanism": 5}, "mechanism must be a function"),
+    "confidence 1": ({"confidence": 1}, "confidence"),
+    "confidence 0": ({"confidence": 0}, "confidence"),
+    "confidence nan": ({"confidence": math.nan}, "confidence"),
+    "no runs": ({"runs": 0}, "runs"),
+    "no seconds": ({"seconds": 0}, "seconds"),
+    "one input": ({"neighbours": [1]}, "neighbours must be a pair"),
+    "no claim": ({"claim": "private"}, "claim must be a guarantee"),
+    "timing in parallel": ({"timing": True, "n_jobs": 2}, "n_jobs"),
+    "delta": ({"delta": 2}, "delta"),
+}
+
+
+@pytest.mark.parametrize("case", BAD)
+def test_bad_input_is_refused(case: str) -> None:
+    changes, words = BAD[case]
+    arguments: dict[str, Any] = {"mechanism": honest, "neighbours": PAIR, "claim": dn.PureDP(1), "runs": 100, **changes}
+    mechanism = arguments.pop("mechanism")
+    with pytest.raises(InvalidArgument, match=words):
+        dn.audit(mechanism, **arguments)
+
+
+def test_inputs_that_are_no_neighbours_are_refused() -> None:
+    with pytest.raises(UnitMismatch, match="REPLACE"):
+        dn.audit(honest, neighbours=PAIR, claim=dn.PureDP(1, relation=dn.REPLACE))
+    dn.audit(honest, neighbours=Pair(*PAIR, check=False), claim=dn.PureDP(1, relation=dn.REPLACE), runs=50)
+
+
+def test_ragged_outputs_and_sometimes_none_are_fine() -> None:
+    def ragged(rows: list[int]) -> list[float] | None:
+        return [SYSTEM.random()] * SYSTEM.randrange(4) or None
+
+    assert not dn.audit(ragged, neighbours=PAIR, claim=dn.PureDP(1), runs=200).refuted
+
+
+def test_a_mechanism_that_changes_its_input_gets_copies() -> None:
+    def greedy(rows: list[int]) -> float:
+        rows.pop()
+        return len(rows) + SYSTEM.gauss(0, 10)
+
+    report = dn.audit(greedy, neighbours=PAIR, claim=dn.PureDP(1), runs=200)
+    assert not report.refuted
+    assert "input" in [finding.kind for finding in report.findings]
+
+
+def test_the_budget_in_seconds_and_runs() -> None:
+    start = time.monotonic()
+    report = dn.audit(honest, neighbours=PAIR, claim=dn.PureDP(1), runs=10**9, seconds=0.5)
+    assert report.runs < 10**6
+    assert time.monotonic() - start < 60
+    seen: list[Any] = []
+    report = dn.audit(honest, neighbours=PAIR, claim=dn.PureDP(1), runs=100, progress=seen.append)
+    assert report.runs == 100 == seen[-1].runs
+    assert [step.runs for step in seen] == sorted(step.runs for step in seen)
+
+
+def noisy(rows: list[int]) -> float:
+    return len(rows) + float(np.random.default_rng().laplace(0, 2)) + random.gauss(0, 1)
+
+
+def test_a_seeded_audit_is_the_same_on_one_worker_and_on_two() -> None:
+    def found(**settings: Any) -> AuditReport:
+        return dn.audit(noisy, neighbours=PAIR, claim=dn.PureDP(0.2), runs=400, seed=5, **settings)
+
+    one, again, two = found(), found(), found(n_jobs=2)
+    assert (one.evidence, one.lower, one.runs) == (again.evidence, again.lower, again.runs)
+    assert (one.evidence, one.lower, one.runs) == (two.evidence, two.lower, two.runs)
+
+
+def test_without_joblib_it_runs_on_one_core_and_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(__import__("sys").modules, "joblib", None)
+    with pytest.warns(RuntimeWarning, match=r"pip install 'deniable\[audit\]'"):
+        dn.audit(noisy, neighbours=PAIR, claim=dn.PureDP(5), runs=400, n_jobs=2)
+
+
+def test_timing_has_its_own_verdict() -> None:
+    """The output tells nothing; the time tells everything. The claim covers outputs, so it stands."""
+
+    def slow(rows: list[int]) -> int:
+        until = time.perf_counter() + 0.0005 * (len(rows) == 3)
+        while time.perf_counter() < until:
+            pass
+        return SYSTEM.randrange(3)
+
+    report = dn.audit(slow, neighbours=PAIR, claim=dn.PureDP(0.5), runs=400, timing=True)
+    assert report.verdict == "consistent"
+    assert report.timing is not None
+    assert report.timing.verdict == "leaks"
+    assert "running times alone" in str(report)
+    assert dn.audit(slow, neighbours=PAIR, claim=dn.PureDP(0.5), runs=100).timing is None
+
+
+def test_a_report_is_json_both_ways_and_describes_itself() -> None:
+    report = dn.audit(noisy, neighbours=PAIR, claim=dn.ApproxDP(1, 1e-6), runs=100)
+    assert AuditReport.from_json(report.to_json()) == report
+    assert json.loads(report.to_json())["verdict"] == "consistent"
+    assert report.describe().guarantee == dn.ApproxDP(1, 1e-6)
+    assert "measured" in dict(report.describe().facts)
+    assert dn.explain(report).sections
+    infinite = dn.audit(lambda rows: np.random.laplace(0, len(rows)), neighbours=PAIR, claim=dn.PureDP(1))
+    assert infinite.lower == math.inf
+    assert AuditReport.from_json(infinite.to_json()) == infinite
+    for text in ("", "{}", "[]", '{"deniable": 1}', report.to_json().replace('"deniable": 1', '"deniable": 2')):
+        with pytest.raises(InvalidArgument, match="text"):
+            AuditReport.from_json(text)
+    again = AuditReport.from_json(report.to_json()).describe()
+    assert again.guarantee == dn.ApproxDP(report.claimed, 1e-6)  # one point of its curve, which the claim implies
+
+
+def test_a_report_draws_itself_on_axes() -> None:
+    from matplotlib.figure import Figure
+
+    from deniable.explaining.audits import audit_figure
+
+    report = dn.audit(honest, neighbours=PAIR, claim=dn.PureDP(1), runs=200)
+    axes = Figure().add_subplot()
+    report.plot(axes)
+    assert [line.get_label() for line in axes.lines] == ["claimed", "measured, at least"]
+    assert len(audit_figure(report.curve, verdict=report.verdict).lines) == 2
+
+
+def test_scores_from_two_worlds() -> None:
+    """Refuted, and not refuted, each but for a chance of 1e-6."""
+    generator = np.random.default_rng()
+    without, inside = generator.normal(0, 1, 3000), generator.normal(2.5, 1, 3000)
+    report = audit_scores(without, inside, claim=dn.GDP(1), confidence=1 - 1e-6)
+    assert report.refuted
+    assert report.mu is not None
+    assert report.mu < 2.5
+    same = audit_scores(without[:1500], without[1500:], claim=dn.PureDP(0.1), confidence=1 - 1e-6)
+    assert not same.refuted
+    assert 2500 < same.runs <= 3000
+    with pytest.raises(InvalidArgument, match="8 or more"):
+        audit_scores([1.0] * 5, [1.0] * 50, claim=dn.PureDP(1))
+
+
+def unclipped(rows: list[Any]) -> float:
+    """Clips below and forgets to clip above."""
+    return float(np.sum(np.maximum(np.nan_to_num(np.array(rows, dtype=float)), 0)) + np.random.laplace(0, 10))
+
+
+def empty_is_special(rows: list[Any]) -> float:
+    """Right, except that empty data get a telling answer."""
+    return SYSTEM.gauss(len(rows), 100) if rows else -1.0
+
+
+@pytest.mark.parametrize(
+    ("mechanism", "words"), [(unclipped, "above the upper bound"), (empty_is_special, "empty data")]
+)
+def test_a_search_finds_the_bad_pair(mechanism: Any, words: str) -> None:
+    """`unclipped` is refuted by replay, `empty_is_special` by testing (missed with a chance below 1e-6)."""
+    report = dn.audit(mechanism, neighbours=Search(Numbers(0, 10)), claim=dn.PureDP(1), confidence=0.9999, runs=6000)
+    assert report.refuted
+    assert words in report.pair
+    assert words in str(report)
+
+
+def test_a_search_of_a_correct_mechanism_is_consistent() -> None:
+    summed = dn.mechanisms.sum_of(bounds=(0, 10), epsilon=1)
+    report = dn.audit(summed, neighbours=Search(Numbers(0, 10)), confidence=1 - 1e-6, runs=1200)
+    assert not report.refuted
+
+
+RECORDS = [Numbers(-1, 1), Categories(["a", "b"]), Booleans(), Rows({"x": Numbers(0, 1), "k": Categories(["u", "v"])})]
+
+
+@pytest.mark.parametrize("records", RECORDS, ids=lambda kind: type(kind).__name__)
+@pytest.mark.parametrize("relation", Relation)
+def test_every_pair_of_a_search_is_a_pair_of_neighbours(records: Any, relation: Relation) -> None:
+    pairs = Search(records, base=[records.typical()] * 3).pairs(relation)
+    assert pairs
+    for pair in pairs:
+        pair.checked(relation)
+    assert len({pair.name for pair in pairs}) == len(pairs)
+
+
+def test_bad_searches_are_refused() -> None:
+    with pytest.raises(InvalidArgument, match="below high"):
+        Numbers(1, 1)
+    with pytest.raises(InvalidArgument, match="at least one key"):
+        Categories([])
+    with pytest.raises(InvalidArgument, match="raised"):
+        dn.audit(lambda rows: 1 / 0, neighbours=Search(Booleans()), claim=dn.PureDP(1), runs=300)

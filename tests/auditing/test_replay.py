@@ -1,0 +1,349 @@
+"""Replays find what two worlds on the same randomness reveal, and refute only by proof. About 3 seconds."""
+
+from __future__ import annotations
+
+import functools
+import random
+from collections.abc import Callable
+from random import gauss
+from typing import Any
+
+import numpy as np
+import pytest
+
+import deniable as dn
+from deniable import mechanisms as dm
+from deniable import noise
+from deniable.auditing.additive import Measured
+from deniable.auditing.claims import Claim
+from deniable.auditing.neighbours import Pair
+from deniable.auditing.recording import Tape, recorded, seeded
+from deniable.auditing.replay import Replayed, replay_pair
+from deniable.errors import UnitMismatch
+
+ONES = [1.0] * 9
+WITH = [*ONES, 25.0]
+GENERATOR = np.random.default_rng(3)
+STATE = np.random.RandomState(3)
+STANDARD = random.Random(3)
+
+
+def replayed(mechanism: Callable[[Any], Any], claim: Any, pair: tuple[Any, Any] = (ONES, WITH)) -> Replayed:
+    return replay_pair(mechanism, Pair(*pair), Claim.of(claim), copies=lambda data: data)
+
+
+def kinds(found: Replayed) -> list[str]:
+    return [finding.kind for finding in found.findings]
+
+
+class Object:
+    """A mechanism that keeps its generator."""
+
+    def __init__(self) -> None:
+        self.rng = np.random.default_rng(8)
+
+    def __call__(self, data: list[float]) -> float:
+        return self.helper(data)
+
+    def helper(self, data: list[float]) -> float:
+        return sum(data) + self.rng.laplace(0, 2)
+
+
+def closure() -> Callable[[list[float]], float]:
+    rng = np.random.default_rng(1)
+    return lambda data: sum(data) + rng.laplace(scale=2)
+
+
+def fresh(data: list[float]) -> float:
+    return float(np.random.default_rng().laplace(sum(data), 2))
+
+
+def partly(rng: np.random.Generator, data: list[float]) -> float:
+    return sum(data) + 2 * rng.laplace()
+
+
+LAPLACE = {
+    "legacy functions": lambda data: sum(data) + np.random.laplace(0, 2),
+    "a generator of the module": lambda data: sum(data) + GENERATOR.laplace(0, 2),
+    "a legacy generator": lambda data: sum(data) + STATE.laplace(0, 2),
+    "a generator made inside, noise around the answer": fresh,
+    "a closure": closure(),
+    "an object": Object(),
+    "scaled afterwards": lambda data: (sum(data) + np.random.laplace(0, 2)) / 100,
+    "a list": lambda data: [len(data) + np.random.laplace(0, 2), sum(data) + np.random.laplace(0, 2)],
+}
+
+
+@pytest.mark.parametrize("name", LAPLACE)
+def test_laplace_noise_is_measured_wherever_it_is_drawn(name: str) -> None:
+    """A shift of 25 (26 with the count) at scale 2 is ε = 12.5 (13): at most that is a promise kept."""
+    exact = 13.0 if name == "a list" else 12.5
+    refuted = replayed(LAPLACE[name], dn.PureDP(exact * 0.999))
+    assert refuted.measured is not None
+    assert refuted.measured.epsilon(0) == pytest.approx(exact, rel=1e-6)
+    assert refuted.findings[0].proof
+    kept = replayed(LAPLACE[name], dn.PureDP(exact))
+    assert kept.measured is None
+    assert kept.findings == ()
+    assert kept.runs == 6
+
+
+GAUSSIAN = {
+    "numpy": lambda data: sum(data) + np.random.normal(0, 5),
+    "numpy, standard": lambda data: sum(data) + 5 * np.random.randn(),
+    "random": lambda data: sum(data) + random.gauss(0, 5),
+    "imported by name": lambda data: gauss(sum(data), 5),
+    "an object of random": lambda data: sum(data) + STANDARD.gauss(0, 5),
+    "two numbers": lambda data: np.array([0.6, 0.8]) * sum(data) + np.random.normal(0, 5, 2),
+}
+
+
+@pytest.mark.parametrize("name", GAUSSIAN)
+def test_normal_noise_is_measured(name: str) -> None:
+    """A shift of 25 at σ = 5 is μ = 5."""
+    refuted = replayed(GAUSSIAN[name], dn.GDP(4.99))
+    assert refuted.measured is not None
+    assert refuted.measured.mu == pytest.approx(5, rel=1e-6)
+    assert replayed(GAUSSIAN[name], dn.GDP(5)).measured is None
+
+
+def test_torch_noise_is_measured() -> None:
+    """Single precision: what rounding blurs is not counted against the mechanism."""
+    torch = pytest.importorskip("torch", reason="needs torch; run: pip install 'deniable[deep]'")
+
+    def functions(data: list[float]) -> Any:
+        return torch.tensor(data).sum() + torch.randn(()) * 5
+
+    def in_place(data: list[float]) -> Any:
+        return torch.tensor([sum(data), 0.0]) + torch.empty(2).normal_(0, 5.0)
+
+    generator = torch.Generator()
+
+    def given(data: list[float]) -> Any:
+        return sum(data) + torch.normal(0.0, 5.0, (1,), generator=generator)
+
+    for mechanism in (functions, in_place, given):
+        assert replayed(mechanism, dn.GDP(4.9)).measured is not None
+        assert replayed(mechanism, dn.GDP(5.001)).measured is None
+
+
+@pytest.mark.parametrize(
+    ("mechanism", "pair", "true"),
+    [
+        (dm.sum_of(bounds=(0, 40), epsilon=1), ([0.0], [0.0, 40.0]), dn.PureDP(1)),
+        (dm.count(epsilon=1, delta=1e-6), ([True], [True, True]), dn.ApproxDP(1, 1e-6)),
+        (
+            dm.histogram(keys=["a", "b", "c"], epsilon=1, relation=dn.REPLACE),
+            (["a", "b"], ["a", "c"]),
+            dn.PureDP(1, relation=dn.REPLACE),
+        ),
+    ],
+    ids=["sum", "count with Gaussian noise", "histogram"],
+)
+def test_our_own_noise_is_measured_to_the_last_step(mechanism: Any, pair: Any, true: Any) -> None:
+    """What is claimed is kept; five per cent less would not be."""
+    assert replayed(mechanism, true, pair).measured is None
+    less = type(true)(**{**true.numbers, "epsilon": float(true.epsilon) * 0.95, "relation": true.relation})
+    assert replayed(mechanism, less, pair).measured is not None
+
+
+def sampled(data: list[float], *, bound: float, own_size: bool = False) -> float:
+    rng = np.random.default_rng()
+    kept = np.array(data)[rng.random(len(data)) < 0.5]
+    size = max(1, len(kept)) if own_size else 5
+    return float((np.clip(kept, 0, bound).sum() + rng.normal(0, 1)) / size)
+
+
+def test_a_step_on_a_sample_is_judged_given_the_sample() -> None:
+    claim = dn.Gaussian(1).sampled(rate=0.5)
+    assert replayed(functools.partial(sampled, bound=1), claim).measured is None
+    wrong_clip = replayed(functools.partial(sampled, bound=3), claim)
+    assert wrong_clip.given
+    assert "given the sample" in wrong_clip.findings[0].text
+    own_size = replayed(functools.partial(sampled, bound=1, own_size=True), claim)
+    assert "scale itself depends on the data" in own_size.findings[0].text
+
+
+def test_samples_that_are_not_coupled_are_not_judged() -> None:
+    """A right mechanism that draws a size first, and then whom: neighbours get other samples, which shows nothing."""
+
+    def another_way(data: list[float]) -> float:
+        rng = np.random.default_rng()
+        kept = rng.choice(len(data), rng.binomial(len(data), 0.5), replace=False)
+        return float(np.array(data)[kept].sum() + rng.normal(0, 1))
+
+    values = [float(i < 30) for i in range(60)]
+    found = replayed(another_way, dn.Gaussian(1).sampled(rate=0.5), (values, [*values, 0.0]))
+    assert found.measured is None
+
+
+def test_single_precision_is_no_change_of_scale() -> None:
+    """Rounded to 24 bits, factors differ in the last place between the worlds; Laplace noise would then cost ε = ∞."""
+
+    def rounded(data: list[float]) -> np.float32:
+        return np.float32(sum(data) + np.random.laplace(0, 2))
+
+    assert replayed(rounded, dn.PureDP(12.51)).measured is None
+    assert replayed(rounded, dn.PureDP(12.4)).measured is not None
+
+
+def test_an_output_that_does_not_repeat_is_no_proof() -> None:
+    """The shift is large in every replay, and then the same run gives something else: some state was not recorded."""
+    calls = []
+
+    def moody(data: list[float]) -> float:
+        calls.append(1)
+        return sum(data) + np.random.laplace(0, 1) + (1000 if len(calls) > 2 * 8 + 6 else 0)
+
+    found = replayed(moody, dn.PureDP(1))
+    assert len(calls) == found.runs == 24
+    assert found.measured is None
+
+
+def test_given_other_draws_a_plain_claim_is_not_refuted() -> None:
+    """Amplification by sampling is real: what one sample shows does not break the claim about all of them."""
+    found = replayed(functools.partial(sampled, bound=1), dn.GDP(0.7))
+    assert found.measured is None
+
+
+def test_noise_fitted_to_the_data_breaks_pure_privacy() -> None:
+    """Two scales that differ by a fifth: ε is infinite, and the loss at (1, 0.01) is still small."""
+
+    def fitted(data: list[float]) -> float:
+        return float(np.random.laplace(0, 1 + 0.2 * (len(data) - 9)))
+
+    assert replayed(fitted, dn.PureDP(50)).measured is not None
+    assert replayed(fitted, dn.ApproxDP(1, 0.01)).measured is None
+    assert "scale" in kinds(replayed(fitted, dn.ApproxDP(1, 0.01)))
+
+
+def test_the_data_deciding_how_much_is_drawn_is_told_and_not_judged() -> None:
+    """Sparse vector and permute-and-flip do so rightly."""
+
+    def sparse(data: list[float]) -> int:
+        threshold = 20 + np.random.laplace(0, 2)
+        return next((i for i in range(20) if sum(data) * i / 10 + np.random.laplace(0, 4) >= threshold), -1)
+
+    found = replayed(sparse, dn.PureDP(0.01))
+    assert found.measured is None
+    assert kinds(found) == ["draws"]
+    assert not found.findings[0].proof
+
+
+def test_an_answer_that_ignores_its_noise_is_told() -> None:
+    def forgetful(data: list[float]) -> float:
+        np.random.laplace()
+        return float(sum(data))
+
+    assert kinds(replayed(forgetful, dn.PureDP(1))) == ["noise"]
+
+
+def test_randomness_that_cannot_be_recorded_never_refutes() -> None:
+    """A difference that comes from fresh noise is no sensitivity."""
+    system = random.SystemRandom()
+
+    def hidden(data: list[float]) -> float:
+        return float(sum(data)) + system.gauss(0, 1000) + np.random.laplace(0, 1e-9)
+
+    found = replayed(hidden, dn.PureDP(1))
+    assert found.measured is None
+
+
+def test_everything_is_as_it_was_afterwards() -> None:
+    """Wrappers gone, states restored, the shared source untouched."""
+    before = (np.random.laplace, np.random.default_rng, random.gauss, noise.discrete_laplace, GENERATOR)
+    states = (np.random.get_state()[1].copy(), random.getstate(), GENERATOR.bit_generator.state)
+    replayed(LAPLACE["a generator of the module"], dn.PureDP(1))
+    with seeded(4, 2, LAPLACE["a generator of the module"]):
+        LAPLACE["a generator of the module"](ONES)
+    after = (np.random.laplace, np.random.default_rng, random.gauss, noise.discrete_laplace, GENERATOR)
+    assert all(a is b for a, b in zip(before, after, strict=True))
+    assert (np.random.get_state()[1] == states[0]).all()
+    assert (random.getstate(), GENERATOR.bit_generator.state) == states[1:]
+    assert "words" not in vars(noise.secure())
+
+
+def test_a_call_for_one_more_number_shares_the_others() -> None:
+    """So that sampling masks of neighbours differ in one record alone, and the noise after them not at all."""
+
+    def mechanism(size: int) -> tuple[np.ndarray, float]:
+        return np.random.random(size), np.random.laplace()
+
+    with recorded(mechanism, Tape(1)):
+        mask, drawn = mechanism(9)
+    with recorded(mechanism, Tape(1)):
+        longer, again = mechanism(10)
+    assert (longer[:9] == mask).all()
+    assert drawn == again
+    with recorded(mechanism, Tape(1, variation=1)):
+        same, other = mechanism(9)
+    assert (same == mask).all()
+    assert other != drawn
+
+
+def test_seeded_runs_repeat_whatever_generator_is_used() -> None:
+    mechanisms = [*LAPLACE.values(), *GAUSSIAN.values(), dm.count(epsilon=1)]
+    for mechanism in mechanisms:
+        values = []
+        for number in (0, 0, 1):
+            with seeded(7, number, mechanism):
+                values.append(np.ravel(mechanism(ONES)).tolist())
+        assert values[0] == values[1]
+        if mechanism is not mechanisms[-1]:  # integers may well agree
+            assert values[0] != values[2]
+
+
+def test_cells_bound_the_curve_from_below() -> None:
+    """Against closed forms and quadrature: Laplace has δ(ε) = 1 − e^{(ε − t)/2}."""
+    from scipy import integrate, stats
+
+    laplace = Measured("laplace", np.array([2.0]), np.array([1.0]))
+    for epsilon in (0.0, 0.7, 1.5):
+        true = 1 - np.exp((epsilon - 2) / 2)
+        assert true - 1e-3 <= laplace.delta(epsilon) <= true
+    wide = Measured("gaussian", np.array([0.3]), np.array([1.4]))
+    for epsilon in (0.0, 0.5, 1.0):
+        one, two = stats.norm(0.3, 1.4).pdf, stats.norm(0, 1).pdf
+        odds = np.exp(epsilon)
+        true = max(
+            integrate.quad(lambda x, a=a, b=b, odds=odds: max(a(x) - odds * b(x), 0), -30, 30, limit=400)[0]
+            for a, b in ((one, two), (two, one))
+        )
+        assert true - 1e-3 <= wide.delta(epsilon) <= true + 1e-7
+    discrete = Measured("discrete gaussian", np.array([2.0]), np.array([1.0]), step=4.0)
+    profile = dn.account(dn.DiscreteGaussian(scale=4, sensitivity=2))
+    for epsilon in (0.0, 0.4, 1.0):
+        assert profile.delta(epsilon) - 1e-6 <= discrete.delta(epsilon) <= profile.delta(epsilon) + 1e-12
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "relation", "fine"),
+    [
+        ([1, 2, 3], [1, 2], dn.ADD_REMOVE, True),
+        ([1, 2, 3], [1, 2], dn.REPLACE, False),
+        ([1, 2, 3], [3, 1, 4], dn.REPLACE, True),
+        ([1, 2, 3], [4, 5, 3], dn.REPLACE, False),
+        ([1, 2, 3], [1, 2, 3], dn.ADD_REMOVE, False),
+        ([1, 2, 3], [1, 2, 3, 4, 5], dn.ADD_REMOVE, False),
+        (np.zeros((3, 2)), np.zeros((4, 2)), dn.ADD_REMOVE, True),
+        ({"a": [1, 2], "b": [3, 4]}, {"a": [1], "b": [3]}, dn.ADD_REMOVE, True),
+        ({"a": [1, 2], "b": [3, 4]}, {"a": [1, 9], "b": [3, 4]}, dn.ADD_REMOVE, False),
+        ([float("nan"), 1.0], [float("nan")], dn.ADD_REMOVE, True),
+        (3.0, 4.0, dn.ADD_REMOVE, True),
+    ],
+)
+def test_neighbours_are_checked_against_the_relation(first: Any, second: Any, relation: Any, fine: bool) -> None:
+    if fine:
+        Pair(first, second).checked(relation)
+    else:
+        with pytest.raises(UnitMismatch, match="must be neighbours"):
+            Pair(first, second).checked(relation)
+        Pair(first, second, check=False).checked(relation)
+
+
+def test_the_rows_of_one_unit_count_as_one() -> None:
+    rows = {"id": [1, 1, 2], "x": [5, 6, 7]}
+    without = {"id": [2], "x": [7]}
+    Pair(rows, without).checked(dn.ADD_REMOVE, dn.Unit.of("id"))
+    with pytest.raises(UnitMismatch):
+        Pair(rows, without).checked(dn.ADD_REMOVE)
