@@ -1,0 +1,65 @@
+"""Private training of PyTorch models: a frozen plan that owns its event, and a trainer that executes just that.
+
+>>> from deniable import deep
+>>> from deniable.guarantees import ApproxDP
+>>> plan = deep.Plan(examples=60_000, batch=256, epochs=15, clip=1.0, target=ApproxDP(3, 1e-5))
+>>> print(plan)
+private training
+ε ≤ 3.00, δ = 1e-5, one record added or removed
+steps: 3516, expected batch 256 of 60000, Poisson()
+clip: 1 (L2), per record
+noise: GaussianNoise(), 0.728225 × clip, sums divided by 256
+event: Gaussian(scale=0.728225287).sampled(rate=8/1875) * 3516
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from deniable.deep.clipping import clipped_gradients as clipped_gradients
+    from deniable.deep.huggingface import HuggingFaceTrainer as HuggingFaceTrainer
+    from deniable.deep.noises import GaussianNoise as GaussianNoise
+    from deniable.deep.noises import GridNoise as GridNoise
+    from deniable.deep.noises import LaplaceNoise as LaplaceNoise
+    from deniable.deep.plan import Plan as Plan
+    from deniable.deep.progress import Observation as Observation
+    from deniable.deep.randomness import PhiloxGenerator as PhiloxGenerator
+    from deniable.deep.randomness import SecureGenerator as SecureGenerator
+    from deniable.deep.randomness import SeededGenerator as SeededGenerator
+    from deniable.deep.sampling import FixedBatches as FixedBatches
+    from deniable.deep.sampling import Poisson as Poisson
+    from deniable.deep.sampling import WithoutReplacement as WithoutReplacement
+    from deniable.deep.trainer import Trainer as Trainer
+
+_HOMES = {
+    "clipping": ("clipped_gradients",),
+    "huggingface": ("HuggingFaceTrainer",),
+    "noises": ("GaussianNoise", "GridNoise", "LaplaceNoise"),
+    "plan": ("Plan",),
+    "progress": ("Observation",),
+    "randomness": ("PhiloxGenerator", "SecureGenerator", "SeededGenerator"),
+    "sampling": ("FixedBatches", "Poisson", "WithoutReplacement"),
+    "trainer": ("Trainer",),
+}
+_PLACES = {name: home for home, names in _HOMES.items() for name in names}
+
+_EXTRAS = {"torch": "deep", "transformers": "hf"}
+
+__all__ = [*_PLACES]
+
+
+def __getattr__(name: str) -> Any:
+    """A plan needs no torch, a trainer does: each loads when it is first asked for."""
+    if name not in _PLACES:
+        raise AttributeError(f"module 'deniable.deep' has no attribute {name!r}")
+    try:
+        return getattr(import_module(f"deniable.deep.{_PLACES[name]}"), name)
+    except ModuleNotFoundError as error:
+        package = (error.name or "").partition(".")[0]
+        if package not in _EXTRAS:
+            raise
+        from deniable.errors import MissingExtra
+
+        raise MissingExtra(package, _EXTRAS[package]) from error

@@ -1,0 +1,110 @@
+"""Stopping and going on without paying twice, repeating noise, or forgetting a step.
+
+Two files. The *checkpoint* holds the plan, the run's key in the ledger, the step, model, optimizer, the order of fixed
+batches, and torch's generator state (for dropout). It holds no key of the noise: a resumed run draws fresh ones. The
+*journal* beside it says how many steps have begun. It is on disk before a step touches the data, some steps ahead, so a
+crash can only make it too large.
+
+A resumed run goes on at the step after the last one that may have begun. Steps that were lost in a crash stay
+spent: their noisy sums may have been seen, and computing them again with fresh noise would be a second release. A run
+therefore never takes more noisy steps than its plan, whatever happens to it.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+import pickle
+import zipfile
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from deniable.errors import DataError, LedgerError
+
+FORMAT = 1
+AHEAD = 16
+"""Steps that the journal says have begun before they do: one durable write for so many steps."""
+
+
+def written(path: Path, state: dict[str, Any]) -> None:
+    """Write a checkpoint, whole or not at all."""
+    beside = path.with_name(path.name + ".new")
+    with beside.open("wb") as file:
+        torch.save({"deniable_checkpoint": FORMAT, **state}, file)
+        file.flush()
+        os.fsync(file.fileno())
+    os.replace(beside, path)
+    folder = os.open(path.parent, os.O_RDONLY)
+    try:
+        os.fsync(folder)
+    finally:
+        os.close(folder)
+
+
+def read(path: Path) -> dict[str, Any]:
+    """The state that `written` wrote. Nothing in the file is executed."""
+    if not zipfile.is_zipfile(path):
+        raise DataError(f"there is no checkpoint at {path}")
+    try:
+        found = torch.load(path, map_location="cpu", weights_only=True)
+    except (RuntimeError, pickle.UnpicklingError) as error:
+        raise DataError(f"the checkpoint at {path} cannot be read; it is damaged or holds more than numbers") from error
+    if not isinstance(found, dict) or found.get("deniable_checkpoint") != FORMAT:
+        raise DataError(f"{path} is not a checkpoint of format {FORMAT}")
+    return found
+
+
+class Journal:
+    """How many steps of one run have begun, in a file that one process holds at a time."""
+
+    def __init__(self, checkpoint: Path, *, run: str, create: bool) -> None:
+        self._path = checkpoint.with_name(checkpoint.name + ".journal")
+        self._run = run
+        if not create and not self._path.exists():
+            raise LedgerError(
+                f"{self._path.name} is missing: it says which steps have begun and belongs to the checkpoint."
+                " Bring both, or start a new run and pay for it."
+            )
+        self._file = os.open(self._path, os.O_RDWR | os.O_CREAT, 0o600)
+        try:
+            fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            os.close(self._file)
+            raise LedgerError(f"another process is training run {run!r}; a run is executed once.") from None
+        self.begun = self._read(create=create)
+
+    def _read(self, *, create: bool) -> int:
+        text = os.pread(self._file, 4096, 0).split(b"\n")[0].strip(b" \0")
+        if not text and create:
+            return 0
+        try:
+            found = json.loads(text)
+            run, begun = found["run"], int(found["begun"])
+        except (ValueError, KeyError, TypeError):
+            self.close()
+            raise LedgerError(f"{self._path.name} cannot be read; without it nobody knows which steps began.") from None
+        if run != self._run:
+            self.close()
+            raise LedgerError(f"{self._path.name} belongs to another run; choose another place for this one.")
+        return begun
+
+    def begin(self, step: int, *, last: int) -> None:
+        """Step number `step` (from 1) is about to touch the data; `last` is the plan's last."""
+        if step > self.begun:
+            self.mark(min(step + AHEAD - 1, last))
+
+    def mark(self, begun: int) -> None:
+        """Say durably that so many steps have begun. One line of fixed length, so that no write is half done."""
+        line = json.dumps({"run": self._run, "begun": begun}).encode().ljust(511) + b"\n"
+        os.pwrite(self._file, line, 0)
+        os.fsync(self._file)
+        self.begun = begun
+
+    def close(self) -> None:
+        """Let another process take over."""
+        if self._file >= 0:
+            os.close(self._file)
+            self._file = -1

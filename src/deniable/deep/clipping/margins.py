@@ -1,0 +1,78 @@
+"""From squared norms to clip factors, so that rounding never lets a unit's share exceed the clip.
+
+A computed norm may lie below the true one, and the share that enters the sum is computed from rounded numbers. Both
+errors are bounded here, and the bounds are added to the norm before the factor is taken (docs/deep-clipping.md
+derives them):
+
+- a norm taken from factors, over rows of widths p and d, errs in its square by at most (p + d + CHAIN)·u·S², u the unit
+  roundoff of the accumulator and S = Σ_t ‖left_t‖‖right_t‖ the norm without cancellation (Higham, "Accuracy and
+  stability of numerical algorithms", 2002, section 3.1, once for each Gram matrix);
+- scaling a side by the factor and rounding it to the operand's type moves the share by at most v·S, v the operand's
+  roundoff;
+- everything else is sums of squares in fp32, whose relative error ETA covers.
+
+>>> import torch
+>>> from deniable.deep.clipping.norms import Settled
+>>> clip_factors(bounds([Settled(torch.tensor([0.25, 4.0]), ())]), clip=torch.tensor(1.0)).factors
+tensor([1.0000, 0.4999])
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+
+from deniable.deep.clipping.norms import Settled
+from deniable.deep.clipping.precision import ROUNDOFF
+
+# A sum of fp32 squares, each through at most 2¹² roundings of 2⁻²⁴ (reductions work in blocks); half of that for its
+# root; the roundings of the root, the division and the product with the factor.
+ETA = 2.0**-12
+
+
+class Factor(NamedTuple):
+    """Per unit: the norm, the factor it is multiplied by, and whether it takes part at all."""
+
+    norms: Tensor
+    factors: Tensor
+    alive: Tensor
+
+
+def bounds(parts: Iterable[Settled]) -> Tensor:
+    """[3, units]: what one or several parameters add to the squared norm and to its two error terms."""
+    rows = []
+    for part in parts:
+        zero = torch.zeros_like(part.square)
+        if part.spread is None:
+            rows.append(torch.stack((part.square, zero, zero)))
+            continue
+        wide = part.spread.square()
+        hidden = part.depth * ROUNDOFF[part.square.dtype]
+        rows.append(torch.stack((part.square, hidden * wide, part.roundoff**2 * wide)))
+    return torch.stack(rows).sum(0)
+
+
+def clip_factors(measured: Tensor, *, clip: Tensor, mask: Tensor | None = None, norm: str = "l2") -> Factor:
+    """The factor of each unit: 1, or what brings its share to the clip; 0 for a unit that is masked or not finite.
+
+    A unit whose norm is not finite, because of what it holds or because squares overflowed, contributes nothing. Which
+    units those are depends on each unit alone, so leaving one out is a clip to zero and costs no privacy.
+    """
+    square, hidden, moved = measured
+    if norm == "l1":
+        norms = upper = square
+    else:
+        norms = square.sqrt()
+        upper = (square + hidden).sqrt() + moved.sqrt()
+    alive = torch.isfinite(upper)
+    if mask is not None:
+        alive = alive & mask
+    bound = clip * (1 - ETA)
+    factors = torch.where(upper > bound, bound / upper, torch.ones_like(upper))
+    norms = torch.where(torch.isfinite(upper), norms, torch.inf)
+    if mask is not None:
+        norms = torch.where(mask, norms, 0)
+    return Factor(norms, torch.where(alive, factors, 0), alive)

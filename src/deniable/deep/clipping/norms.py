@@ -1,0 +1,123 @@
+"""The norm of every unit's gradient: from the factors, or from the gradient itself, whichever is smaller.
+
+From factors the squared norm is a sum over pairs of rows (Goodfellow, "Efficient per-example gradient computations",
+2015, for one row; Li et al., "Large language models can be strong differentially private learners", ICLR 2022,
+section 4, for sequences):
+
+    ‖Σ_t left_t ⊗ right_t‖² = Σ_{s,t} ⟨left_s, left_t⟩ ⟨right_s, right_t⟩.
+
+Several uses of one parameter are one longer list of rows; the pairs between uses are the cross terms. With r rows of
+widths p and d this costs r²(p + d) multiplications and keeps r(p + d) numbers; the gradient costs r·p·d and keeps
+p·d. One inequality, p·d ≤ r(p + d), therefore says which is cheaper in time and in memory.
+
+>>> import torch
+>>> from deniable.deep.clipping.contributions import Factors
+>>> settle([Factors(torch.tensor([[[1.0, 2.0]]]), torch.tensor([[[3.0, 4.0]]]), (2, 2))]).square.item()
+125.0
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from deniable.deep.clipping.contributions import Contribution, Factored, OneHot, Rows, Stack
+from deniable.deep.clipping.precision import product, roundoff, widened
+
+BLOCK = 256
+# Roundings that a product may go through while BLOCK² of them are added up: reductions work in blocks, not in a chain.
+CHAIN = 2**8
+
+
+@dataclass(frozen=True)
+class Settled:
+    """One parameter's part: its squared (or absolute) norm per unit, and what is kept for the sum.
+
+    `spread` is Σ_t ‖left_t‖‖right_t‖, the norm without cancellation: rounding errors are relative to it. It is None
+    where norm and sum are taken from the same finished gradients, which cannot disagree.
+    """
+
+    square: Tensor
+    kept: tuple[Contribution, ...]
+    spread: Tensor | None = None
+    depth: int = 0
+    roundoff: float = 0.0
+
+    def total(self, factors: Tensor, alive: Tensor) -> Tensor:
+        first, *rest = [part.total(factors, alive) for part in self.kept]
+        return sum(rest, start=first)
+
+
+def settle(parts: Sequence[Contribution], *, norm: str = "l2") -> Settled:
+    """Take the norm of one parameter's gradient, from all its uses, and decide what to keep."""
+    sizes = [part.sizes for part in parts if isinstance(part, Factored)]
+    if norm == "l2" and len(sizes) == len(parts) and not finished_is_smaller(sizes):
+        return _from_factors([part for part in parts if isinstance(part, Factored)])
+    finished = [part.stack() for part in parts]
+    values = finished[0] if len(finished) == 1 else sum(map(widened, finished[1:]), start=widened(finished[0]))
+    wide = widened(values).reshape(values.shape[0], -1)
+    square = wide.abs().sum(1) if norm == "l1" else wide.square().sum(1)
+    return Settled(square, (Stack(values),))
+
+
+def finished_is_smaller(sizes: Sequence[tuple[int, int, int]]) -> bool:
+    """Whether p·d ≤ r(p + d), r the rows of all uses together."""
+    _, left, right = sizes[0]
+    return left * right <= sum(rows for rows, _, _ in sizes) * (left + right)
+
+
+def _from_factors(parts: Sequence[Factored]) -> Settled:
+    sides = [part.sides() for part in parts]
+    square: Tensor | None = None
+    spread: Tensor | None = None
+    for at, (left, right) in enumerate(sides):
+        own, row_norms = _self_pairs(left, right)
+        square = own if square is None else square + own
+        spread = row_norms if spread is None else spread + row_norms
+        for other_left, other_right in sides[:at]:
+            square = square + 2 * (_gram(left, other_left) * _gram(right, other_right)).sum((1, 2))
+    if square is None:
+        raise AssertionError("a parameter without a use has nothing to settle")
+    _, left_width, right_width = parts[0].sizes
+    error = max(roundoff(right) for _, right in sides)
+    depth = left_width + right_width + CHAIN
+    return Settled(square.clamp(min=0), tuple(parts), spread, depth=depth, roundoff=error)
+
+
+def _self_pairs(left: Rows, right: Tensor) -> tuple[Tensor, Tensor]:
+    """Σ_{s,t} ⟨left_s, left_t⟩⟨right_s, right_t⟩ and Σ_t ‖left_t‖‖right_t‖; each pair of blocks once."""
+    rows = right.shape[1]
+    if rows == 1 and not isinstance(left, OneHot):
+        square = widened(left).square().sum((1, 2)) * widened(right).square().sum((1, 2))
+        return square, square.sqrt()
+    square = right.new_zeros((), dtype=widened(right[:0]).dtype)
+    spread = square
+    for start in range(0, rows, BLOCK):
+        end = min(start + BLOCK, rows)
+        here = _cut(left, start, end), right[:, start:end]
+        one, two = _gram(here[0], here[0]), _gram(here[1], here[1])
+        square = square + (one * two).sum((1, 2))
+        spread = spread + (one.diagonal(dim1=1, dim2=2) * two.diagonal(dim1=1, dim2=2)).clamp(min=0).sqrt().sum(1)
+        if start:
+            before = _cut(left, 0, start), right[:, :start]
+            square = square + 2 * (_gram(here[0], before[0]) * _gram(here[1], before[1])).sum((1, 2))
+    return square, spread
+
+
+def _cut(rows: Rows, start: int, end: int) -> Rows:
+    return OneHot(rows.index[:, start:end], rows.width) if isinstance(rows, OneHot) else rows[:, start:end]
+
+
+def _gram(one: Rows, two: Rows) -> Tensor:
+    """[units, rows of one, rows of two]: the inner products."""
+    if isinstance(one, OneHot) and isinstance(two, OneHot):
+        return (one.index.unsqueeze(2) == two.index.unsqueeze(1)).to(torch.float32)
+    if isinstance(two, OneHot):
+        index = two.index.unsqueeze(1)
+        return widened(one.gather(2, index.expand(-1, one.shape[1], -1)))  # type: ignore[union-attr]
+    if isinstance(one, OneHot):
+        return _gram(two, one).transpose(1, 2)
+    return product(one, two.transpose(1, 2))

@@ -1,0 +1,92 @@
+"""One forward pass of the model on given tensors, with one loss per row."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, TypeVar
+
+import torch
+from torch import Tensor, nn
+from torch.autograd.graph import GradientEdge
+from torch.utils._pytree import tree_leaves, tree_map
+
+from deniable.errors import InvalidArgument, NotSupported
+
+Loss = Callable[[Any, Any], Tensor]
+Made = TypeVar("Made")
+
+
+def called(model: nn.Module, inputs: Any) -> Any:
+    """model(inputs): a tuple is positional, a mapping is keywords."""
+    if isinstance(inputs, Mapping):
+        return model(**inputs)
+    return model(*inputs) if isinstance(inputs, list | tuple) else model(inputs)
+
+
+def inside(model: nn.Module, tensors: Mapping[str, Tensor], body: Callable[[], Made]) -> Made:
+    """What `body` returns, run while the model has other parameters and buffers.
+
+    A backward pass belongs inside as well: under activation checkpointing it runs parts of the model again.
+    """
+    made: Made = torch.func.functional_call(
+        _Holder(model), {f"model.{k}": each for k, each in tensors.items()}, (body,)
+    )
+    return made
+
+
+class _Holder(nn.Module):
+    def __init__(self, model: nn.Module) -> None:
+        super().__init__()
+        self.model = model
+
+    def forward(self, body: Callable[[], Made]) -> Made:
+        return body()
+
+
+def output(model: nn.Module, tensors: Mapping[str, Tensor], inputs: Any) -> Any:
+    """model(inputs) with other parameters and buffers."""
+    return inside(model, tensors, lambda: called(model, inputs))
+
+
+def row_losses(loss: Loss, made: Any, targets: Any, rows: int) -> Tensor:
+    """One loss per row. Losses per token, [rows, tokens] or [rows · tokens], are added up per row."""
+    losses = loss(made, targets)
+    if not isinstance(losses, Tensor) or losses.dim() == 0 or losses.shape[0] % rows:
+        shape = tuple(losses.shape) if isinstance(losses, Tensor) else type(losses).__name__
+        raise InvalidArgument(
+            "loss", shape, "a function that returns one loss per example", "Use reduction='none', and average nothing."
+        )
+    wide = losses.to(torch.promote_types(losses.dtype, torch.float32))
+    return wide.reshape(rows, -1).sum(1)
+
+
+def row_count(batch: Any) -> int:
+    """The rows of a batch: every tensor in it has them first."""
+    tensors = [each for each in tree_leaves(batch) if isinstance(each, Tensor)]
+    sizes = {each.shape[0] if each.dim() else None for each in tensors}
+    if len(sizes) != 1 or None in sizes:
+        shapes = [tuple(each.shape) for each in tensors]
+        raise InvalidArgument(
+            "batch", shapes, "tensors with one entry per example first", "Keep what examples share in the model."
+        )
+    return int(sizes.pop() or 0)
+
+
+def chosen(batch: Any, index: Tensor) -> Any:
+    """Some rows of a batch."""
+    return tree_map(lambda each: each[index.to(each.device)] if isinstance(each, Tensor) else each, batch)
+
+
+def backward(
+    losses: Tensor, inputs: Sequence[Tensor] | Sequence[GradientEdge], seeds: Tensor, *, retain_graph: bool = False
+) -> tuple[Tensor | None, ...]:
+    """The gradients of Σ seed · loss; None where there is none."""
+    try:
+        return torch.autograd.grad(losses, inputs, seeds, retain_graph=retain_graph, allow_unused=True)
+    except RuntimeError as error:
+        if "checkpoint" not in str(error).lower():
+            raise
+        raise NotSupported(
+            "a part of the model under activation checkpointing could not be run again: use use_reentrant=False, and "
+            "leave the first trainable layer outside, so that what enters the part already carries gradients"
+        ) from error

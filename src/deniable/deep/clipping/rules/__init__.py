@@ -1,0 +1,52 @@
+"""One rule per kind of operation: how saved inputs and an output gradient make one gradient per unit.
+
+A rule is a function from a `Call` to a `Sketch`. Operations without a rule go to `anything`, which differentiates the
+single call once per unit under vmap: slower, and right for whatever a parameter may be part of.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from deniable.deep.clipping.calls import Call, Sketch
+from deniable.deep.clipping.rules.anything import anything
+from deniable.deep.clipping.rules.attention import attention
+from deniable.deep.clipping.rules.convolution import convolution
+from deniable.deep.clipping.rules.embedding import bag, embedding
+from deniable.deep.clipping.rules.linear import affine, linear, matmul
+from deniable.deep.clipping.rules.normalization import group_norm, layer_norm, rms_norm
+from deniable.deep.clipping.rules.spreading import spread
+
+RULES: dict[Any, Callable[[Call], Sketch]] = {
+    F.linear: linear,
+    torch.matmul: matmul,
+    torch.mm: matmul,
+    Tensor.matmul: matmul,
+    Tensor.mm: matmul,
+    torch.addmm: affine,
+    torch.conv1d: convolution,
+    torch.conv2d: convolution,
+    F.embedding: embedding,
+    F.embedding_bag: bag,
+    F.layer_norm: layer_norm,
+    F.group_norm: group_norm,
+    F.rms_norm: rms_norm,
+    Tensor.expand: spread,
+    Tensor.expand_as: spread,
+    Tensor.repeat: spread,
+    torch.broadcast_to: spread,
+}
+
+
+def rule_for(function: Any) -> Callable[[Call], Sketch]:
+    """The rule of an operation."""
+    return RULES.get(function, anything)
+
+
+OPENED: dict[Any, Callable[..., Any]] = {F.multi_head_attention_forward: attention}
+"""Functions that are looked into rather than met whole."""

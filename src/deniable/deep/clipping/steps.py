@@ -1,0 +1,89 @@
+"""What the three ways of clipping share: the question they answer, and the answer."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import torch
+from torch import Tensor, nn
+
+from deniable.deep.clipping.margins import bounds, clip_factors
+from deniable.deep.clipping.norms import Settled
+from deniable.deep.clipping.passes import Loss
+from deniable.deep.clipping.tape import Step
+
+
+class Clipped(NamedTuple):
+    """Clipped sums and what was clipped. Only the sums, with noise, may leave; the rest is private.
+
+    `sums` holds Σ_i factor_i · gradient_i by parameter name, in fp32. `norms` and `factors` have one entry per unit,
+    `losses` one per row. A unit whose gradient is not finite has norm inf and factor 0.
+    """
+
+    sums: dict[str, Tensor]
+    norms: Tensor
+    losses: Tensor
+    factors: Tensor
+
+
+@dataclass(frozen=True, eq=False)
+class Recipe:
+    """How to clip: the model, the loss, and everything that is fixed before the data comes."""
+
+    model: nn.Module
+    loss: Loss
+    names: tuple[str, ...]
+    rows_per_unit: int = 1
+    norm: str = "l2"
+    autocast: torch.dtype | None = None
+    loss_scale: float = 1.0
+
+    def precision(self, device: torch.device) -> AbstractContextManager[Any]:
+        """Autocast, if asked for."""
+        return nullcontext() if self.autocast is None else torch.autocast(device.type, self.autocast)
+
+    def seeds(self, losses: Tensor, mask: Tensor) -> Tensor:
+        """The gradient that each row's loss is given: the loss scale, or zero for a masked row."""
+        return mask.to(losses.dtype) * self.loss_scale
+
+    def unit_mask(self, mask: Tensor) -> Tensor:
+        """A unit takes part if one of its rows does."""
+        return mask.view(-1, self.rows_per_unit).any(1)
+
+
+@dataclass(frozen=True, eq=False)
+class Question:
+    """One batch, and the tensors to run on: all of the model's, by name."""
+
+    tensors: Mapping[str, Tensor]
+    batch: tuple[Any, Any]
+    mask: Tensor
+    clip: Tensor
+    script: Sequence[Step] = ()
+
+
+def answer(recipe: Recipe, question: Question, settled: Mapping[str, Settled], losses: Tensor) -> Clipped:
+    """Factors from the norms of all parameters together, then one weighted sum per parameter."""
+    scaled = question.clip * recipe.loss_scale
+    factor = clip_factors(bounds(settled.values()), clip=scaled, mask=recipe.unit_mask(question.mask), norm=recipe.norm)
+    sums = {name: part.total(factor.factors, factor.alive) for name, part in settled.items()}
+    return completed(recipe, question, sums, factor.norms, factor.factors, losses)
+
+
+def completed(
+    recipe: Recipe, question: Question, sums: Mapping[str, Tensor], norms: Tensor, factors: Tensor, losses: Tensor
+) -> Clipped:
+    """The answer: the loss scale divided out, zeros for parameters without a gradient, masked losses at zero."""
+    scale = recipe.loss_scale
+    full = {}
+    for name in recipe.names:
+        shape = question.tensors[name].shape
+        found = sums.get(name)
+        if found is None:
+            found = torch.zeros(shape, dtype=norms.dtype, device=norms.device)
+        full[name] = found.reshape(shape) if scale == 1 else found.reshape(shape) / scale
+    norms = norms if scale == 1 else norms / scale
+    return Clipped(full, norms, torch.where(question.mask, losses.detach(), 0), factors)

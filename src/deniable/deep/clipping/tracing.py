@@ -1,0 +1,73 @@
+"""One graph for the whole step: forward, backward, norms and clipped sums, handed to torch.compile.
+
+The step is an ordinary function of tensors. It is traced once per shape into a graph of plain tensor operations,
+autograd included; the compiler never sees the tape, the rules or the model's Python. A forward pass whose course
+depends on the data cannot be traced, and says so. On a GPU the compiled step is then captured as a CUDA graph and
+replayed: one launch for everything, with no work for Python in between.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any, TypeAlias
+
+import torch
+from torch import Tensor
+from torch.fx.experimental.proxy_tensor import make_fx
+from torch.utils._pytree import tree_flatten, tree_leaves, tree_map
+
+Tensors: TypeAlias = Mapping[str, Tensor]
+Stage: TypeAlias = Callable[[Tensors, Any], Any]
+"""A step: (the model's tensors, everything that changes from call to call) → a nest of tensors."""
+
+
+def compiled(step: Stage, tensors: Tensors, changing: Any) -> Stage:
+    """The step compiled for arguments of these shapes. On a GPU what it returns is overwritten by the next call."""
+    graph = make_fx(step, tracing_mode="fake", _allow_non_fake_inputs=True)(tensors, changing)
+    graph.graph.eliminate_dead_code()
+    graph.recompile()
+    made: Stage = torch.compile(graph, fullgraph=True, dynamic=False)
+    if all(each.is_cuda for each in tensors.values()):
+        return Replay(made, tensors, changing)
+    return made
+
+
+class Replay:
+    """A step captured as a CUDA graph. Inputs are copied into place; the model's tensors are read where they are."""
+
+    def __init__(self, step: Stage, tensors: Tensors, changing: Any) -> None:
+        self._step = step
+        self._capture(tensors, changing)
+
+    def __call__(self, tensors: Tensors, changing: Any) -> Any:
+        if self._places != _places(tensors):
+            self._capture(tensors, changing)
+        for place, each in zip(tree_leaves(self._inputs), tree_leaves(changing), strict=True):
+            if isinstance(each, Tensor):
+                place.copy_(each, non_blocking=True)
+        self._graph.replay()
+        return tree_map(lambda each: each, self._outputs)  # the same tensors in new containers
+
+    def _capture(self, tensors: Tensors, changing: Any) -> None:
+        self._places = _places(tensors)
+        self._inputs = tree_map(lambda each: each.clone() if isinstance(each, Tensor) else each, changing)
+        side = torch.cuda.Stream()  # type: ignore[no-untyped-call]
+        side.wait_stream(torch.cuda.current_stream())
+        with torch.cuda.stream(side):  # compiles, and warms up what allocates on first use
+            for _ in range(2):
+                self._step(tensors, self._inputs)
+        torch.cuda.current_stream().wait_stream(side)
+        self._graph = torch.cuda.CUDAGraph()
+        with torch.cuda.graph(self._graph):
+            self._outputs = self._step(tensors, self._inputs)
+
+
+def _places(tensors: Tensors) -> tuple[int, ...]:
+    return tuple(each.data_ptr() for each in tensors.values())
+
+
+def signature(tensors: Tensors, changing: Any) -> tuple[Any, ...]:
+    """What a compiled step is good for: shapes, types and devices of its arguments."""
+    leaves, form = tree_flatten((dict(tensors), changing))
+    kinds = tuple((each.shape, each.dtype, each.device) if isinstance(each, Tensor) else each for each in leaves)
+    return kinds, str(form)

@@ -1,0 +1,168 @@
+"""A `transformers.Trainer` that trains privately: everything of it but the training loop, which is the plan's.
+
+    trainer = dn.deep.HuggingFaceTrainer(model, arguments, train_dataset=data, plan=plan, ledger="run.ledger")
+    trainer.train()
+
+Optimizer, schedule, callbacks, collator, evaluation and saving are those of `transformers`. How many steps there are,
+who is in a batch and how large it is, clipping and noise are the plan's: the arguments that would say otherwise
+(`num_train_epochs`, `max_steps`, `gradient_accumulation_steps`, `max_grad_norm`) are not read, and
+`per_device_train_batch_size` is how many rows go through the model at once. The training loss is private and not
+logged. Adapters of `peft` are ordinary frozen and trainable parameters.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any, cast
+
+import torch
+import transformers
+from numpy.typing import ArrayLike
+from torch import Tensor, nn
+from torch.nn import functional
+from transformers.trainer_utils import TrainOutput
+
+from deniable.deep.plan import Plan
+from deniable.deep.progress import Observer
+from deniable.deep.randomness import Generator
+from deniable.deep.trainer import Trainer
+from deniable.errors import InvalidArgument, NotSupported
+from deniable.ledger import Ledger
+
+CHECKPOINT = "private.pt"
+"""The name of the checkpoint in the output folder."""
+
+
+def per_example_loss(model: nn.Module) -> Callable[[Any, Tensor], Tensor]:
+    """Cross entropy (squared error for real labels) of each example, averaged over its own tokens where it has many.
+
+    A label of −100 does not count. A model for causal language predicts the next token, so its labels move by one.
+    """
+    causal = any(kind.__name__.endswith(("ForCausalLM", "LMHeadModel")) for kind in _kinds(model))
+
+    def loss(output: Any, labels: Tensor) -> Tensor:
+        logits = output.logits
+        if labels.is_floating_point():
+            return functional.mse_loss(logits.reshape(labels.shape), labels, reduction="none").flatten(1).mean(1)
+        if labels.dim() == 1:
+            return functional.cross_entropy(logits, labels, reduction="none")
+        if causal:
+            logits, labels = logits[:, :-1], labels[:, 1:]
+        each = functional.cross_entropy(logits.transpose(1, 2), labels, reduction="none", ignore_index=-100)
+        return each.sum(1) / (labels != -100).sum(1).clamp_min(1)
+
+    return loss
+
+
+def _kinds(model: nn.Module) -> list[type]:
+    """The classes of a model and of what an adapter wraps."""
+    return [type(module) for module in model.modules()]
+
+
+class HuggingFaceTrainer(transformers.Trainer):  # type: ignore[misc, unused-ignore]
+    """`transformers.Trainer` with a private training loop. `loss(output, labels)` gives one loss per example."""
+
+    def __init__(
+        self,
+        *arguments: Any,
+        plan: Plan,
+        ledger: Ledger | str | os.PathLike[str] | None = None,
+        run: str | None = None,
+        loss: Callable[[Any, Tensor], Tensor] | None = None,
+        people: ArrayLike | None = None,
+        generator: Generator | None = None,
+        observers: Sequence[Observer] = (),
+        **keywords: Any,
+    ) -> None:
+        if keywords.get("compute_loss_func") is not None:
+            raise InvalidArgument("compute_loss_func", "...", "left out", "Give loss=, with one loss per example.")
+        super().__init__(*arguments, **keywords)
+        if self.args.world_size > 1 or self.args.n_gpu > 1:
+            raise NotSupported(
+                "private training runs in one process on one device; set CUDA_VISIBLE_DEVICES to one GPU."
+            )
+        self._network = cast(nn.Module, self.model)
+        settings = getattr(self._network, "config", None)
+        if getattr(settings, "use_cache", False):
+            settings.use_cache = False  # type: ignore[union-attr]  # past keys and values are of no use in training
+        self.plan, self._people, self._loss = plan, people, loss or per_example_loss(self._network)
+        self._settings: dict[str, Any] = {"ledger": ledger, "generator": generator, "observers": observers}
+        self._run = run
+        self.private: Trainer | None = None
+
+    def train(
+        self,
+        resume_from_checkpoint: str | bool | None = None,
+        trial: Any = None,
+        ignore_keys_for_eval: list[str] | None = None,
+    ) -> TrainOutput:
+        """Take the steps of the plan; with `resume_from_checkpoint`, those that remain of the run saved there."""
+        if trial is not None:
+            raise NotSupported("a search over settings trains many times, and every training is charged; train once.")
+        self.create_optimizer_and_scheduler(num_training_steps=self.plan.steps)
+        self.private = self._trainer(resume_from_checkpoint)
+        self._network.train()
+        self.state.max_steps, self.state.global_step = self.plan.steps, self.private.progress.step
+        cast(Any, self.state).compute_steps(self.args, self.plan.steps)
+        handler = self.callback_handler
+        self.control = handler.on_train_begin(self.args, self.state, self.control)
+        batches = self.private.batches(self.train_dataset, people=self._people, collate=self._collated)
+        for batch in batches:
+            self.control = handler.on_step_begin(self.args, self.state, self.control)
+            self.state.global_step = self.private.step(batch).step
+            if self.lr_scheduler is not None:
+                self.lr_scheduler.step()
+            self.control = handler.on_step_end(self.args, self.state, self.control)
+            self._answer(ignore_keys_for_eval)
+            if self.control.should_training_stop:
+                break
+        self.control = handler.on_train_end(self.args, self.state, self.control)
+        return TrainOutput(self.state.global_step, float("nan"), {"steps": float(self.state.global_step)})
+
+    def _trainer(self, resume: str | bool | None) -> Trainer:
+        arguments, optimizer = self.args, cast(torch.optim.Optimizer, self.optimizer)
+        settings: dict[str, Any] = {
+            **self._settings,
+            "microbatch": max(1, arguments.per_device_train_batch_size // self.plan.rows_per_unit),
+            "compile": bool(arguments.torch_compile),
+            "autocast": torch.bfloat16 if arguments.bf16 else torch.float16 if arguments.fp16 else None,
+            "loss_scale": 2.0**12 if arguments.fp16 else 1.0,
+        }
+        if not resume:
+            return Trainer(self._network, optimizer, self._loss, self.plan, run=self._run, **settings)
+        path = resume if isinstance(resume, str) else self._place
+        found = Trainer.resume(path, self._network, optimizer, self._loss, **settings)
+        if found.plan != self.plan:
+            raise InvalidArgument("plan", self.plan, "the plan of the checkpoint")
+        if self.lr_scheduler is not None:
+            step = found.progress.step
+            self.lr_scheduler.load_state_dict(
+                {**self.lr_scheduler.state_dict(), "last_epoch": step, "_step_count": step + 1}
+            )
+        return found
+
+    @property
+    def _place(self) -> Path:
+        """Where the run is saved."""
+        return Path(str(self.args.output_dir)) / CHECKPOINT
+
+    def _answer(self, ignore_keys_for_eval: list[str] | None) -> None:
+        """Do what callbacks asked for. The loss on the training data is not among it."""
+        if self.control.should_log:
+            self.log({"learning_rate": cast(torch.optim.Optimizer, self.optimizer).param_groups[0]["lr"]})
+        if self.control.should_evaluate:
+            self._evaluate(None, ignore_keys_for_eval)
+            self._network.train()
+        if self.control.should_save and self.private is not None:
+            self._place.parent.mkdir(parents=True, exist_ok=True)
+            self.private.save(self._place)
+
+    def _collated(self, items: list[Any]) -> tuple[dict[str, Any], Tensor]:
+        """The collator's batch as inputs and labels."""
+        collate = self._get_collator_with_removed_columns(self.data_collator, description="training")
+        batch = dict(collate(items))
+        if "labels" not in batch:
+            raise InvalidArgument("train_dataset", sorted(batch), "one whose batches hold labels")
+        return batch, batch.pop("labels")

@@ -1,0 +1,108 @@
+"""The runtime of each kind of noise: clipped sums of one step in, noisy sums out.
+
+A kind with memory (correlated noise) implements the same three methods and keeps its state in `state`.
+"""
+
+from __future__ import annotations
+
+import math
+from abc import ABC, abstractmethod
+from fractions import Fraction
+from functools import singledispatch
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from deniable import noise as exact
+from deniable.deep.noises import MOST_PARAMETERS, SPREAD, GaussianNoise, GridNoise, LaplaceNoise, StepNoise
+from deniable.deep.plan import Plan
+from deniable.deep.randomness import Generator
+from deniable.errors import DataError, NotSupported
+
+Sums = dict[str, Tensor]
+
+
+class Noising(ABC):
+    """Adds the noise of a plan, step by step."""
+
+    @abstractmethod
+    def add(self, sums: Sums, *, step: int, generator: Generator) -> Sums:
+        """The sums with the noise of a step, still to be divided by the expected batch."""
+
+    def state(self) -> dict[str, Any]:
+        """What a checkpoint must keep; nothing for noise that is independent from step to step."""
+        return {}
+
+    def load(self, state: dict[str, Any]) -> None:
+        """Go on from a state that `state` gave."""
+        if state:
+            raise DataError("the checkpoint holds a state of the noise, and this noise has none")
+
+
+class FloatNoising(Noising):
+    """Floating-point noise of one law, scale `noise_multiplier` × clip, the product rounded up."""
+
+    def __init__(self, plan: Plan, law: str) -> None:
+        self.law, self.scale = law, rounded_up(plan.noise_multiplier * plan.clip)
+
+    def add(self, sums: Sums, *, step: int, generator: Generator) -> Sums:
+        noisy: Sums = {}
+        for device in sorted({each.device for each in sums.values()}, key=str):
+            here = {name: each for name, each in sums.items() if each.device == device}
+            size = sum(each.numel() for each in here.values())
+            drawn = generator.noise(self.law, size, scale=self.scale, step=step, device=device)
+            parts = torch.split(drawn, [each.numel() for each in here.values()])
+            noisy |= {name: each + part.view_as(each) for (name, each), part in zip(here.items(), parts, strict=True)}
+        return {name: noisy[name] for name in sums}
+
+
+class GridNoising(Noising):
+    """Exact discrete Gaussian noise on integer sums, then back to real numbers; see `noises.GridNoise`."""
+
+    def __init__(self, plan: Plan, noise: GridNoise) -> None:
+        self.variance = (plan.noise_multiplier * 2**noise.bits) ** 2 + SPREAD
+        self.unit = float(plan.clip / 2**noise.bits)
+
+    def add(self, sums: Sums, *, step: int, generator: Generator) -> Sums:
+        size = sum(each.numel() for each in sums.values())
+        if size > MOST_PARAMETERS:
+            raise NotSupported(f"grid noise states its leak for at most {MOST_PARAMETERS} parameters")
+        drawn = exact.discrete_gaussian(
+            variance=self.variance, size=size, source=generator.source(step, purpose="noise")
+        )
+        noisy: Sums = {}
+        start = 0
+        for name, each in sums.items():
+            stop = start + each.numel()
+            total = exact.add(each.cpu().numpy().reshape(-1), drawn[start:stop])
+            noisy[name] = (torch.from_numpy(total.astype("float64")) * self.unit).float().view(each.shape)
+            start = stop
+        return noisy
+
+
+def rounded_up(value: Fraction) -> float:
+    """The least double at or above a fraction."""
+    near = float(value)
+    return near if Fraction(near) >= value else math.nextafter(near, math.inf)
+
+
+@singledispatch
+def noising(noise: StepNoise, plan: Plan) -> Noising:
+    """The runtime of a plan's noise."""
+    raise NotSupported(f"{noise!r} has no runtime here; use GaussianNoise, LaplaceNoise or GridNoise")
+
+
+@noising.register
+def _(noise: GaussianNoise, plan: Plan) -> Noising:
+    return FloatNoising(plan, "normal")
+
+
+@noising.register
+def _(noise: LaplaceNoise, plan: Plan) -> Noising:
+    return FloatNoising(plan, "laplace")
+
+
+@noising.register
+def _(noise: GridNoise, plan: Plan) -> Noising:
+    return GridNoising(plan, noise)

@@ -1,0 +1,248 @@
+"""The plan of a private training: everything public about it, frozen, with the event that it will be charged for.
+
+A plan is made before any data are seen. Its noise is given, or calibrated to a target; its event is what the trainer
+executes, step by step, and nothing else is executed.
+
+*How many there are.* `examples` is declared by you. Under ADD_REMOVE the true number is private, so it is never read:
+`examples` fixes the sampling rate and the divisor `batch`, and the promise holds for data of any size. Under REPLACE
+and ZERO_OUT the number is public, and data of another size are refused.
+
+*The divisor.* A noisy sum is divided by the expected batch `batch`, fixed in advance, never by the size of the batch
+that was drawn, which is private.
+
+>>> plan = Plan(examples=60_000, batch=256, epochs=15, clip=1.0, target=ApproxDP(3, 1e-5))
+>>> plan
+Plan(examples=60000, batch=256, steps=3516, clip=1, noise_multiplier=0.728225287, target=ApproxDP(epsilon=3, ...))
+>>> plan.event
+Gaussian(scale=0.728225287).sampled(rate=8/1875) * 3516
+>>> Plan.from_json(plan.to_json()) == plan
+True
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from dataclasses import dataclass, fields
+from fractions import Fraction
+from functools import cached_property
+from typing import Any
+
+from deniable import _checks
+from deniable._checks import Number, shown
+from deniable.calibration import Risk, calibrate, margin
+from deniable.deep.noises import GaussianNoise, StepNoise
+from deniable.deep.sampling import Poisson, Sampling, Schedule
+from deniable.descriptions import Description
+from deniable.errors import InvalidArgument
+from deniable.events import Claimed, Event
+from deniable.guarantees import ApproxDP, Guarantee, Profile
+from deniable.units import RECORD, Relation, Unit, one_relation, one_unit
+
+FORMAT = 1
+"""The version of the JSON form."""
+
+
+@dataclass(frozen=True, init=False, repr=False)
+class Plan:
+    """What a training does. `batch` is the expected number of units in a batch, and the divisor of every step."""
+
+    examples: int
+    batch: Fraction
+    steps: int
+    clip: Fraction
+    noise_multiplier: Fraction
+    target: Guarantee | Risk | None
+    sampling: Sampling
+    noise: StepNoise
+    relation: Relation
+    unit: Unit
+    rows_per_unit: int
+
+    def __init__(
+        self,
+        *,
+        examples: int,
+        batch: Number,
+        epochs: Number | None = None,
+        steps: int | None = None,
+        clip: Number,
+        target: Guarantee | Risk | None = None,
+        noise_multiplier: Number | None = None,
+        sampling: Sampling | None = None,
+        noise: StepNoise | None = None,
+        relation: Relation | None = None,
+        unit: Unit | str | None = None,
+        rows_per_unit: int = 1,
+    ) -> None:
+        """Give `epochs` (rounded up to whole steps) or `steps`, and `target` or `noise_multiplier` (or both, to check).
+
+        `unit="user_id"` protects a person with all their rows: `examples` and `batch` count people, a person's gradient
+        is the sum of at most `rows_per_unit` of their rows' gradients, and that sum is clipped.
+        """
+        people, wanted = _checks.count("examples", examples), _checks.positive("batch", batch)
+        if (epochs is None) == (steps is None):
+            raise InvalidArgument("steps", steps, "given, or epochs instead, and not both", "For example epochs=15.")
+        taken = (
+            math.ceil(_checks.positive("epochs", epochs) * people / wanted)
+            if epochs is not None
+            else _checks.count("steps", steps)
+        )
+        scheme, kind = sampling or Poisson(), noise or GaussianNoise()
+        _checks.member("sampling", scheme, Sampling, remedy="For example dn.deep.Poisson().")
+        _checks.member("noise", kind, StepNoise, remedy="For example dn.deep.GaussianNoise().")
+        promised = target if isinstance(target, Guarantee) else None
+        under = relation or (promised.relation if promised else scheme.relations[0])
+        schedule = Schedule(people, wanted, taken)
+        scheme.check(schedule, under)
+        if promised is not None:
+            one_relation(under, promised.relation, doing="plan")
+        about = _unit(unit, promised)
+        rows = _checks.count("rows_per_unit", rows_per_unit)
+        if rows > 1 and about.column is None:
+            raise InvalidArgument(
+                "rows_per_unit", rows_per_unit, "1 unless unit names who a row is about", 'For example unit="user_id".'
+            )
+        ratio = _ratio(target, noise_multiplier, lambda ratio: kind.event(ratio, under, scheme, schedule))
+        values = {
+            "examples": people, "batch": wanted, "steps": taken, "clip": _checks.positive("clip", clip),
+            "noise_multiplier": ratio, "target": target, "sampling": scheme, "noise": kind, "relation": under,
+            "unit": about, "rows_per_unit": rows,
+        }  # fmt: skip
+        for name, value in values.items():
+            object.__setattr__(self, name, value)
+
+    @property
+    def schedule(self) -> Schedule:
+        """Examples, batch and steps."""
+        return Schedule(self.examples, self.batch, self.steps)
+
+    @cached_property
+    def event(self) -> Event:
+        """What the whole run does to the data."""
+        return self.noise.event(self.noise_multiplier, self.relation, self.sampling, self.schedule)
+
+    @cached_property
+    def profile(self) -> Profile:
+        """What it costs."""
+        from deniable.accounting import account
+
+        return account(self.event)
+
+    @cached_property
+    def guarantee(self) -> Guarantee:
+        """The target, which is met; without one, ε at the largest power of ten δ below a tenth of 1/examples."""
+        if isinstance(self.target, Guarantee):
+            return self.target.about(self.unit)
+        delta = Fraction(1, 10 ** len(str(10 * self.examples - 1)))
+        epsilon = Fraction(self.profile.epsilon(delta))
+        return ApproxDP(epsilon, delta, relation=self.relation, unit=self.unit)
+
+    def describe(self) -> Description:
+        """The promise and the public facts of the run."""
+        facts = (
+            ("steps", f"{self.steps}, expected batch {shown(self.batch)} of {self.examples}, {self.sampling!r}"),
+            ("clip", f"{shown(self.clip)} ({self.noise.norm.upper()}), per {self.unit.noun}"),
+            (
+                "noise",
+                f"{self.noise!r}, {float(self.noise_multiplier):.6g} × clip, sums divided by {shown(self.batch)}",
+            ),
+            ("event", repr(self.event)),
+        )
+        return Description("private training", self.guarantee, facts)
+
+    def __str__(self) -> str:
+        return str(self.describe())
+
+    def __repr__(self) -> str:
+        plain: dict[str, Any] = {
+            "target": None,
+            "sampling": Poisson(),
+            "noise": GaussianNoise(),
+            "unit": RECORD,
+            "rows_per_unit": 1,
+        }
+        plain["relation"] = self.target.relation if isinstance(self.target, Guarantee) else self.sampling.relations[0]
+        told = [
+            f"{f.name}={shown(value) if isinstance(value, Fraction) else repr(value)}"
+            for f in fields(self)
+            if (value := getattr(self, f.name)) != plain.get(f.name, ...)
+        ]
+        return f"Plan({', '.join(told)})"
+
+    # JSON
+
+    def to_json(self) -> str:
+        """One line of JSON, exact, with the event beside the numbers that make it."""
+        if isinstance(self.target, Risk):
+            raise InvalidArgument("target", self.target, "a guarantee, to be written down", "Keep noise_multiplier.")
+        found: dict[str, Any] = {"deniable_plan": FORMAT, "examples": self.examples, "steps": self.steps}
+        found |= {name: shown(getattr(self, name)) for name in ("batch", "clip", "noise_multiplier")}
+        found |= {
+            "sampling": type(self.sampling).__name__,
+            "noise": _plain(self.noise),
+            "relation": self.relation.value,
+        }
+        found |= {"unit": None if self.unit == RECORD else {"column": self.unit.column, "noun": self.unit.noun}}
+        found |= {"rows_per_unit": self.rows_per_unit, "event": json.loads(self.event.to_json())}
+        found["target"] = None if self.target is None else json.loads(Claimed(self.target).to_json())
+        return json.dumps(found, sort_keys=True, separators=(",", ":"))
+
+    @staticmethod
+    def from_json(text: str) -> Plan:
+        """The plan that `to_json` wrote; refused if its event or its target do not follow from its numbers."""
+        try:
+            found = json.loads(text)
+            if found.pop("deniable_plan") != FORMAT:
+                raise InvalidArgument("text", text, f"a plan's JSON of version {FORMAT}")
+            event, target = Event.from_json(json.dumps(found.pop("event"))), found.pop("target")
+            claim = None if target is None else Event.from_json(json.dumps(target))
+            kind = found.pop("noise")
+            numbers: dict[str, Any] = {n: Fraction(found.pop(n)) for n in ("batch", "clip", "noise_multiplier")}
+            plan = Plan(
+                sampling=Sampling.registry[found.pop("sampling")](),
+                noise=StepNoise.registry[kind.pop("kind")](**kind),
+                relation=Relation(found.pop("relation")),
+                unit=Unit(**about) if (about := found.pop("unit")) else None,
+                target=claim.guarantee if isinstance(claim, Claimed) else None,
+                **numbers,
+                **found,
+            )
+        except (TypeError, KeyError, AttributeError, json.JSONDecodeError):
+            raise InvalidArgument("text", text, "a plan's JSON, as plan.to_json() writes it") from None
+        if plan.event != event:
+            raise InvalidArgument("text", text, "a plan whose event follows from its numbers", "It was edited.")
+        return plan
+
+
+def _plain(noise: StepNoise) -> dict[str, Any]:
+    return {"kind": type(noise).__name__, **{f.name: getattr(noise, f.name) for f in fields(noise)}}
+
+
+def _unit(unit: Unit | str | None, promised: Guarantee | None) -> Unit:
+    """Who is protected: as the plan says, as the target says, or one record."""
+    named = RECORD if unit is None else Unit.of(unit)
+    return named if promised is None else one_unit(named, promised.unit, doing="plan")
+
+
+def _ratio(target: Guarantee | Risk | None, given: Number | None, event: Any) -> Fraction:
+    """The noise multiplier: calibrated and rounded up to nine digits, or as given, which must then meet the target."""
+    if target is None and given is None:
+        raise InvalidArgument(
+            "noise_multiplier", None, "given, or target instead", "For example target=ApproxDP(3, 1e-5)."
+        )
+    if target is not None:
+        _checks.member("target", target, (Guarantee, Risk), remedy="For example ApproxDP(3, 1e-5).")
+    if given is not None:
+        ratio = _checks.positive("noise_multiplier", given)
+    else:
+        ratio = _rounded_up(calibrate(lambda value: event(_rounded_up(value)), target).value)  # type: ignore[arg-type]
+    if target is not None and margin(event(ratio), target) > 0:
+        raise InvalidArgument("noise_multiplier", given, f"enough for {target}", "Leave it out to have it calibrated.")
+    return ratio
+
+
+def _rounded_up(value: float, *, digits: int = 9) -> Fraction:
+    """A short decimal at or above a positive float."""
+    place = digits - 1 - math.floor(math.log10(value))
+    return Fraction(math.ceil(Fraction(value) * Fraction(10) ** place)) / Fraction(10) ** place

@@ -1,0 +1,148 @@
+"""Where a training run's randomness comes from, and how noise is made of it on the device where it is needed.
+
+| generator | bits | secure |
+|---|---|---|
+| `SecureGenerator()` | CPU: AES-256-CTR (`deniable.noise`); GPU: ChaCha20 under a key drawn anew for every step | yes |
+| `SeededGenerator(seed)` | the same code under keys that a seed repeats | no: for tests |
+| `PhiloxGenerator(seed)` | torch's own generator | no: its state can be recovered from its output |
+
+A ledger refuses a generator that is not secure. No key is ever written down: a resumed run draws fresh keys, so noise
+is never repeated. Only a seeded run, which is addressed by its step, repeats itself, and then exactly.
+
+>>> SeededGenerator(3).noise("normal", 5, scale=2.0, step=0, device="cpu").shape
+torch.Size([5])
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable
+from functools import lru_cache
+from typing import Protocol, runtime_checkable
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from deniable import noise
+from deniable.deep.randomness import chacha, laws
+from deniable.errors import InvalidArgument
+from deniable.noise import InsecureSource, Source
+
+PIECE = 1 << 15
+"""Columns of words turned into noise at a time on the CPU: they stay in its cache."""
+
+_LAWS: dict[str, tuple[Callable[[Tensor], Tensor], int]] = {"normal": (laws.normal, 2), "laplace": (laws.laplace, 1)}
+
+
+@runtime_checkable
+class Generator(Protocol):
+    """Randomness for the steps of one run."""
+
+    @property
+    def secure(self) -> bool:
+        """Whether nobody can predict it; a ledger accepts no other."""
+
+    def source(self, step: int, *, purpose: str) -> Source:
+        """Words for the sampler."""
+
+    def noise(self, law: str, size: int, *, scale: float, step: int, device: torch.device | str) -> Tensor:
+        """`size` independent numbers of a scale from "normal" or "laplace", on the device."""
+
+
+class SecureGenerator:
+    """Unpredictable, fresh for every step and every process."""
+
+    secure = True
+
+    def source(self, step: int, *, purpose: str) -> Source:
+        return noise.secure()
+
+    def noise(self, law: str, size: int, *, scale: float, step: int, device: torch.device | str) -> Tensor:
+        place = torch.device(device)
+        source = self.source(step, purpose="noise")
+        if place.type == "cuda":
+            return on_device(law, size, scale=scale, source=source, device=place)
+        # Devices without double precision get their noise from the CPU.
+        return on_cpu(law, size, scale=scale, source=source).to(place)
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}()"
+
+
+class SeededGenerator(SecureGenerator):
+    """The same for the same seed and step. For tests only: whoever knows the seed can remove the noise."""
+
+    secure = False
+
+    def __init__(self, seed: int) -> None:
+        if isinstance(seed, bool) or not isinstance(seed, int):
+            raise InvalidArgument("seed", seed, "a whole number")
+        self.seed = seed
+
+    def source(self, step: int, *, purpose: str) -> Source:
+        name = f"deniable training {self.seed} {purpose} {step}"
+        return InsecureSource(int.from_bytes(hashlib.sha256(name.encode()).digest()))
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}(seed={self.seed}, insecure: for tests only)"
+
+
+class PhiloxGenerator(SeededGenerator):
+    """Noise from torch's generator: fast and insecure. For comparisons; a ledger refuses it."""
+
+    def noise(self, law: str, size: int, *, scale: float, step: int, device: torch.device | str) -> Tensor:
+        place = torch.device(device)
+        bits = torch.Generator(device=place)
+        bits.manual_seed(self.source(step, purpose="noise").word() >> 1)
+        if law == "normal":
+            return torch.randn(size, generator=bits, device=place) * scale
+        signs = torch.randint(0, 2, (size,), generator=bits, device=place) * 2 - 1
+        return torch.empty(size, device=place).exponential_(generator=bits) * signs * scale
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}(seed={self.seed}, insecure: Philox can be predicted)"
+
+
+def on_cpu(law: str, size: int, *, scale: float, source: Source) -> Tensor:
+    """Noise from a source's words, piece by piece; rounded to single precision after it was scaled."""
+    transform, each = _law(law)
+    out = torch.empty(size)
+    step = PIECE * each
+    for start in range(0, size, step):
+        piece = out[start : start + step]
+        columns = -(-piece.numel() // each)
+        columns += columns % 2  # whole 64-bit words
+        words = source.words(laws.WORDS * columns // 2).view(np.int32)
+        made = transform(torch.from_numpy(words).view(laws.WORDS, columns))
+        piece.copy_(made.mul_(scale)[: piece.numel()])
+    return out
+
+
+def on_device(law: str, size: int, *, scale: float, source: Source, device: torch.device) -> Tensor:
+    """Noise from ChaCha20 on the device, under a key drawn for this call alone."""
+    transform, each = _law(law)
+    key = torch.from_numpy(source.words(4).view(np.int32)).to(device, non_blocking=True)
+    per_block = chacha.WORDS // laws.WORDS * each
+    count = -(-size // per_block)
+    make = _compiled() if device.type == "cuda" else chacha_noise
+    return make(key, transform, count, scale)[:size]
+
+
+def chacha_noise(key: Tensor, transform: Callable[[Tensor], Tensor], count: int, scale: float) -> Tensor:
+    """All the noise of `count` blocks: five groups of three words, one word in sixteen unused."""
+    words = chacha.blocks(key, torch.zeros(3, dtype=torch.int32, device=key.device), count=count)
+    groups = [torch.stack(words[j : j + laws.WORDS]) for j in range(0, chacha.WORDS - 1, laws.WORDS)]
+    return torch.cat([(transform(group) * scale).float() for group in groups])
+
+
+@lru_cache(maxsize=1)
+def _compiled() -> Callable[[Tensor, Callable[[Tensor], Tensor], int, float], Tensor]:
+    """One kernel for every size: compiled, the thousand integer operations of a block stay in registers."""
+    return torch.compile(chacha_noise, dynamic=True)
+
+
+def _law(law: str) -> tuple[Callable[[Tensor], Tensor], int]:
+    if law not in _LAWS:
+        raise InvalidArgument("law", law, f"one of {', '.join(_LAWS)}")
+    return _LAWS[law]

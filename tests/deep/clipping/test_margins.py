@@ -1,0 +1,97 @@
+"""Rounding never lets a share exceed the clip."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from torch import Tensor, nn
+
+from deniable.deep.clipping.contributions import Factors, OneHot, Stack
+from deniable.deep.clipping.margins import bounds, clip_factors
+from deniable.deep.clipping.norms import settle
+from deniable.deep.clipping.precision import product
+
+
+def share(part: Factors | Stack, clip: float) -> tuple[Tensor, Tensor]:
+    """What one unit adds to the sum, exactly as summed, and its factor."""
+    settled = settle([part])
+    factor = clip_factors(bounds([settled]), clip=torch.tensor(clip))
+    return settled.total(factor.factors, factor.alive).double(), factor.factors
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+@pytest.mark.parametrize("cancel", [0.0, 0.9, 0.999])
+def test_rows_that_cancel_stay_within_the_clip(dtype: torch.dtype, cancel: float) -> None:
+    """Pairs of rows that nearly cancel: the gradient is far smaller than its parts, and rounding far larger than it.
+
+    The share is the product of rounded rows. Computed from the norm alone, without a margin, it exceeds the clip here.
+    """
+    exceeded = False
+    for seed in range(20):
+        torch.manual_seed(seed)
+        half = torch.randn(1, 6, 64)
+        left = torch.cat([half, -cancel * half], 1).to(dtype)
+        right = torch.randn(1, 6, 64).repeat(1, 2, 1).to(dtype)
+        part = Factors(left, right, (64, 64))
+        assert settle([part]).spread is not None
+        clip = 0.37 * float((left.double().mT @ right.double()).norm()) + 1e-3
+        found, factor = share(part, clip)
+        assert found.norm() <= clip
+        naive = clip / max(float(settle([part]).square.sqrt()), clip)
+        bare = product((left * naive).to(dtype).flatten(0, 1).t(), right.flatten(0, 1)).double()
+        exceeded |= bool(bare.norm() > clip)
+        assert factor <= naive
+    assert exceeded, "the margin would be superfluous"
+
+
+def test_a_factor_that_rounds_up_stays_within_the_clip() -> None:
+    """All entries are alike, so all round the same way: in bf16 up to 2⁻⁸ of the norm, for one clip in two upwards."""
+    part = Factors(torch.ones(1, 1, 300, dtype=torch.bfloat16), torch.ones(1, 1, 300, dtype=torch.bfloat16), (300, 300))
+    clips = torch.linspace(1.0, 2.0, 50).tolist()
+    assert all(share(part, clip)[0].norm() <= clip for clip in clips)
+    assert any((torch.tensor(clip / 300).bfloat16().double() * 300) > clip for clip in clips)
+
+
+def test_the_margin_is_small_where_nothing_cancels() -> None:
+    """One row: the norm is a product of two norms, and the factor loses less than the rounding of its type."""
+    for dtype, room in ((torch.float32, 5e-4), (torch.bfloat16, 1e-2)):
+        part = Factors(torch.randn(5, 1, 300).to(dtype), torch.randn(5, 1, 300).to(dtype), (300, 300))
+        norms = torch.stack([each.double().norm() for each in part.stack()])
+        factors = clip_factors(bounds([settle([part])]), clip=torch.tensor(1.0)).factors
+        assert (factors * norms >= 1 - room).all()
+
+
+def test_sums_are_not_rounded_to_the_operands() -> None:
+    """A sum of 300 ones in bf16 would be 256 in bf16; a change of one unit would vanish or count twice."""
+    part = Factors(torch.ones(300, 1, 1, dtype=torch.bfloat16), torch.ones(300, 1, 1, dtype=torch.bfloat16), (1, 1))
+    assert part.total(torch.ones(300), torch.ones(300, dtype=torch.bool)).item() == 300
+
+
+def test_factors_of_zero_and_tiny_gradients() -> None:
+    squares = torch.tensor([0.0, 1e-30, torch.inf, torch.nan])
+    found = clip_factors(bounds([settle([Stack(squares.sqrt().unsqueeze(1))])]), clip=torch.tensor(1.0))
+    assert found.factors.tolist() == [1.0, 1.0, 0.0, 0.0]
+    assert found.alive.tolist() == [True, True, False, False]
+
+
+def test_a_look_up_needs_no_table_per_unit() -> None:
+    """A vocabulary of a million: the norm compares indices."""
+    index, rows = torch.tensor([[7, 7, 999_999]]), torch.tensor([[[1.0, 0.0], [1.0, 0.0], [0.0, 3.0]]])
+    assert settle([Factors(OneHot(index, 1_000_000), rows, (1_000_000, 2))]).square.item() == 13.0
+
+
+def test_the_cheaper_form_is_chosen() -> None:
+    """p·d ≤ r(p + d): the finished gradient is kept, else the pair."""
+    few, many = torch.randn(2, 3, 10), torch.randn(2, 6, 10)
+    assert isinstance(settle([Factors(many, many, (10, 10))]).kept[0], Stack)
+    assert isinstance(settle([Factors(few, few, (10, 10))]).kept[0], Factors)
+    both = settle([Factors(few, few, (10, 10)), Factors(few, few, (10, 10))])
+    assert isinstance(both.kept[0], Stack)
+    torch.testing.assert_close(both.square, 4 * settle([Factors(few, few, (10, 10))]).square)
+
+
+def test_linear_layers_have_norms_of_their_own_gradients() -> None:
+    """The doctest's claim on random rows: factors and finished gradients have one norm."""
+    part = Factors(torch.randn(4, 3, 9), torch.randn(4, 3, 8), (9, 8))
+    torch.testing.assert_close(settle([part]).square, part.stack().flatten(1).square().sum(1))
+    assert nn.Linear(8, 9).weight.shape == part.shape

@@ -1,0 +1,273 @@
+"""Stopping and going on: the same run, never more steps than the plan, never the same noise, never two at once."""
+
+from __future__ import annotations
+
+import os
+import threading
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from torch import nn
+
+import deniable as dn
+from deniable.deep import FixedBatches, Observation, SeededGenerator, Trainer
+from deniable.deep.checkpoint import AHEAD, Journal
+from deniable.errors import DataError, DeniableError, InvalidArgument, LedgerError
+from tests.deep.models import cross_entropy, flat, ledger, network, plan, sgd, table
+
+
+def dropping() -> nn.Module:
+    """A model whose forward pass draws random numbers of its own."""
+    torch.manual_seed(5)
+    return nn.Sequential(nn.Linear(4, 8), nn.Tanh(), nn.Dropout(0.3), nn.Linear(8, 3))
+
+
+def adam(model: nn.Module) -> torch.optim.Optimizer:
+    return torch.optim.Adam(model.parameters(), lr=0.05)
+
+
+def taken(trainer: Trainer, steps: int) -> Trainer:
+    """Some steps."""
+    batches = trainer.batches(table())
+    for _ in range(steps):
+        trainer.step(next(batches))
+    return trainer
+
+
+@pytest.mark.parametrize("sampling", [None, FixedBatches()])
+@pytest.mark.parametrize("stop", [0, 5, 12])
+def test_a_resumed_run_equals_an_uninterrupted_one(tmp_path: Path, sampling: Any, stop: int) -> None:
+    stated = plan(sampling=sampling)
+    whole, model = dropping(), dropping()
+    torch.manual_seed(9)
+    Trainer(whole, adam(whole), cross_entropy, stated, generator=SeededGenerator(3)).fit(table())
+    torch.manual_seed(9)
+    first = taken(Trainer(model, adam(model), cross_entropy, stated, generator=SeededGenerator(3)), stop)
+    first.save(tmp_path / "run.pt")
+    first.close()
+    torch.manual_seed(1234)
+    again = dropping()
+    torch.nn.init.zeros_(again[0].weight)  # type: ignore[index]
+    second = Trainer.resume(tmp_path / "run.pt", again, adam(again), cross_entropy, generator=SeededGenerator(3))
+    assert second.progress.step == stop
+    assert second.plan == stated
+    second.fit(table())
+    assert second.progress.step == 12
+    assert torch.equal(flat(again), flat(whole))
+
+
+def test_steps_lost_in_a_crash_stay_spent(tmp_path: Path) -> None:
+    """The journal is ahead of the checkpoint: what may have run is not run again."""
+    seen: list[Observation] = []
+    model = network()
+    trainer = Trainer(model, sgd(model), cross_entropy, plan(steps=40), observers=[seen.append])
+    taken(trainer, 2).save(tmp_path / "run.pt")
+    taken(trainer, 3)
+    trainer._journal.close()  # type: ignore[union-attr]  # the process dies here, at step 5
+    fresh = network()
+    resumed = Trainer.resume(tmp_path / "run.pt", fresh, sgd(fresh), cross_entropy, observers=[seen.append])
+    assert 5 <= resumed.progress.step == 2 + AHEAD
+    resumed.fit(table())
+    assert resumed.progress.step == 40
+    assert len(seen) == 5 + 40 - (2 + AHEAD) <= 40
+
+
+def test_no_noise_is_repeated_after_a_resume(tmp_path: Path) -> None:
+    seen: list[Observation] = []
+    model = network()
+    trainer = Trainer(model, sgd(model), cross_entropy, plan(), observers=[seen.append])
+    taken(trainer, 3).save(tmp_path / "run.pt")
+    trainer.close()
+    Trainer.resume(tmp_path / "run.pt", model, sgd(model), cross_entropy, observers=[seen.append]).fit(table())
+    noises = [tuple((each.released["0.bias"] * 20 - each.clipped["0.bias"]).tolist()) for each in seen]
+    assert len(set(noises)) == len(noises) == 12
+
+
+def test_a_checkpoint_holds_no_key(tmp_path: Path) -> None:
+    model = network()
+    trainer = taken(Trainer(model, sgd(model), cross_entropy, plan()), 2)
+    trainer.save(tmp_path / "run.pt")
+    held = torch.load(tmp_path / "run.pt", weights_only=True)
+    assert set(held) == {
+        "deniable_checkpoint", "plan", "run", "step", "model", "optimizer", "order", "noise", "torch", "cuda", "charge",
+    }  # fmt: skip
+    assert held["noise"] == {}
+
+
+def test_a_finished_run_has_nothing_left(tmp_path: Path) -> None:
+    model = network()
+    Trainer(model, sgd(model), cross_entropy, plan()).fit(table(), checkpoint=tmp_path / "run.pt", every=5).close()
+    resumed = Trainer.resume(tmp_path / "run.pt", model, sgd(model), cross_entropy)
+    assert list(resumed.batches(table())) == []
+
+
+def test_two_cannot_go_on_with_one_run(tmp_path: Path) -> None:
+    model = network()
+    trainer = Trainer(model, sgd(model), cross_entropy, plan())
+    trainer.save(tmp_path / "run.pt")
+    with pytest.raises(LedgerError, match="another process is training"):
+        Trainer.resume(tmp_path / "run.pt", model, sgd(model), cross_entropy)
+    trainer.close()
+    Trainer.resume(tmp_path / "run.pt", model, sgd(model), cross_entropy).close()
+
+
+def test_the_journal_belongs_to_the_checkpoint(tmp_path: Path) -> None:
+    model = network()
+    trainer = Trainer(model, sgd(model), cross_entropy, plan())
+    trainer.save(tmp_path / "run.pt")
+    trainer.close()
+    (tmp_path / "run.pt.journal").rename(tmp_path / "elsewhere")
+    with pytest.raises(LedgerError, match="is missing"):
+        Trainer.resume(tmp_path / "run.pt", model, sgd(model), cross_entropy)
+    (tmp_path / "run.pt.journal").write_text("{")
+    with pytest.raises(LedgerError, match="cannot be read"):
+        Trainer.resume(tmp_path / "run.pt", model, sgd(model), cross_entropy)
+    other = Trainer(model, sgd(model), cross_entropy, plan())
+    other.save(tmp_path / "other.pt")
+    other.close()
+    os.replace(tmp_path / "other.pt.journal", tmp_path / "run.pt.journal")
+    with pytest.raises(LedgerError, match="belongs to another run"):
+        Trainer.resume(tmp_path / "run.pt", model, sgd(model), cross_entropy)
+    # A place where another run left its journal is not written over.
+    os.replace(tmp_path / "elsewhere", tmp_path / "third.pt.journal")
+    with pytest.raises(LedgerError, match="belongs to another run"):
+        Trainer(model, sgd(model), cross_entropy, plan()).save(tmp_path / "third.pt")
+
+
+def test_the_journal_is_on_disk_before_the_step(tmp_path: Path) -> None:
+    """A loss that looks at the file while the step runs finds the step in it."""
+    found: list[int] = []
+    journal: Journal | None = None
+
+    def looking(output: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
+        if journal is not None:
+            found.append(journal._read(create=False))
+        return cross_entropy(output, y)
+
+    model = network()
+    trainer = Trainer(model, sgd(model), looking, plan(), sample=table(8))
+    trainer.save(tmp_path / "run.pt")
+    journal = trainer._journal
+    for batch in trainer.batches(table()):
+        trainer.step(batch)
+        assert min(found) >= batch.step
+        found.clear()
+
+
+def test_what_is_no_checkpoint_is_refused(tmp_path: Path) -> None:
+    model = network()
+    with pytest.raises(DataError, match="no checkpoint"):
+        Trainer.resume(tmp_path / "none.pt", model, sgd(model), cross_entropy)
+    (tmp_path / "text.pt").write_text("hello")
+    with pytest.raises(DataError, match="no checkpoint"):
+        Trainer.resume(tmp_path / "text.pt", model, sgd(model), cross_entropy)
+    torch.save({"model": {}}, tmp_path / "plain.pt")
+    with pytest.raises(DataError, match="is not a checkpoint"):
+        Trainer.resume(tmp_path / "plain.pt", model, sgd(model), cross_entropy)
+
+
+# with a ledger
+
+
+def test_a_resume_does_not_pay_twice(tmp_path: Path) -> None:
+    book = ledger(tmp_path / "a.ledger")
+    model = network()
+    trainer = Trainer(model, sgd(model), cross_entropy, plan(), ledger=book, run="one")
+    taken(trainer, 3).save(tmp_path / "run.pt")
+    trainer.close()
+    with pytest.raises(InvalidArgument, match="ledger must be"):
+        Trainer.resume(tmp_path / "run.pt", model, sgd(model), cross_entropy)
+    resumed = Trainer.resume(tmp_path / "run.pt", model, sgd(model), cross_entropy, ledger=book)
+    resumed.fit(table())
+    assert [(each.key, each.event) for each in book.charges()] == [("one", plan().event)]
+    assert "charged for the whole plan" in str(resumed.progress)
+
+
+def test_the_charge_is_on_disk_before_the_first_row_is_read(tmp_path: Path) -> None:
+    book = ledger(tmp_path / "a.ledger")
+    x, y = table()
+    charged: list[int] = []
+
+    class Watching(torch.utils.data.Dataset[Any]):
+        def __len__(self) -> int:
+            return 200
+
+        def __getitem__(self, row: int) -> Any:
+            charged.append(len(list(dn.Ledger.open(tmp_path / "a.ledger").charges())))
+            return x[row], y[row]
+
+    model = network()
+    Trainer(model, sgd(model), cross_entropy, plan(steps=1), ledger=book).fit(Watching())
+    assert charged
+    assert min(charged) == 1
+
+
+def test_a_paid_key_does_not_pay_for_a_second_run(tmp_path: Path) -> None:
+    book = ledger(tmp_path / "a.ledger")
+    model = network()
+    Trainer(model, sgd(model), cross_entropy, plan(), ledger=book, run="one")
+    with pytest.raises(LedgerError, match="already paid"):
+        Trainer(model, sgd(model), cross_entropy, plan(), ledger=book, run="one")
+    with pytest.raises(LedgerError, match="already paid"):
+        Trainer(model, sgd(model), cross_entropy, plan(steps=3), ledger=book, run="one")
+    Trainer(model, sgd(model), cross_entropy, plan(), ledger=book)
+    assert len({each.key for each in book.charges()}) == 2
+
+
+def test_a_plan_that_does_not_fit_is_refused(tmp_path: Path) -> None:
+    book = ledger(tmp_path / "a.ledger", epsilon=0.1)
+    model = network()
+    with pytest.raises(dn.errors.BudgetExceeded):
+        Trainer(model, sgd(model), cross_entropy, plan(), ledger=book)
+
+
+@pytest.mark.parametrize("generator", [SeededGenerator(1), dn.deep.PhiloxGenerator(1)])
+def test_a_ledger_refuses_noise_that_can_be_predicted(tmp_path: Path, generator: Any) -> None:
+    book = ledger(tmp_path / "a.ledger")
+    model = network()
+    with pytest.raises(InvalidArgument, match="secure where a ledger is charged"):
+        Trainer(model, sgd(model), cross_entropy, plan(), ledger=book, generator=generator)
+    assert list(book.charges()) == []
+
+
+def test_a_ledger_about_people_takes_plans_about_people(tmp_path: Path) -> None:
+    book = ledger(tmp_path / "a.ledger", unit="user_id")
+    model = network()
+    with pytest.raises(dn.errors.UnitMismatch, match='unit="user_id"'):
+        Trainer(model, sgd(model), cross_entropy, plan(), ledger=book)
+    Trainer(model, sgd(model), cross_entropy, plan(unit="user_id"), ledger=book).fit(table(), people=range(200))
+    rows = ledger(tmp_path / "b.ledger")
+    with pytest.raises(dn.errors.UnitMismatch):
+        Trainer(model, sgd(model), cross_entropy, plan(unit="user_id"), ledger=rows)
+
+
+def test_one_of_many_that_race_for_a_run_gets_it(tmp_path: Path) -> None:
+    """Each opens the ledger for itself, as processes do; the ledger's own tests race with processes."""
+    ledger(tmp_path / "a.ledger").close()
+    start = threading.Barrier(6)
+
+    def race(_: int) -> str:
+        model = network()
+        start.wait()
+        try:
+            Trainer(model, sgd(model), cross_entropy, plan(), ledger=tmp_path / "a.ledger", run="one")
+        except LedgerError as error:
+            return "refused" if "already paid" in str(error) else str(error)
+        return "paid"
+
+    with ThreadPoolExecutor(6) as pool:
+        said = sorted(pool.map(race, range(6)))
+    assert said == ["paid"] + ["refused"] * 5
+    assert len(list(dn.Ledger.open(tmp_path / "a.ledger").charges())) == 1
+
+
+def test_an_unsaved_run_keeps_no_journal(tmp_path: Path) -> None:
+    model = network()
+    trainer = Trainer(model, sgd(model), cross_entropy, plan(steps=1)).fit(table())
+    trainer.close()
+    assert list(tmp_path.iterdir()) == []
+    with pytest.raises(DeniableError):
+        trainer.step(None)  # type: ignore[arg-type]

@@ -1,0 +1,148 @@
+"""Models of transformers, adapters of peft, and the subclass of its trainer; tiny random configurations, no network."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import peft
+import pytest
+import torch
+import transformers
+from torch import nn
+
+import deniable as dn
+from deniable.deep import HuggingFaceTrainer, Observation
+from deniable.deep.huggingface import per_example_loss
+from deniable.errors import InvalidArgument, LedgerError, NotSupported
+from tests.deep.models import ledger, plan
+
+SIZES: dict[str, Any] = {"vocab_size": 50, "n_positions": 16, "n_embd": 16, "n_layer": 1, "n_head": 2}
+
+
+def causal() -> Any:
+    torch.manual_seed(0)
+    return transformers.GPT2LMHeadModel(transformers.GPT2Config(**SIZES, attn_pdrop=0, resid_pdrop=0, embd_pdrop=0))
+
+
+def classifier() -> Any:
+    torch.manual_seed(0)
+    return transformers.BertForSequenceClassification(
+        transformers.BertConfig(
+            vocab_size=50,
+            hidden_size=16,
+            num_hidden_layers=1,
+            num_attention_heads=2,
+            intermediate_size=16,
+            max_position_embeddings=16,
+            num_labels=3,
+        )
+    )
+
+
+def texts(count: int = 40, *, labelled: bool = False) -> list[dict[str, Any]]:
+    random = torch.Generator().manual_seed(1)
+    found = []
+    for _ in range(count):
+        tokens = torch.randint(0, 50, (8,), generator=random)
+        labels = int(tokens[0]) % 3 if labelled else tokens.clone()
+        found.append({"input_ids": tokens, "attention_mask": torch.ones(8, dtype=torch.long), "labels": labels})
+    return found
+
+
+def arguments(folder: Path, **changed: Any) -> Any:
+    return transformers.TrainingArguments(
+        output_dir=str(folder), per_device_train_batch_size=8, report_to=[], use_cpu=True, learning_rate=0.01,
+        save_strategy="no", disable_tqdm=True, **changed,
+    )  # fmt: skip
+
+
+def run(model: Any, data: Any, folder: Path, **settings: Any) -> HuggingFaceTrainer:
+    chosen = {"plan": plan(examples=40, batch=10, steps=3), "train_dataset": data, **settings}
+    trainer = HuggingFaceTrainer(model, arguments(folder), **chosen)
+    trainer.train()
+    return trainer
+
+
+def test_a_causal_model_is_trained_with_its_tied_weights(tmp_path: Path) -> None:
+    model = causal()
+    seen: list[Observation] = []
+    before = {name: p.detach().clone() for name, p in model.named_parameters()}
+    trainer = run(model, texts(), tmp_path, observers=[seen.append], ledger=ledger(tmp_path / "a.ledger"))
+    assert trainer.state.global_step == 3
+    assert len(seen) == 3
+    assert all(not torch.equal(before[name], p) for name, p in model.named_parameters())
+    assert "charged for the whole plan" in str(trainer.private.progress)  # type: ignore[union-attr]
+
+
+def test_the_loss_is_the_models_own_for_one_example() -> None:
+    for model, data in ((causal(), texts()), (classifier(), texts(labelled=True))):
+        model.eval()
+        batch = transformers.default_data_collator(data[:1])
+        labels = batch.pop("labels")
+        ours = per_example_loss(model)(model(**batch), labels)
+        assert ours.shape == (1,)
+        torch.testing.assert_close(ours[0], model(**batch, labels=labels).loss)
+
+
+def test_labels_of_padding_do_not_count() -> None:
+    model = causal().eval()
+    batch = transformers.default_data_collator(texts(2))
+    labels = batch.pop("labels")
+    labels[0, 4:] = -100
+    output = model(**batch)
+    expected = nn.functional.cross_entropy(output.logits[0, :3], labels[0, 1:4])
+    torch.testing.assert_close(per_example_loss(model)(output, labels)[0], expected)
+
+
+def test_a_classifier_and_an_adapter(tmp_path: Path) -> None:
+    run(classifier(), texts(labelled=True), tmp_path)
+    adapted = peft.get_peft_model(
+        causal(), peft.LoraConfig(r=2, target_modules=["c_attn"], task_type="CAUSAL_LM", fan_in_fan_out=True)
+    )
+    before = {name: p.detach().clone() for name, p in adapted.named_parameters()}
+    seen: list[Observation] = []
+    run(adapted, texts(), tmp_path, observers=[seen.append])
+    changed = {name for name, p in adapted.named_parameters() if not torch.equal(before[name], p)}
+    assert changed == set(seen[0].released)
+    assert changed == {name for name in before if "lora" in name}
+
+
+def test_callbacks_schedule_and_checkpoint(tmp_path: Path) -> None:
+    rates: list[float] = []
+
+    class Watching(transformers.TrainerCallback):  # type: ignore[misc, unused-ignore]
+        def on_log(self, args: Any, state: Any, control: Any, logs: Any = None, **rest: Any) -> None:
+            assert "loss" not in logs
+            rates.append(logs["learning_rate"])
+
+    stated = plan(examples=40, batch=10, steps=6)
+    chosen = arguments(tmp_path / "out", logging_steps=1, max_steps=99, num_train_epochs=7)
+    chosen.save_strategy, chosen.save_steps = transformers.trainer_utils.SaveStrategy.STEPS, 3
+    model = causal()
+    trainer = HuggingFaceTrainer(model, chosen, train_dataset=texts(), plan=stated, callbacks=[Watching()])
+    assert trainer.train().global_step == 6
+    assert rates == sorted(rates, reverse=True)
+    assert len(rates) >= 6
+    trainer.private.close()  # type: ignore[union-attr]
+    again = HuggingFaceTrainer(causal(), chosen, train_dataset=texts(), plan=stated)
+    assert again.train(resume_from_checkpoint=True).global_step == 6
+    with pytest.raises(LedgerError, match="another process"):
+        HuggingFaceTrainer(causal(), chosen, train_dataset=texts(), plan=stated).train(resume_from_checkpoint=True)
+
+
+def test_what_does_not_fit_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(InvalidArgument, match="compute_loss_func"):
+        run(causal(), texts(), tmp_path, compute_loss_func=lambda *_: None)
+    with pytest.raises(InvalidArgument, match="labels"):
+        run(causal(), [{"input_ids": torch.arange(4)}] * 40, tmp_path)
+    trainer = HuggingFaceTrainer(causal(), arguments(tmp_path), train_dataset=texts(), plan=plan(examples=40))
+    with pytest.raises(NotSupported, match="search"):
+        trainer.train(trial=object())
+
+
+def test_people_with_several_texts(tmp_path: Path) -> None:
+    stated = plan(examples=10, batch=5, steps=2, unit="user_id", rows_per_unit=4)
+    trainer = run(causal(), texts(), tmp_path, plan=stated, people=[row // 4 for row in range(40)])
+    assert trainer.private is not None
+    assert trainer.private.plan.unit == dn.Unit.of("user_id")
