@@ -204,3 +204,18 @@ def test_cross_validation_warns_of_its_cost() -> None:
     with pytest.warns(UserWarning, match="3 private fits of epsilon=1"):
         scores = cross_val_score(model, X, Y, cv=3)
     assert scores.shape == (3,)
+
+
+def test_a_fitted_model_describes_itself() -> None:
+    from deniable.explaining import explain
+
+    model = LogisticRegression(epsilon=1, delta=1e-6, data_norm=1, classes=[0, 1], size=200)
+    X, y = np.tile([[0.5], [-0.5]], (100, 1)), np.tile([0, 1], 100)
+    told = model.fit(X, y).describe()
+    assert told.title == "LogisticRegression"
+    assert dict(told.facts)["solver"] == model.solver_.name
+    assert told.profile is not None
+    assert told.profile.epsilon(1e-6) <= 1
+    assert "possible reports" in str(explain(model))
+    with pytest.raises(InvalidArgument, match="epsilon"):
+        LogisticRegression(epsilon=float("inf"), data_norm=1, classes=[0, 1]).fit(X, y).describe()

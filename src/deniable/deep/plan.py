@@ -149,7 +149,7 @@ class Plan:
             ),
             ("event", repr(self.event)),
         )
-        return Description("private training", self.guarantee, facts)
+        return Description("private training", self.guarantee, facts, self.profile)
 
     def __str__(self) -> str:
         return str(self.describe())

@@ -9,7 +9,7 @@ from math import comb
 
 import mpmath as mp
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from deniable.accounting.theorems import (
@@ -54,6 +54,7 @@ def test_the_curve_of_a_sampled_gaussian_is_reached() -> None:
 
 
 @given(st.floats(0, 800), st.floats(1e-9, 1))
+@example(5e-324, 0.25)
 def test_sampling_helps_and_rate_one_changes_nothing(epsilon: float, rate: float) -> None:
     step = ApproxDP(epsilon, 1e-6)
     found = sample_poisson(step, rate=rate)

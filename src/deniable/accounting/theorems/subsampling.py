@@ -109,6 +109,9 @@ def _sampled(guarantee: Kind, kept: Fraction) -> Kind:
 
 def _log_mixture(rate: float, exponent: float) -> float:
     """ln(1 + q(e^x − 1)), rounded up, without overflow: x + ln(q + (1 − q)e^{−x}) for large x."""
-    if exponent < 700:
-        return above(math.log1p(rate * math.expm1(exponent)), ulps=32 + 4 * exponent)
+    if 0 < exponent < 700:
+        # A product that underflows is not nothing.
+        return above(max(math.log1p(rate * math.expm1(exponent)), math.ulp(0.0)), ulps=32 + 4 * exponent)
+    if exponent == 0:
+        return 0.0
     return above(exponent + math.log(rate + (1 - rate) * math.exp(-exponent)), ulps=32)

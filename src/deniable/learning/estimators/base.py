@@ -19,6 +19,7 @@ from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from deniable import _checks
+from deniable.descriptions import Description
 from deniable.errors import DataError, InvalidArgument
 from deniable.events import Claimed, Event
 from deniable.guarantees import ApproxDP, Profile, PureDP
@@ -78,6 +79,15 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]
         if self.event_ is None:
             raise InvalidArgument("epsilon", math.inf, "finite for a privacy curve: this fit was not private")
         return profile_of(self.event_)
+
+    def describe(self) -> Description:
+        """The promise of this fit, and how it was made: for `dn.explain` and reports."""
+        profile = self.profile_
+        facts = [("event", repr(self.event_))]
+        if self.solver_ is not None:
+            facts += [("solver", self.solver_.name), ("theorem", self.solver_.method.theorem)]
+        promised = target_of(self.epsilon, self.delta, self._relation())
+        return Description(type(self).__name__, promised, tuple(facts), profile)
 
     @property
     def _private(self) -> bool:
