@@ -13,7 +13,7 @@ BENCHES := $(if $(ROOM),bench/$(ROOM).py,$(sort $(wildcard bench/*.py)))
 help:  ## list the commands
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "make %-8s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
 
-demo: $(VENV)/.base  ## private answers on a generated table of hospital visits
+demo: $(VENV)/.demo  ## a made-up hospital asks, learns, is attacked and explains itself
 	@$(BIN)/deniable demo
 
 test: $(VENV)/.test  ## all tests, documentation examples included
@@ -45,19 +45,19 @@ clean:  ## remove everything that make created
 	rm -rf $(VENV) site build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache
 
 # A stamp is newer than what it was installed from, or the installation runs again.
-$(VENV)/.base: pyproject.toml constraints.txt | $(BIN)/python
+$(VENV)/.demo: pyproject.toml constraints.txt | $(BIN)/python
 	@echo "installing deniable into $(VENV)"
-	@$(PIP) --editable .
+	@$(PIP) --editable '.[learn]'
 	@touch $@
 
 $(VENV)/.test: pyproject.toml constraints.txt | $(BIN)/python
 	@echo "installing deniable and what its tests need into $(VENV)"
-	@$(PIP) --editable '.[dev,learn,plot,proof]'
-	@touch $(VENV)/.base $@
+	@$(PIP) --editable '.[deep,dev,hf,learn,plot,proof]'
+	@touch $(VENV)/.demo $@
 
 $(VENV)/.docs: pyproject.toml constraints.txt | $(BIN)/python
 	@$(PIP) --editable '.[docs]'
-	@touch $(VENV)/.base $@
+	@touch $@
 
 $(BIN)/python:
 	@command -v $(PYTHON) >/dev/null || { echo "deniable needs Python 3.11 or later; run: apt-get install python3 python3-venv" >&2; exit 1; }

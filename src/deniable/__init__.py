@@ -46,16 +46,33 @@ _HOMES: dict[str, str] = {
     "calibrate": "deniable.calibration",
     "size": "deniable.mechanisms",
     "Ledger": "deniable.ledger",
+    "AuditReport": "deniable.auditing",
+    "audit": "deniable.auditing",
+    "explain": "deniable.explaining",
     "AtMost": "deniable.query",
+    "Publication": "deniable.query",
     "Session": "deniable.query",
 }
 
 # Rooms that are used by their own name, as in `dn.errors.BudgetExceeded`.
-_ROOMS: tuple[str, ...] = ("conversions", "errors", "events", "guarantees", "learning", "mechanisms", "noise", "units")
+_ROOMS: tuple[str, ...] = (
+    "auditing",
+    "conversions",
+    "deep",
+    "errors",
+    "events",
+    "explaining",
+    "guarantees",
+    "learning",
+    "mechanisms",
+    "noise",
+    "units",
+)
 
 # The extra that installs a package that the base installation lacks.
 _EXTRAS: dict[str, str] = {
     "flint": "proof",
+    "joblib": "audit",
     "matplotlib": "plot",
     "peft": "hf",
     "psycopg": "postgres",
@@ -66,9 +83,12 @@ _EXTRAS: dict[str, str] = {
 }
 
 if TYPE_CHECKING:
+    from deniable import auditing as auditing
     from deniable import conversions as conversions
+    from deniable import deep as deep
     from deniable import errors as errors
     from deniable import events as events
+    from deniable import explaining as explaining
     from deniable import guarantees as guarantees
     from deniable import learning as learning
     from deniable import mechanisms as mechanisms
@@ -78,6 +98,8 @@ if TYPE_CHECKING:
     from deniable.accounting import from_dp_accounting as from_dp_accounting
     from deniable.accounting import from_opacus as from_opacus
     from deniable.accounting import known_faults as known_faults
+    from deniable.auditing import AuditReport as AuditReport
+    from deniable.auditing import audit as audit
     from deniable.calibration import Risk as Risk
     from deniable.calibration import calibrate as calibrate
     from deniable.events import Claimed as Claimed
@@ -88,6 +110,7 @@ if TYPE_CHECKING:
     from deniable.events import Laplace as Laplace
     from deniable.events import RandomizedResponse as RandomizedResponse
     from deniable.events import dpsgd as dpsgd
+    from deniable.explaining import explain as explain
     from deniable.guarantees import GDP as GDP
     from deniable.guarantees import RDP as RDP
     from deniable.guarantees import TCDP as TCDP
@@ -99,6 +122,7 @@ if TYPE_CHECKING:
     from deniable.ledger import Ledger as Ledger
     from deniable.mechanisms import size as size  # type: ignore[no-redef]
     from deniable.query import AtMost as AtMost
+    from deniable.query import Publication as Publication
     from deniable.query import Session as Session
     from deniable.units import ADD_REMOVE as ADD_REMOVE
     from deniable.units import REPLACE as REPLACE

@@ -37,8 +37,75 @@ def test_a_dry_run_shows_the_plan_and_charges_nothing(hospital: Callable) -> Non
     before = hospital("ledger", "show", "hospital.ledger").out
     ran = hospital(*MEAN, "--epsilon", "0.5", "--bounds", "cost=0:5000", *LIMITS, *LEDGER, "--dry-run")
     assert ran.code == 0
-    assert "noise" in ran.out
+    for part in ("cost    ε ≤ 0.50", "noise scale", "± ", "WITH base"):
+        assert part in ran.out
     assert hospital("ledger", "show", "hospital.ledger").out == before
+
+
+def test_a_dry_run_never_asks_the_engine(hospital: Callable, monkeypatch: pytest.MonkeyPatch) -> None:
+    from deniable.query.engines import DuckDB
+
+    monkeypatch.setattr(DuckDB, "run", None)
+    private = ["--bounds", "private", "--per-unit", "private", "--diagnose", "0.05"]
+    assert hospital(*MEAN, "--epsilon", "0.5", *private, *LEDGER, "--dry-run").code == 0
+    ran = hospital(*MEAN, "--epsilon", "0.5", *private, *LEDGER, "--dry-run", "--json")
+    assert [stage["name"] for stage in json.loads(ran.out)["stages"]] == [
+        "bounds of cost",
+        "rows per unit",
+        "rows clamped and left out",
+    ]
+
+
+def test_the_error_first(hospital: Callable) -> None:
+    words = ["query", "visits.csv", "SELECT COUNT(*) AS n, SUM(cost) AS s FROM visits", "--bounds", "cost=0:500"]
+    ran = hospital(*words, "--error", "n=30", "--error", "s=9000", *LIMITS, *LEDGER, "--dry-run")
+    assert ran.code == 0
+    assert "n         ± 30" in ran.out
+    assert "s         ± 9,000" in ran.out
+    ran = hospital(*COUNT, "--error", "30", *KEYS, *LIMITS, *LEDGER)
+    assert ran.code == 0
+    assert "remaining" in ran.out
+
+
+def test_private_bounds_limits_and_a_diagnosis(hospital: Callable) -> None:
+    ran = hospital(
+        *MEAN, "--epsilon", "1", "--bounds", "cost=private", "--per-unit", "private", "--diagnose", "0.05", *LEDGER
+    )
+    assert ran.code == 0
+    for part in ("found      bounds of cost: [", "found      limits for each patient: ", "left out", "clamped"):
+        assert part in ran.out
+
+
+def test_weights_and_confidence(hospital: Callable) -> None:
+    words = ["query", "visits.csv", "SELECT COUNT(*) AS n, SUM(cost) AS s FROM visits", "--bounds", "cost=0:500"]
+    ran = hospital(*words, "--epsilon", "1", "--weights", "n=3", "--confidence", "0.9", *LIMITS, *LEDGER, "--dry-run")
+    assert "split   n 3 : s 1" in ran.out
+    assert "error of the noise, 90 %" in ran.out
+
+
+def test_several_tables(hospital: Callable) -> None:
+    Path("stays.csv").write_text("patient_id,ward\np1,a\n", encoding="utf-8")
+    Path("places.csv").write_text("city,canton\nBern,BE\nBasel,BS\n", encoding="utf-8")
+    sql = "SELECT canton, COUNT(*) AS n FROM visits JOIN places USING (city) GROUP BY canton"
+    ran = hospital("query", "visits.csv", sql, "--public", "places.csv", "--epsilon", "0.5", *LIMITS, *LEDGER)
+    assert ran.code == 0
+    assert "BE" in ran.out
+    sql = "SELECT COUNT(*) AS n FROM beds"
+    ran = hospital("query", "visits.csv", sql, "--table", "beds=stays.csv", "--epsilon", "0.5", *LIMITS, *LEDGER)
+    assert ran.code == 0
+
+
+def test_ctrl_c_says_what_stands(hospital: Callable, monkeypatch: pytest.MonkeyPatch) -> None:
+    from deniable.query.engines import DuckDB
+
+    def interrupt(*_: object, **__: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(DuckDB, "run", interrupt)
+    ran = hospital(*COUNT, "--epsilon", "0.5", *KEYS, *LIMITS, *LEDGER)
+    assert ran.code == 130
+    assert ran.err == "deniable: interrupted; the charge stands, as row 1 of the ledger.\n"
+    assert hospital("ledger", "verify", "hospital.ledger").code == 0
 
 
 def test_keys_may_come_from_a_file(hospital: Callable) -> None:
@@ -73,6 +140,39 @@ WRONG = {
     "epsilon -1": ([*COUNT, "--epsilon", "-1", *KEYS, *LIMITS, *LEDGER], "epsilon must be a positive number"),
     "epsilon nan": ([*COUNT, "--epsilon", "nan", *KEYS, *LIMITS, *LEDGER], "epsilon must be a positive number"),
     "epsilon inf": ([*COUNT, "--epsilon", "inf", *KEYS, *LIMITS, *LEDGER], "epsilon must be a positive number"),
+    "neither epsilon nor error": ([*COUNT, *KEYS, *LIMITS, *LEDGER], "epsilon must be given, or error"),
+    "both epsilon and error": (
+        [*COUNT, "--epsilon", "1", "--error", "5", *KEYS, *LIMITS, *LEDGER],
+        "epsilon must be given, or error",
+    ),
+    "error 0": ([*COUNT, "--error", "0", *KEYS, *LIMITS, *LEDGER], "error must be a positive number"),
+    "error of words": ([*COUNT, "--error", "small", *KEYS, *LIMITS, *LEDGER], "--error must be a number"),
+    "error of an unknown name": ([*COUNT, "--error", "x=5", *KEYS, *LIMITS, *LEDGER], "Use the name after AS"),
+    "error of an average": (
+        [*MEAN, "--error", "5", "--bounds", "cost=0:500", *LIMITS, *LEDGER],
+        "group_size=1000",
+    ),
+    "error with private bounds": (
+        [*MEAN, "--error", "5", "--bounds", "private", *LIMITS, *LEDGER],
+        "not known beforehand",
+    ),
+    "diagnose 2": (
+        [*MEAN, "--epsilon", "1", "--bounds", "cost=0:9", "--diagnose", "2", *LIMITS, *LEDGER],
+        "diagnose must be a share",
+    ),
+    "a weight without a name": ([*COUNT, "--epsilon", "1", "--weights", "2", *KEYS, *LIMITS, *LEDGER], "NAME=NUMBER"),
+    "a weight of a stranger": ([*COUNT, "--epsilon", "1", "--weights", "x=2", *KEYS, *LIMITS, *LEDGER], "about the"),
+    "another word for limits": ([*COUNT, "--epsilon", "1", "--per-unit", "some", *KEYS, *LEDGER], "--per-unit must be"),
+    "limits twice": (
+        [*COUNT, "--epsilon", "1", "--per-unit", "private", *KEYS, *LIMITS, *LEDGER],
+        "--per-unit must be",
+    ),
+    "a delta for declared keys": ([*COUNT, "--epsilon", "1", "--delta", "1e-9", *KEYS, *LIMITS, *LEDGER], "delta must"),
+    "confidence 1": ([*COUNT, "--epsilon", "1", "--confidence", "1", *KEYS, *LIMITS, *LEDGER], "confidence must be"),
+    "two tables of one name": (
+        [*COUNT, "--epsilon", "1", "--table", "visits=empty.csv", *KEYS, *LIMITS, *LEDGER],
+        "a table of a new name",
+    ),
     "no limits": ([*COUNT, "--epsilon", "1", *KEYS, *LEDGER], "per_unit"),
     "half of the limits": ([*COUNT, "--epsilon", "1", *KEYS, *LEDGER, "--rows-per-unit", "2"], "--groups-per-unit"),
     "zero groups": (
@@ -100,7 +200,7 @@ WRONG = {
             *LIMITS,
             *LEDGER,
         ],
-        "JOIN",
+        "public table",
     ),
     "rows": (["query", "visits.csv", "SELECT * FROM visits", "--epsilon", "1", *LIMITS, *LEDGER], "SELECT *"),
     "not SQL": (["query", "visits.csv", "how many?", "--epsilon", "1", *LIMITS, *LEDGER], "SQL"),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import pytest
@@ -11,8 +11,8 @@ import pytest
 from deniable.events import Event
 from deniable.guarantees import Guarantee, PureDP
 from deniable.query.engines import DuckDB
-from deniable.query.measures import Totals
 from deniable.query.planning import QueryPlan, plan
+from deniable.query.totals import Totals
 from deniable.units import Relation, Unit
 
 
@@ -31,9 +31,15 @@ class NoLedger:
 
 
 def make_plan(
-    data: Any, sql: str, *, unit: str = "person", relation: Relation = Relation.ADD_REMOVE, **options: Any
+    data: Any,
+    sql: str,
+    *,
+    unit: str = "person",
+    relation: Relation = Relation.ADD_REMOVE,
+    public: dict[str, Any] | None = None,
+    **options: Any,
 ) -> QueryPlan:
-    """A plan over one table called t."""
+    """A plan over one table called t, and public ones."""
     engine = DuckDB()
     options = {
         "who": None,
@@ -45,15 +51,27 @@ def make_plan(
         "confidence": 0.95,
         **options,
     }
-    return plan(
-        sql, tables=(engine.add("t", data),), engine=engine, ledger=NoLedger(Unit.of(unit), relation), **options
-    )
+    shared = (replace(engine.add(name, table), public=True) for name, table in (public or {}).items())
+    tables = (engine.add("t", data), *shared)
+    return plan(sql, tables=tables, engine=engine, ledger=NoLedger(Unit.of(unit), relation), **options)
 
 
 def vectors(found: QueryPlan, *, key: tuple[int, int]) -> list[list[int]]:
     """The integers before noise, one vector per measure."""
     totals: Totals = found._engine.run(found.bounded, groups=found.groups, key=key)
     return [[int(x) for x in part.measure.of(totals)] for part in found.noises]
+
+
+def places(found: QueryPlan, *, key: tuple[int, int]) -> list[dict[Any, int]]:
+    """The integers before noise that are not 0, one mapping per measure, by (group's keys, cell)."""
+    totals: Totals = found._engine.run(found.bounded, groups=found.groups, key=key)
+    numbers = range(len(totals.rows)) if totals.groups is None else totals.groups.tolist()
+    names = [(g, *(str(totals.keys[i][row]) for i in sorted(totals.keys))) for row, g in enumerate(numbers)]
+    measured = []
+    for part in found.noises:
+        cells = part.measure.of(totals).reshape(len(names), part.measure.cells)
+        measured.append({(names[row], cell): int(cells[row, cell]) for row, cell in zip(*cells.nonzero(), strict=True)})
+    return measured
 
 
 @pytest.fixture(scope="session", name="make_plan")
@@ -64,6 +82,11 @@ def _make_plan() -> Callable[..., QueryPlan]:
 @pytest.fixture(scope="session", name="vectors")
 def _vectors() -> Callable[..., list[list[int]]]:
     return vectors
+
+
+@pytest.fixture(scope="session", name="places")
+def _places() -> Callable[..., list[dict[Any, int]]]:
+    return places
 
 
 @pytest.fixture

@@ -24,6 +24,14 @@ def key() -> tuple[int, int]:
     return first, second
 
 
+def until(plan: Any, step: str, select: str, key: tuple[int, int]) -> list[tuple[Any, ...]]:
+    """What a query finds in the steps of the bounded SQL before one of them."""
+    start = plan.bounded.text[: plan.bounded.text.index(f",\n{step} AS (")]
+    parameters: dict[str, Any] = {name: list(texts) for name, texts in plan.bounded.lists.items()}
+    parameters |= {"key_1": key[0], "key_2": key[1]}
+    return plan._engine._connection.execute(f"{start}\n{select}", parameters).fetchall()  # type: ignore[no-any-return]
+
+
 @pytest.mark.parametrize("ids", ["numbers", "text"])
 def test_pairs_of_groups_are_equally_likely(make_plan: Any, vectors: Any, key: tuple[int, int], ids: str) -> None:
     """Everybody is in 5 groups and keeps 2: all 10 pairs occur alike. The bits of a sum tell the pair."""
@@ -32,10 +40,7 @@ def test_pairs_of_groups_are_equally_likely(make_plan: Any, vectors: Any, key: t
     plan = make_plan(
         table, "SELECT g, COUNT(*) FROM t GROUP BY g", keys={"g": range(5)}, per_unit=AtMost(groups=2, rows=1)
     )
-    text = plan.bounded.text.replace("SELECT g, CAST(SUM(n) AS BIGINT) AS n", "SELECT u, SUM(1 << g) AS pair")
-    text = text[: text.rindex("GROUP BY g")] + "GROUP BY u"
-    parameters = {name: list(texts) for name, texts in plan.bounded.lists.items()}
-    rows = plan._engine._connection.execute(text, parameters | {"key_1": key[0], "key_2": key[1]}).fetchall()
+    rows = until(plan, "counted", "SELECT u, SUM(1 << g) AS pair FROM kept GROUP BY u", key)
     plan._engine.close()
     counted = Counter(int(row[1]) for row in rows)
     pairs = [(1 << a) + (1 << b) for a, b in combinations(range(5), 2)]
@@ -47,9 +52,7 @@ def test_rows_are_equally_likely(make_plan: Any, vectors: Any, key: tuple[int, i
     """Everybody has the values 0 … 7 and keeps 3 of them: each value stays for 3 people in 8."""
     table = pa.table({"person": np.repeat(np.arange(PEOPLE), 8), "x": np.tile(np.arange(8), PEOPLE)})
     plan = make_plan(table, "SELECT SUM(x) FROM t", bounds={"x": (0, 7)}, per_unit=AtMost(groups=1, rows=3))
-    start = plan.bounded.text[: plan.bounded.text.index("counted AS")].rstrip().rstrip(",")
-    text = f"{start} SELECT v1, COUNT(*) FROM placed WHERE place <= 3 GROUP BY v1 ORDER BY v1"
-    rows = plan._engine._connection.execute(text, {"key_1": key[0], "key_2": key[1]}).fetchall()
+    rows = until(plan, "counted", "SELECT v1, COUNT(*) FROM placed WHERE place <= 3 GROUP BY v1 ORDER BY v1", key)
     plan._engine.close()
     observed = np.array([row[1] for row in rows])
     assert observed.sum() == 3 * PEOPLE
@@ -64,13 +67,9 @@ def test_two_keys_choose_independently(make_plan: Any, vectors: Any, key: tuple[
     plan = make_plan(
         table, "SELECT g, COUNT(*) FROM t GROUP BY g", keys={"g": [0, 1]}, per_unit=AtMost(groups=1, rows=1)
     )
-    start = plan.bounded.text[: plan.bounded.text.rindex("\nSELECT g")]
-    text = f"{start} SELECT u, g FROM kept ORDER BY u"
-    parameters = {name: list(texts) for name, texts in plan.bounded.lists.items()}
 
     def chosen(first: int, second: int) -> np.ndarray:
-        found = plan._engine._connection.execute(text, parameters | {"key_1": first, "key_2": second}).fetchnumpy()
-        return np.asarray(found["g"])
+        return np.array(until(plan, "counted", "SELECT g FROM kept ORDER BY u", (first, second)))
 
     one = chosen(*key)
     for other in (chosen(key[0] ^ 1, key[1]), chosen(key[0], key[1] ^ 1)):

@@ -216,3 +216,15 @@ def test_a_long_release_is_cut_when_printed(many: QueryPlan) -> None:
     lines = str(many.run()).splitlines()
     assert len(lines) < 70
     assert f"… and {GROUPS - 60} more rows" in lines
+
+
+def test_numbers_of_any_size_become_arrow(make_plan: Any) -> None:
+    """With ε = 10⁻³⁰ the noise is beyond 64 bits but for a probability of 10⁻¹¹, at 10⁻⁶⁰ beyond 38 digits but for
+    10⁻²²."""
+    frame = pa.table({"person": [1], "x": [1]})
+    for epsilon, kind in ((1, "int64"), (Fraction(1, 10**30), "decimal128(38, 0)"), (Fraction(1, 10**60), "double")):
+        release = make_plan(
+            frame, "SELECT COUNT(*) AS n FROM t", epsilon=epsilon, per_unit=AtMost(groups=1, rows=1)
+        ).run()
+        assert str(release.to_arrow().schema.field("n_high").type) == kind
+        assert len(release.to_pandas()) == 1

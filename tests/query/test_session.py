@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import signal
 from collections.abc import Iterator
+from dataclasses import replace
 from fractions import Fraction
 from pathlib import Path
 from typing import Any
@@ -103,13 +105,13 @@ def test_planning_reads_no_rows(visits: Path, ledger: Ledger) -> None:
         assert "AVG(cost)" in str(session.plan(SQL, **ASK))
 
 
-def test_a_file_that_breaks_later_quotes_nothing(tmp_path: Path, ledger: Ledger) -> None:
+def test_a_file_that_is_broken_inside_quotes_nothing(tmp_path: Path, ledger: Ledger) -> None:
     path = tmp_path / "visits.parquet"
     pq.write_table(pa.table({"patient_id": [1], "city": ["Bern"], "cost": [123.25]}), path)
-    with Session(path, ledger=ledger) as session:
-        path.write_bytes(path.read_bytes()[:40] + b"secret" * 100)
-        with pytest.raises(DataError) as caught:
-            session.sql(SQL, **ASK)
+    whole = path.read_bytes()
+    path.write_bytes(whole[:4] + b"secret" * 8 + whole[52:])  # the rows, not the columns' names at the end
+    with Session(path, ledger=ledger) as session, pytest.raises(DataError) as caught:
+        session.sql(SQL, **ASK)
     assert "the charge stands" in str(caught.value)
     assert "secret" not in str(caught.value)
     assert caught.value.__cause__ is None
@@ -182,3 +184,29 @@ def test_a_frame_may_change_afterwards(ledger: Ledger) -> None:
             "SELECT SUM(cost) AS s FROM visits", epsilon=1, bounds={"cost": (0, 5)}, per_unit=AtMost(groups=1, rows=1)
         )
     assert len(answer.rows) == 1
+
+
+def test_ctrl_c_stops_the_engine(visits: Path, ledger: Ledger, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A signal while DuckDB computes arrives as a KeyboardInterrupt, after the charge, and the session goes on."""
+    with Session(visits, ledger=ledger) as session:
+        plan = session.plan("SELECT COUNT(*) AS n FROM visits", epsilon=0.5, per_unit=AtMost(groups=1, rows=1))
+        endless = "SELECT 0 AS g, COUNT(*) AS n FROM RANGE(100000000000) AS a(i) WHERE HASH(i) = 7"
+        long = replace(plan, bounded=replace(plan.bounded, text=endless, lists={}, hashed=False))
+        run = session._engine.run
+
+        def timed(*args: Any, **named: Any) -> Any:
+            signal.setitimer(signal.ITIMER_REAL, 0.2)  # the charge is made by now
+            return run(*args, **named)
+
+        before = signal.signal(signal.SIGALRM, signal.default_int_handler)
+        try:
+            with monkeypatch.context() as patch:
+                patch.setattr(session._engine, "run", timed)
+                with pytest.raises(KeyboardInterrupt):
+                    long.run()
+        finally:
+            signal.setitimer(signal.ITIMER_REAL, 0)
+            signal.signal(signal.SIGALRM, before)
+        assert [charge.event for charge in ledger.charges()] == [plan.event]
+        assert plan.run().rows
+    assert ledger.verify().seq == 2

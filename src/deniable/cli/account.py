@@ -125,9 +125,10 @@ def _compare(
     one = PureDP(epsilon) if epsilon is not None else step(noise_multiplier or 0.0, rate=rate, replace=replace)
     found = compare_theorems(one, counts=COUNTS, delta=delta)
     if plot is not None:
-        from deniable.explaining.pictures import save_comparison
+        from deniable.explaining.curves import comparison_figure
+        from deniable.explaining.plots import save
 
-        save_comparison(compare_theorems(one, counts=range(1, 1502, 50), delta=delta), plot)
+        save(comparison_figure(compare_theorems(one, counts=range(1, 1502, 50), delta=delta)), plot)
     if json:
         lines = [{"theorem": each.theorem, "epsilon": each.epsilons, "estimate": each.estimate} for each in found.lines]
         print_json({"step": found.step, "delta": delta, "counts": found.counts, "theorems": lines})

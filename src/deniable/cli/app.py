@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from deniable.cli import account, demo, ledger, query, size
+from deniable.cli import account, audit, demo, explain, ledger, publish, query, size
 
 app = typer.Typer(
     name="deniable",
@@ -36,7 +36,11 @@ def _root(
 
 app.add_typer(ledger.app, name="ledger")
 app.command("query")(query.query)
+app.command("publish")(publish.publish)
 app.command("account")(account.account)
 app.command("calibrate")(account.calibrate)
 app.command("size")(size.size)
+app.command("audit")(audit.audit)
+app.command("explain")(explain.explain)
+app.command("report")(explain.report)
 app.command("demo")(demo.demo)

@@ -1,16 +1,17 @@
-"""`deniable demo`: a hospital asks about its visits, and the ledger keeps count."""
+"""`deniable demo`: a hospital asks, learns, is attacked, and explains itself; the ledger keeps count."""
 
 from __future__ import annotations
 
 import shlex
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
 BOUNDED = ["--groups-per-unit", "2", "--rows-per-unit", "4", "--ledger", "hospital.ledger"]
 CITIES = ["--keys", "city=Basel,Bern,Geneva,Lausanne,Zurich"]
 WARDS = ["--keys", "ward=cardiology,maternity,oncology,surgery"]
+COSTS = ["--bounds", "cost=0:2500"]
 
 
 def demo(
@@ -18,55 +19,75 @@ def demo(
         Path | None, typer.Option(help="Where to put the demo's files; a new temporary folder if left out.")
     ] = None,
 ) -> None:
-    """A private question from end to end, on a made-up hospital; every step prints the command a person would type.
+    """Private answers, a private model, an audit and a report, on a made-up hospital.
+
+    Every step prints the command or the code that a person would type.
 
     Example: deniable demo
     """
     import contextlib
     import tempfile
 
-    from deniable.cli.hospital import PATIENTS, write_visits
-
     place = folder or Path(tempfile.mkdtemp(prefix="deniable-demo-"))
     place.mkdir(parents=True, exist_ok=True)
     with contextlib.chdir(place):
-        _say(f"A hospital keeps its visits in {place / 'visits.csv'}.")
-        rows = write_visits(Path("visits.csv"))
-        typer.echo(f"{rows} visits by {PATIENTS} made-up patients: patient_id, city, ward, age, cost.")
+        _ask(place)
+        _learn_and_audit()
+        _explain()
+    _say(f"The files are in {place}. Open {place / 'report.html'} in a browser.")
 
-        _say("It promises each patient ε ≤ 2 over everything that will ever be published, and writes the promise down.")
-        _type("ledger", "create", "hospital.ledger", "--epsilon", "2", "--unit", "patient_id")
 
-        _say("How many visits does each city see? Looking at the plan is free and reads no data.")
-        count = ["query", "visits.csv", "SELECT city, COUNT(*) AS visits FROM visits GROUP BY city", "--epsilon", "0.5"]
-        _type(*count, *CITIES, *BOUNDED, "--dry-run")
+def _ask(place: Path) -> None:
+    from deniable.cli.hospital import PATIENTS, write_patients, write_visits
 
-        _say("The plan is fine. Now it costs: the ledger is charged first, then the table is read.")
-        _type(*count, *CITIES, *BOUNDED)
+    _say(f"A hospital keeps its visits in {place / 'visits.csv'}.")
+    rows = write_visits(Path("visits.csv"))
+    write_patients(Path("patients.csv"))
+    typer.echo(f"{rows} visits by {PATIENTS} made-up patients: patient_id, city, ward, age, cost.")
 
-        _say("What does a visit cost, by ward? Bounds come from the price list, never from the data.")
-        _type(
-            "query", "visits.csv", "SELECT ward, AVG(cost) AS cost FROM visits GROUP BY ward", "--epsilon", "1",
-            "--bounds", "cost=0:2500", *WARDS, *BOUNDED,
-        )  # fmt: skip
+    _say("It promises each patient ε ≤ 3 over everything that will ever be published, and writes the promise down.")
+    _type("ledger", "create", "hospital.ledger", "--epsilon", "3", "--delta", "1e-5", "--unit", "patient_id")
 
-        _say("A third question asks for more than is left. It is refused, and says what would fit.")
-        refused = [
-            "query",
-            "visits.csv",
-            "SELECT SUM(cost) AS total FROM visits WHERE age >= 65",
-            "--bounds",
-            "cost=0:2500",
-        ]
-        _type(*refused, "--epsilon", "1", *BOUNDED)
+    _say("How many visits does each city see? Looking at the plan is free and reads no data.")
+    count = ["query", "visits.csv", "SELECT city, COUNT(*) AS visits FROM visits GROUP BY city", "--epsilon", "0.5"]
+    _type(*count, *CITIES, *BOUNDED, "--dry-run")
 
-        _say("So it asks for what fits.")
-        _type(*refused, "--epsilon", "0.5", *BOUNDED)
+    _say("The plan is fine. Now it costs: the ledger is charged first, then the table is read.")
+    _type(*count, *CITIES, *BOUNDED)
 
-        _say("Everything that was charged is in the record, and the record verifies.")
-        _type("ledger", "show", "hospital.ledger")
-        _type("ledger", "verify", "hospital.ledger")
-    _say(f"The files are in {place}.")
+    _say("What does a visit cost, by ward? Bounds come from the price list, never from the data.")
+    by_ward = "SELECT ward, AVG(cost) AS cost FROM visits GROUP BY ward"
+    _type("query", "visits.csv", by_ward, "--epsilon", "0.8", *COSTS, *WARDS, *BOUNDED)
+
+    _say("A third question asks for more than is left. It is refused, and says what would fit.")
+    older = ["query", "visits.csv", "SELECT SUM(cost) AS total FROM visits WHERE age >= 65", *COSTS, *BOUNDED]
+    _type(*older, "--epsilon", "3")
+
+    _say("So it asks for less.")
+    _type(*older, "--epsilon", "0.3")
+
+
+def _learn_and_audit() -> None:
+    from deniable.cli import story
+
+    names: dict[str, Any] = {}
+    _say("Who comes back within a year? A private model, charged to the same ledger, beside its twin without privacy.")
+    if not _run(story.MODEL, names):
+        return
+    _say("Why should anybody believe that? An auditor trains it hundreds of times, with and without one patient.")
+    _run(story.AUDIT, names)
+    _say("A colleague's version adds too little noise. A few runs on the same randomness prove it.")
+    _run(story.BROKEN, names)
+
+
+def _explain() -> None:
+    _say("What does the promise mean for a patient?")
+    _type("explain", "hospital.ledger", "--prior", "0.1")
+    _say("Everything that was charged is in the record, the record verifies, and there is a page to show.")
+    _type("ledger", "show", "hospital.ledger")
+    _type("ledger", "verify", "hospital.ledger")
+    audits = ["--audit", "audit.json"] if Path("audit.json").exists() else []
+    _type("report", "hospital.ledger", *audits, "--curator", "the hospital", "--use", "planning")
 
 
 def _say(line: str) -> None:
@@ -83,3 +104,16 @@ def _type(*words: str) -> None:
         app(list(words), standalone_mode=False)
     except DeniableError as refusal:
         typer.echo(f"deniable: {refusal}")
+
+
+def _run(code: str, names: dict[str, Any]) -> bool:
+    """Print a piece of Python and run it; where an extra is missing, say how to install it."""
+    from deniable.errors import MissingExtra
+
+    typer.secho(code.rstrip(), fg=typer.colors.CYAN)
+    try:
+        exec(compile(code, "<demo>", "exec"), names)
+    except (MissingExtra, ModuleNotFoundError) as missing:
+        typer.echo(f"deniable: {missing} Run: pip install 'deniable[learn]'")
+        return False
+    return True

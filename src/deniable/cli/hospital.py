@@ -1,5 +1,7 @@
 """A made-up hospital for the demo: 4,000 patients, many visits each, the same on every machine.
 
+`visits.csv` has a row for every visit, `patients.csv` one for every patient: who came back within a year?
+
 Nobody in it exists. The numbers come from a hash of the patient and the visit, not from a random generator: this is
 data, not noise.
 """
@@ -35,6 +37,19 @@ def write_visits(path: Path) -> int:
                 out.writerow([f"p{patient:04d}", city, ward, age, cost])
                 rows += 1
     return rows
+
+
+def write_patients(path: Path) -> None:
+    """Write one row per patient: age, body mass index, smoker, and whether they came back."""
+    with path.open("w", newline="", encoding="utf-8") as file:
+        out = csv.writer(file)
+        out.writerow(["age", "bmi", "smoker", "returned"])
+        for patient in range(PATIENTS):
+            age = 18 + _below(72, patient, "age")
+            bmi = round(18 + 17 * _unit(patient, "bmi"), 1)
+            smoker = int(_unit(patient, "smoker") < 0.3)
+            score = (age - 54) / 12 + (bmi - 26.5) / 5 + 1.5 * (smoker - 0.3)
+            out.writerow([age, bmi, smoker, int(_unit(patient, "returned") < 1 / (1 + math.exp(-score)))])
 
 
 def _unit(*what: object) -> float:

@@ -1,4 +1,4 @@
-"""What people type for bounds and keys, read exactly.
+"""What people type for tables, bounds, keys, limits, errors and weights, read exactly.
 
 >>> bounds(["cost=0:5000"])
 {'cost': (Decimal('0'), Decimal('5000'))}
@@ -11,8 +11,15 @@ from __future__ import annotations
 from collections.abc import Sequence
 from decimal import Decimal, InvalidOperation
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from deniable.errors import InvalidArgument
+
+if TYPE_CHECKING:
+    from deniable.query import AtMost
+
+PRIVATE = "private"
+"""The word for bounds and limits that are to be found privately."""
 
 
 def bounds(given: Sequence[str]) -> dict[str, tuple[Decimal, Decimal]]:
@@ -28,6 +35,77 @@ def bounds(given: Sequence[str]) -> dict[str, tuple[Decimal, Decimal]]:
         if not (column and equals and colon):
             raise InvalidArgument("--bounds", text, "of the form COLUMN=LOW:HIGH", "For example --bounds cost=0:5000.")
     return found
+
+
+def bounds_or_private(given: Sequence[str]) -> dict[str, tuple[Decimal, Decimal] | str] | str:
+    """The same, or `cost=private`, or `private` for all columns."""
+    if list(given) == [PRIVATE]:
+        return PRIVATE
+    searched = [text for text in given if text.partition("=")[2] == PRIVATE]
+    stated = bounds([text for text in given if text not in searched])
+    return {**stated, **{text.partition("=")[0]: PRIVATE for text in searched}}
+
+
+def tables(given: Sequence[str], *, option: str = "--table") -> dict[str, str]:
+    """`visits.parquet`, named by its stem, or `visits=2026.parquet`."""
+    found: dict[str, str] = {}
+    for text in given:
+        name, equals, path = text.partition("=")
+        # A path that exists may hold an equals sign.
+        name, path = (name, path) if equals and not Path(text).exists() else (Path(text).stem, text)
+        if name in found:
+            raise InvalidArgument(option, text, "a table of a new name", "Write NAME=FILE.")
+        found[name] = path
+    return found
+
+
+def errors(given: Sequence[str]) -> Decimal | dict[str, Decimal] | None:
+    """`50` for every aggregate, or `visits=50` for each."""
+    if len(given) == 1 and "=" not in given[0]:
+        return _decimal("--error", given[0])
+    return _named("--error", given) if given else None
+
+
+def weights(given: Sequence[str]) -> dict[str, Decimal] | None:
+    """`visits=2` for each aggregate whose weight is not 1."""
+    return _named("--weights", given) if given else None
+
+
+def per_unit(groups: int | None, rows: int | None, word: str | None) -> AtMost | str | None:
+    """The two limits, or the word that has them found."""
+    if word is not None:
+        if word != PRIVATE or groups is not None or rows is not None:
+            raise InvalidArgument(
+                "--per-unit", word, "private, and without --groups-per-unit and --rows-per-unit", "Give one of the two."
+            )
+        return word
+    if groups is None and rows is None:
+        return None
+    if groups is None or rows is None:
+        missing = "--groups-per-unit" if groups is None else "--rows-per-unit"
+        raise InvalidArgument(
+            missing, None, "given together with its twin", "For example --groups-per-unit 2 --rows-per-unit 4."
+        )
+    from deniable.query import AtMost
+
+    return AtMost(groups=groups, rows=rows)
+
+
+def _named(option: str, given: Sequence[str]) -> dict[str, Decimal]:
+    found = {}
+    for text in given:
+        name, equals, number = text.partition("=")
+        if not (name and equals):
+            raise InvalidArgument(option, text, "of the form NAME=NUMBER", f"For example {option} visits=2.")
+        found[name] = _decimal(option, number)
+    return found
+
+
+def _decimal(option: str, text: str) -> Decimal:
+    try:
+        return Decimal(text)
+    except InvalidOperation:
+        raise InvalidArgument(option, text, "a number") from None
 
 
 def keys(given: Sequence[str]) -> dict[str, list[str]]:

@@ -9,6 +9,7 @@ import typer
 
 from deniable.cli import options
 from deniable.cli.printing import Json, print_json
+from deniable.cli.progress import interruptible, waiting
 
 
 def query(
@@ -17,15 +18,41 @@ def query(
     ],
     sql: Annotated[str, typer.Argument(help="The question, in SQL.", show_default=False)],
     ledger: Annotated[Path, typer.Option(help="The ledger that is charged.", show_default=False)],
-    epsilon: Annotated[float, typer.Option(help="The ε of the whole query.", show_default=False)],
-    bounds: Annotated[list[str] | None, typer.Option(help="COLUMN=LOW:HIGH, for every column that is summed.")] = None,
+    epsilon: Annotated[float | None, typer.Option(help="The ε of the whole query.", show_default=False)] = None,
+    error: Annotated[
+        list[str] | None, typer.Option(help="In place of ε: ERROR, or NAME=ERROR for each aggregate.")
+    ] = None,
+    group_size: Annotated[
+        int | None, typer.Option(help="The smallest group in which an average keeps --error.")
+    ] = None,
+    bounds: Annotated[
+        list[str] | None,
+        typer.Option(help="COLUMN=LOW:HIGH for every column that is added up; COLUMN=private, or private for all."),
+    ] = None,
     keys: Annotated[list[str] | None, typer.Option(help="COLUMN=KEY,KEY,... or COLUMN=@FILE, for GROUP BY.")] = None,
     groups_per_unit: Annotated[int | None, typer.Option(help="How many groups one unit may be counted in.")] = None,
     rows_per_unit: Annotated[int | None, typer.Option(help="How many rows one unit may have in one group.")] = None,
+    per_unit: Annotated[
+        str | None, typer.Option(help="private, in place of the two: limits are found privately.")
+    ] = None,
+    weights: Annotated[list[str] | None, typer.Option(help="NAME=WEIGHT, an aggregate's part of ε.")] = None,
+    diagnose: Annotated[
+        float | None, typer.Option(help="A share of ε, for how many rows are clamped and left out.")
+    ] = None,
+    delta: Annotated[
+        float | None, typer.Option(help="The δ of keys that are found in the data.", show_default=False)
+    ] = None,
+    confidence: Annotated[float, typer.Option(help="Of every interval.")] = 0.95,
+    table: Annotated[list[str] | None, typer.Option(help="Another table: FILE, or NAME=FILE.")] = None,
+    public: Annotated[
+        list[str] | None, typer.Option(help="A table that is about nobody, to join with: FILE, or NAME=FILE.")
+    ] = None,
     who: Annotated[
         str | None, typer.Option(help="The analyst who asks, where the ledger has budgets for each.")
     ] = None,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Show the plan; read no data and charge nothing.")] = False,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Show the plan and its SQL; read no rows and charge nothing.")
+    ] = False,
     json: Json = False,
 ) -> None:
     """Answer one SQL question privately, with an interval on every value.
@@ -33,23 +60,33 @@ def query(
     Example: deniable query visits.csv "SELECT city, AVG(cost) AS cost FROM visits GROUP BY city" --epsilon 0.5
     --bounds cost=0:5000 --keys city=Bern,Basel --groups-per-unit 2 --rows-per-unit 4 --ledger hospital.ledger
     """
-    from deniable.errors import InvalidArgument
-    from deniable.query import AtMost, Session
+    from deniable.query import Session
 
-    if (groups_per_unit is None) != (rows_per_unit is None):
-        missing = "--groups-per-unit" if groups_per_unit is None else "--rows-per-unit"
-        raise InvalidArgument(
-            missing, None, "given together with its twin", "For example --groups-per-unit 2 --rows-per-unit 4."
+    tables = options.tables([str(file), *(table or ())])
+    shared = options.tables(public or (), option="--public")
+    with Session(tables, ledger=ledger, public=shared, who=who) as session:
+        plan = session.plan(
+            sql,
+            epsilon=epsilon,
+            error=options.errors(error or ()),
+            group_size=group_size,
+            bounds=options.bounds_or_private(bounds or ()),
+            keys=options.keys(keys or ()),
+            per_unit=options.per_unit(groups_per_unit, rows_per_unit, per_unit),
+            weights=options.weights(weights or ()),
+            confidence=confidence,
+            diagnose=diagnose,
+            delta=delta,
         )
-    per_unit = None
-    if groups_per_unit is not None and rows_per_unit is not None:
-        per_unit = AtMost(groups=groups_per_unit, rows=rows_per_unit)
-    session = Session(file, ledger=ledger, who=who)
-    plan = session.plan(
-        sql, epsilon=epsilon, bounds=options.bounds(bounds or ()), keys=options.keys(keys or ()), per_unit=per_unit
-    )
-    answer = plan if dry_run else plan.run()
+        if dry_run:
+            if json:
+                print_json(plan.to_json())
+            else:
+                typer.echo(plan.explain())
+            return
+        with interruptible(session.ledger), waiting("computing"):
+            release = plan.run()
     if json:
-        print_json(answer.to_json())
+        print_json(release.to_json())
     else:
-        typer.echo(str(answer))
+        typer.echo(str(release))

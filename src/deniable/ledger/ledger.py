@@ -198,7 +198,7 @@ class Ledger:
         """The budget, which is what is promised, and where the record stands. What remains is rounded down."""
         head = self.head()
         facts = (("remaining", self.remaining().figures), ("rows", str(head.seq)), ("head", head.hash))
-        return Description(f"ledger {self._place}", self.budget, facts)
+        return Description(f"ledger {Path(self._place).name}", self.budget, facts)
 
     def close(self) -> None:
         """Let go of the file. Using the ledger again opens it again."""

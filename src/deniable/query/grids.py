@@ -24,11 +24,16 @@ from deniable import _checks
 from deniable._checks import Number
 from deniable.errors import InvalidArgument, QueryError
 from deniable.noise import Grid
-from deniable.query.schema import Column, Kind, Table
+from deniable.query.predicates import Reader
+from deniable.query.ranges import Range
+from deniable.query.schema import Column, Kind
 from deniable.query.values import double, name
 
 POINTS = 10**9
 """How fine a grid is when the step is not given: at most this many points between the bounds."""
+
+BINS = 4096
+"""How many bins quantiles are read off, at most."""
 
 _EXACT = 1 << 52
 
@@ -50,19 +55,56 @@ def choose(column: Column, bounds: Sequence[Number]) -> Grid:
     return grid
 
 
-def collect(table: Table, given: Mapping[str, Sequence[Number]] | None) -> dict[Column, Grid]:
-    """The grids of all declared bounds, by column."""
+def declared(given: object) -> dict[str, Range]:
+    """What stated bounds say about columns, by folded name, before it is known which table they are of."""
+    if not isinstance(given, Mapping):
+        return {}
+    found: dict[str, Range] = {}
+    for key, ends in given.items():
+        if isinstance(key, str) and isinstance(ends, tuple | list) and len(ends) in (2, 3):
+            try:
+                found[key.casefold()] = (_checks.exact(ends[0]), _checks.exact(ends[1]))
+            except (TypeError, ValueError):
+                continue  # `collect` says what is wrong with them
+    return found
+
+
+def collect(reader: Reader, given: Mapping[str, Sequence[Number]] | None) -> dict[str, Grid]:
+    """The grids of all declared bounds, by the SQL of the column or expression they are for."""
     if given is not None and not isinstance(given, Mapping):
         raise InvalidArgument(
             "bounds", given, "a mapping from column to (low, high)", "For example bounds={'cost': (0, 5000)}."
         )
     grids = {}
     for key, bounds in (given or {}).items():
-        column = table.find(key)
+        column = reader.stated(key)
         if not column.kind.numeric:
             raise QueryError(f"bounds are for numbers; column {column.name} holds {column.kind.value}")
-        grids[column] = choose(column, bounds)
+        grids[name(column)] = choose(column, bounds)
     return grids
+
+
+def find(column: Column, grids: Mapping[str, Grid]) -> Grid | None:
+    """The grid of a column: of its own bounds, or of those that follow from the bounds of its inputs."""
+    if name(column) in grids:
+        return grids[name(column)]
+    if column.low is None or column.high is None:
+        return None
+    low, high = column.low, column.high
+    if low == high:  # a constant, where there is a value at all
+        low, high = min(low, Fraction(0)), max(high, Fraction(0))
+    return choose(column, (low, high if low < high else low + 1))
+
+
+def coarse(column: Column, grid: Grid) -> Grid:
+    """The grid of a column's quantiles: at most `BINS` points, 1, 2 or 5 times a power of ten apart."""
+    step = Fraction(1)
+    while _points(grid, step) <= BINS:
+        step /= 10
+    while _points(grid, step) > BINS:
+        digit = step / Fraction(10) ** _power(step)
+        step *= Fraction(5, 2) if digit == 2 else 2
+    return Grid(low=grid.low, high=grid.high, step=max(step, grid.step))
 
 
 def place(column: Column, grid: Grid) -> str:
@@ -100,3 +142,17 @@ def _step(column: Column, low: Fraction, high: Fraction) -> Fraction:
     while (high - low) / (step / 10) <= POINTS and furthest / (step / 10) <= _EXACT:
         step /= 10
     return step
+
+
+def _points(grid: Grid, step: Fraction) -> int:
+    return -(-grid.high // step) - grid.low // step + 1
+
+
+def _power(step: Fraction) -> int:
+    """The power of ten at or below a step of 1, 2 or 5 times one."""
+    power = 0
+    while step >= 10:
+        step, power = step / 10, power + 1
+    while step < 1:
+        step, power = step * 10, power - 1
+    return power

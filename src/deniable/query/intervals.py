@@ -11,7 +11,9 @@ left out.
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from fractions import Fraction
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -60,3 +62,51 @@ def ratio_range(
 def divided(tops: NDArray[Any], bottoms: NDArray[Any]) -> NDArray[np.float64]:
     """Integers over positive integers, as floats; exact integers beyond 64 bits are allowed."""
     return np.asarray(np.asarray(tops / bottoms), dtype=np.float64)
+
+
+@lru_cache(maxsize=4096)
+def sum_margin(scale: Fraction, weights: tuple[tuple[float, int], ...], failure: Fraction) -> float:
+    """A t with Pr[Σ wᵢXᵢ > t] ≤ failure, for independent discrete Laplace Xᵢ; `weights` are (weight, how many).
+
+    Every term is rounded up to a lattice and the laws are convolved, so the sum can only come out larger. The lattice
+    is wide enough that what wraps around it has a millionth of the failure probability, by Chernoff's bound.
+    """
+    used = [(abs(weight), many) for weight, many in weights if weight and many]
+    if not used:
+        return 0.0
+    rare = float(failure) * 1e-6
+    reach, rate = _chernoff(scale, used, rare), _rate(scale)
+    step = max(weight for weight, _ in used) * max(float(scale), 1.0) / 64
+    size = 1 << max(6, math.ceil(math.log2(2 * reach / step)) + 1)
+    law = np.ones(size // 2 + 1, dtype=np.complex128)
+    places = np.arange(-(size // 2), size // 2)
+    for weight, many in used:
+        below = _cumulative(np.floor(places * (step / weight)), rate)
+        below[-1] = 1.0
+        law *= np.fft.rfft(np.roll(np.diff(below, prepend=0.0), size // 2)) ** many
+    masses = np.roll(np.fft.irfft(law, size), size // 2)
+    beyond = np.cumsum(masses[::-1])[::-1] - masses + 2 * rare + 1e-12
+    return float(places[np.argmax(beyond <= float(failure))] * step)
+
+
+def _cumulative(k: NDArray[np.float64], rate: float) -> NDArray[np.float64]:
+    """Pr[X ≤ k] for discrete Laplace noise of scale 1/rate, at whole numbers."""
+    fall = math.exp(-rate)
+    above = np.exp(-rate * (np.maximum(k, 0) + 1)) / (1 + fall)
+    return np.where(k >= 0, 1 - above, np.exp(-rate * np.maximum(-k, 0)) / (1 + fall))
+
+
+def _rate(scale: Fraction) -> float:
+    return float(min(1 / scale, Fraction(700)))
+
+
+def _chernoff(scale: Fraction, weights: Sequence[tuple[float, int]], failure: float) -> float:
+    """Chernoff: Pr[S > t] ≤ exp(Σ ln M(λwᵢ) − λt) for every λ > 0 with λwᵢ below the rate 1/s, where M(λ) = (1 − r)² /
+    ((1 − r e^λ)(1 − r e^(−λ))), r = e^(−1/s). Any λ gives a bound, so the best of a list is one."""
+    rate = _rate(scale)
+    tilts = np.linspace(0.01, 0.99, 99) * rate / max(weight for weight, _ in weights)
+    nats = np.full_like(tilts, -math.log(failure))
+    for weight, many in weights:
+        x = tilts * weight
+        nats += many * (2 * math.log(-math.expm1(-rate)) - np.log(-np.expm1(x - rate)) - np.log(-np.expm1(-x - rate)))
+    return float(np.min(nats / tilts)) * (1 + 1e-9)

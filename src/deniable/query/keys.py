@@ -1,8 +1,12 @@
-"""Declared keys: which groups are released, fixed before any data are read.
+"""Which groups are released: those of declared keys, or those that the data have, behind a threshold.
 
-All declared keys appear in the release, in the declared order, also those that no row has; rows with another key are
+Declared keys all appear in the release, in the declared order, also those that no row has; rows with another key are
 left out. So the list of groups tells nothing about the data. It must come from public knowledge: a list of districts,
-the wards of the hospital, the months of a year.
+the wards of the hospital, the months of a year. It is known without being stated for a column of a public table, and
+for an expression that lists its own values (CASE with constants, a month, a bucket).
+
+Keys of a column of GROUP BY that are neither are *private*: the groups are found in the data, and a group is released
+if enough people have it (see `thresholds`).
 
 >>> city = Column("city", Kind.TEXT, "VARCHAR")
 >>> declare(city, ["Bern", "Basel"]).values
@@ -11,17 +15,20 @@ the wards of the hospital, the months of a year.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from datetime import date, datetime
 from fractions import Fraction
 from math import prod
 from typing import Any
 
 from deniable import _checks
-from deniable.errors import InvalidArgument, QueryError
-from deniable.query.schema import Column, Kind, Table
-from deniable.query.values import Value, meeting_type, plain_text, read_text
+from deniable.errors import InvalidArgument
+from deniable.query.moments import calendar
+from deniable.query.reading import Question, is_key
+from deniable.query.schema import Column, Kind
+from deniable.query.scope import Named
+from deniable.query.values import Value, column_as, is_unicode, meeting_type, name, plain_text, read_text
 
 MOST_GROUPS = 10_000_000
 """Groups of one query, at most: every one of them is released."""
@@ -29,12 +36,17 @@ MOST_GROUPS = 10_000_000
 
 @dataclass(frozen=True)
 class Keys:
-    """The declared keys of one column, the type they are compared in, and their text in that type."""
+    """The keys of one column, the type they are compared in, and their text in that type; None where they are found."""
 
     column: Column
-    values: tuple[Any, ...]
+    values: tuple[Any, ...] | None
     type: str
-    texts: tuple[str, ...] = field(repr=False)
+    texts: tuple[str, ...] | None = field(repr=False)
+
+    @property
+    def private(self) -> bool:
+        """Whether the keys are found in the data."""
+        return self.values is None
 
 
 def declare(column: Column, given: object) -> Keys:
@@ -54,38 +66,96 @@ def declare(column: Column, given: object) -> Keys:
         raise InvalidArgument(what, list(shown), "keys that the column can hold", _sentence(misfit)) from None
     seen: set[str] = set()
     for key, text in zip(shown, texts, strict=True):
+        if not is_unicode(text):
+            raise InvalidArgument(what, ascii(text), "texts of Unicode letters", "Half of a surrogate pair is none.")
         if text in seen:
             raise InvalidArgument(what, key, "without repetition", "A key is released once.")
         seen.add(text)
     return Keys(column, tuple(float(value) if isinstance(value, Fraction) else value for value in values), type, texts)
 
 
-def collect(groups: Sequence[Column], given: Mapping[str, object] | None, table: Table) -> tuple[Keys, ...]:
-    """The keys of every grouped column; a column without is refused."""
-    if given is not None and not isinstance(given, Mapping):
-        raise InvalidArgument(
-            "keys", given, "a mapping from column to keys", "For example keys={'city': ['Bern', 'Basel']}."
-        )
-    found = {table.find(name): keys for name, keys in (given or {}).items()}
-    for column in groups:
-        if column not in found:
-            raise QueryError(
-                f"GROUP BY {column.name} needs its keys declared: which groups there are must not come from the data; "
-                f"give keys={{{column.name!r}: [...]}} with the public list of values"
+Look = Callable[[str], Sequence[tuple[Any, ...]]]
+"""Runs SQL over public tables."""
+
+
+class Declared:
+    """What a caller said about keys: `keys={"city": [...], "year": "years.year"}`, or `keys="cities.name"` alone.
+
+    A text names a column of a public table, whose values `look` lists.
+    """
+
+    def __init__(self, given: object, question: Question, look: Look) -> None:
+        self._look, self._given = look, dict[str, object]()
+        if isinstance(given, str) and len(question.groups) == 1:
+            self._given[name(question.groups[0])] = given
+        elif isinstance(given, Mapping):
+            aliases = {output.name.casefold(): output.column for output in question.outputs if is_key(output)}
+            for key, keys in given.items():
+                column = aliases.get(str(key).casefold()) or question.reader.stated(key)
+                self._given[name(column)] = keys
+        elif given is not None:
+            raise InvalidArgument(
+                "keys", given, "a mapping from column to keys", "For example keys={'city': ['Bern', 'Basel']}."
             )
-    keys = tuple(declare(column, found[column]) for column in groups)
-    total = prod(len(k.values) for k in keys)
-    if total > MOST_GROUPS:
+        self._question = question
+
+    def of(self, column: Column | None) -> Keys | None:
+        """The declared or known keys of a column."""
+        if column is None:
+            return None
+        given = self._given.get(name(column))
+        if isinstance(given, str):
+            return declare(column, self._listed(column, given))
+        if given is not None:
+            return declare(column, given)
+        if column.listing is not None:
+            return declare(column, [row[0] for row in self._look(column.listing)])
+        return declare(column, column.domain) if column.domain is not None else None
+
+    def groups(self) -> tuple[Keys, ...]:
+        """The keys of every grouped column."""
+        keys = tuple(self.of(column) or unknown(column) for column in self._question.groups)
+        total = prod(len(k.values) for k in keys if k.values is not None)
+        if total > MOST_GROUPS:
+            raise InvalidArgument(
+                "keys", f"{total} combinations", f"at most {MOST_GROUPS} groups in all", "Declare fewer keys."
+            )
+        return keys
+
+    def _listed(self, column: Column, text: str) -> list[object]:
+        """The values of a column of a public table."""
+        place, _, field = text.rpartition(".")
+        for table in self._question.tables:
+            if table.public and table.name.casefold() == place.casefold() and table.has(field):
+                found = Named(table, table.name, "p").column(table.find(field))
+                return [row[0] for row in self._look(str(found.listing))]
         raise InvalidArgument(
-            "keys", f"{total} combinations", f"at most {MOST_GROUPS} groups in all", "Declare fewer keys."
-        )
-    return keys
+            f"keys[{column.name!r}]", text, "a list of keys, or table.column of a public table",
+            f"For example keys={{{column.name!r}: ['a', 'b']}}.",
+        )  # fmt: skip
+
+
+def unknown(column: Column) -> Keys:
+    """Private keys of a column, as SQL that gives values which can be told apart, and shown."""
+    types = {Kind.INTEGER: "BIGINT", Kind.REAL: "DOUBLE", Kind.BOOLEAN: "BOOLEAN"}
+    if column.kind in types:
+        type = types[column.kind]
+        sql = name(column) if column.type == type else f"TRY_CAST({name(column)} AS {type})"
+        return Keys(replace(column, sql=sql, type=type), None, type, None)
+    if column.kind in (Kind.DATE, Kind.TIMESTAMP):
+        type = column.kind.name
+        sql = f"TRY_CAST({calendar(column_as(column, 'TIMESTAMP'))} AS {type})"
+        return Keys(replace(column, sql=sql, type=type), None, type, None)
+    return Keys(column, None, "VARCHAR", None)
 
 
 def _plain(key: object) -> object:
     """A key without its NumPy, pandas or Polars wrapping."""
     if type(key) in (int, str):
         return key
+    as_py = getattr(key, "as_py", None)
+    if callable(as_py):
+        return as_py()
     item = getattr(key, "item", None)
     if callable(item) and not isinstance(key, str | int | float):
         key = item()

@@ -27,6 +27,12 @@ class AtMost:
         object.__setattr__(self, "groups", _checks.count("groups", self.groups))
         object.__setattr__(self, "rows", _checks.count("rows", self.rows))
 
+    @property
+    def words(self) -> str:
+        """ "2 groups, 4 rows in each"."""
+        groups, rows = (f"{n} {noun}{'s' if n > 1 else ''}" for n, noun in ((self.groups, "group"), (self.rows, "row")))
+        return f"{groups}, {rows} in each"
+
 
 ONE_ROW = AtMost(groups=1, rows=1)
 """What holds by itself when every row is a unit of its own."""

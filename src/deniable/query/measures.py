@@ -1,18 +1,21 @@
 """The integers that noise is added to, and how far one unit moves them.
 
-A *measure* is one integer per group: the number of rows, the number of values of a column, or the sum of a column's
-values on their grid, less a public centre each. Every row adds an integer between `low` and `high`. After
-contribution bounding a unit has at most K groups and R rows in each, so with G groups in all and b = max(|low|,
-|high|):
+A *measure* is one integer per group, or a row of integers (`cells` of them): the number of rows, of people, of values,
+of different values, the sum of a column's values on their grid less a public centre each, or counts in bins. After
+contribution bounding a unit has at most K groups and R rows in each. Every row adds an integer between `low` and `high`
+to each of `levels` cells of its group (1 but for trees of counts). With G groups in all, b = max(|low|, |high|) and l
+levels:
 
-- a unit that is added, removed or blanked out moves the vector by at most K·R·b in L1, in at most K places;
-- a unit that is replaced moves it by at most R·((2K − 2t)·b + t·w), where t = max(0, 2K − G) and w = max(high, 0) −
-  min(low, 0). For the old unit's share of one group lies between R·min(low, 0) and R·max(high, 0), as does the new
-  one's: they differ by at most R·w where both have a share, and by R·b where one has. With b ≤ w ≤ 2b the worst is
-  K groups each, as few of them in common as G allows: t.
+- a unit that is added, removed or blanked out moves the vector by at most K·R·b·l in L1, in at most K·R·l places;
+- a unit that is replaced moves a measure of one cell by at most R·((2K − 2t)·b + t·w), where t = max(0, 2K − G) and w =
+  max(high, 0) − min(low, 0). For the old unit's share of one group lies between R·min(low, 0) and R·max(high, 0), as
+  does the new one's: they differ by at most R·w where both have a share, and by R·b where one has. With b ≤ w ≤ 2b the
+  worst is K groups each, as few of them in common as G allows: t. A measure of several cells moves by at most twice
+  as much as when the unit is added: old and new rows may fall into different cells of one group.
 
 Both need nothing but the limits: which rows stay is a function of the unit's own rows (see `bounding`), so nobody
-else's share changes.
+else's share changes. Sums and counts are sums of the units' shares. The number of different values is not, but R rows
+bring at most R new values to a group, and take as many away: the bounds hold with low = 0 and high = 1.
 
 >>> rows = Measure(None)
 >>> move(rows, AtMost(groups=2, rows=4), groups=10, relation=Relation.REPLACE)
@@ -21,35 +24,19 @@ Move(sensitivity=16, reach=8, coordinates=4)
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from fractions import Fraction
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from deniable.noise import Grid
 from deniable.query.limits import AtMost
-from deniable.query.schema import Column
+from deniable.query.readings import Distinct, Reading, Values
+from deniable.query.totals import Totals, largest
 from deniable.units import Relation
 
-
-@dataclass(frozen=True)
-class Values:
-    """What is read of a column in every row: its whole number on a grid, or (without a grid) whether it holds a
-    value."""
-
-    column: Column
-    grid: Grid | None
-
-
-@dataclass(frozen=True)
-class Totals:
-    """What the engine returns: per group the rows, and of every `Values` the count and the sum, all exact integers."""
-
-    rows: NDArray[Any]
-    counts: dict[Values, NDArray[Any]]
-    sums: dict[Values, NDArray[Any]]
+__all__ = ["Different", "Measure", "Move", "People", "Totals", "Values", "move"]
 
 
 @dataclass(frozen=True)
@@ -61,29 +48,48 @@ class Measure:
     centre: int = 0
 
     @property
+    def reading(self) -> Reading | None:
+        """What it needs of every row."""
+        return self.values
+
+    @property
+    def cells(self) -> int:
+        """How many integers it has per group."""
+        return 1
+
+    @property
+    def levels(self) -> int:
+        """To how many of them a row adds."""
+        return 1
+
+    @property
     def low(self) -> int:
         """The least that one row adds."""
-        return self._grid.lowest - self.centre if self.summed else 0
+        return self._values.low - self.centre if self.summed else 0
 
     @property
     def high(self) -> int:
         """The most that one row adds."""
-        return self._grid.highest - self.centre if self.summed else 1
+        return self._values.high - self.centre if self.summed else 1
 
     @property
     def step(self) -> Fraction:
         """What one unit of the integer means."""
-        return self._grid.step if self.summed else Fraction(1)
+        return self._values.step if self.summed else Fraction(1)
 
     @property
     def name(self) -> str:
         """ "COUNT(*)", "COUNT(cost)", "SUM(cost)", "SUM(cost - 2500)"."""
         if self.values is None:
             return "COUNT(*)"
-        column = self.values.column.name
+        column = self.values.name
         if not self.summed:
             return f"COUNT({column})"
         return f"SUM({column} - {float(self.centre * self.step):g})" if self.centre else f"SUM({column})"
+
+    def most_rows(self, limits: AtMost) -> int:
+        """How many rows of a unit count in one group."""
+        return limits.rows
 
     def of(self, totals: Totals) -> NDArray[Any]:
         """This measure of all groups, exactly."""
@@ -95,31 +101,76 @@ class Measure:
         sums = totals.sums[self.values]
         if not self.centre:
             return sums
+        furthest = largest(sums) + abs(self.centre) * largest(counts)
+        if sums.dtype == np.int64 and furthest < 1 << 62:
+            return np.asarray(sums - self.centre * counts)
         return np.asarray(sums.astype(object) - self.centre * counts.astype(object), dtype=object)
 
     @property
-    def _grid(self) -> Grid:
+    def _values(self) -> Values:
         if self.values is None or self.values.grid is None:
             raise TypeError("a sum needs values on a grid")
-        return self.values.grid
+        return self.values
+
+
+@dataclass(frozen=True)
+class People(Measure):
+    """The number of units in each group: however many rows a unit has there, it counts once."""
+
+    noun: str = "unit"
+
+    @property
+    def name(self) -> str:
+        return f"COUNT(DISTINCT {self.noun})"
+
+    def most_rows(self, limits: AtMost) -> int:
+        return 1
+
+    def of(self, totals: Totals) -> NDArray[Any]:
+        return totals.units
+
+
+@dataclass(frozen=True)
+class Different(Measure):
+    """The number of different values of a column."""
+
+    distinct: Distinct = field(kw_only=True)
+
+    @property
+    def reading(self) -> Reading | None:
+        return self.distinct
+
+    @property
+    def name(self) -> str:
+        return f"COUNT(DISTINCT {self.distinct.column.name})"
+
+    def of(self, totals: Totals) -> NDArray[Any]:
+        return totals.distincts[self.distinct]
 
 
 class Move(NamedTuple):
-    """How far a unit moves a measure: between neighbours, from its absence, and in how many groups."""
+    """How far a unit moves a measure: between neighbours, from its absence, and in how many places."""
 
     sensitivity: int
     reach: int
     coordinates: int
 
 
-def move(measure: Measure, limits: AtMost, *, groups: int, relation: Relation) -> Move:
-    """How far one unit within `limits` moves a measure over `groups` groups."""
-    touched = min(limits.groups, groups)
+def move(measure: Measure, limits: AtMost, *, groups: int | None, relation: Relation) -> Move:
+    """How far one unit within `limits` moves a measure over `groups` groups; None when their number is private."""
+    touched = limits.groups if groups is None else min(limits.groups, groups)
+    rows = measure.most_rows(limits)
     most = max(abs(measure.low), abs(measure.high))
-    reach = touched * limits.rows * most
+    reach = touched * rows * most * measure.levels
+    if measure.cells > 1:
+        places = touched * min(rows * measure.levels, measure.cells)
+        everywhere = measure.cells * (2 * touched if groups is None else groups)
+        if relation is not Relation.REPLACE:
+            return Move(reach, reach, places)
+        return Move(2 * reach, reach, min(2 * touched * rows * measure.levels, everywhere))
     if relation is not Relation.REPLACE:
         return Move(reach, reach, touched)
-    shared = max(0, 2 * touched - groups)
+    shared = 0 if groups is None else max(0, 2 * touched - groups)
     width = max(measure.high, 0) - min(measure.low, 0)
-    replaced = limits.rows * (2 * (touched - shared) * most + shared * width)
-    return Move(replaced, reach, min(2 * touched, groups))
+    replaced = rows * (2 * (touched - shared) * most + shared * width)
+    return Move(replaced, reach, 2 * touched if groups is None else min(2 * touched, groups))

@@ -12,24 +12,76 @@ deniable.errors.QueryError: QUALIFY is not supported (line 1, column 29)
 
 from __future__ import annotations
 
+from collections import Counter
+
 import sqlglot
 from sqlglot import exp
 from sqlglot.errors import ErrorLevel, ParseError, TokenError
 from sqlglot.tokens import Token, TokenType  # type: ignore[attr-defined]
 
 from deniable.errors import InvalidArgument, QueryError
+from deniable.query.values import is_unicode
 
 DIALECT = "duckdb"
 
 _GRAMMAR = frozenset(
     {
-        TokenType.SELECT, TokenType.FROM, TokenType.WHERE, TokenType.GROUP_BY, TokenType.ALIAS, TokenType.STAR,
-        TokenType.COMMA, TokenType.DOT, TokenType.L_PAREN, TokenType.R_PAREN, TokenType.SEMICOLON, TokenType.DASH,
-        TokenType.AND, TokenType.OR, TokenType.NOT, TokenType.IN, TokenType.BETWEEN, TokenType.IS, TokenType.NULL,
-        TokenType.TRUE, TokenType.FALSE, TokenType.EQ, TokenType.NEQ, TokenType.LT, TokenType.LTE, TokenType.GT,
-        TokenType.GTE,
+        TokenType.SELECT, TokenType.GROUP_BY, TokenType.ALIAS, TokenType.COMMA, TokenType.L_PAREN, TokenType.R_PAREN,
+        TokenType.SEMICOLON, TokenType.THEN, TokenType.ELSE, TokenType.END, TokenType.ON, TokenType.USING,
+        TokenType.LEFT, TokenType.INNER, TokenType.OUTER,
     }
 )  # fmt: skip
+"""Words and signs that may stand in a query. Each either shapes the tree or is read from it by `reading`."""
+
+_COUNTED: dict[TokenType, tuple[type[exp.Expr], ...]] = {
+    TokenType.FROM: (exp.From, exp.Extract),
+    TokenType.WHERE: (exp.Where,),
+    TokenType.HAVING: (exp.Having,),
+    TokenType.ORDER_BY: (exp.Order,),
+    TokenType.LIMIT: (exp.Limit,),
+    TokenType.OFFSET: (exp.Offset,),
+    TokenType.JOIN: (exp.Join,),
+    TokenType.DISTINCT: (exp.Distinct,),
+    TokenType.CASE: (exp.Case,),
+    TokenType.WHEN: (exp.If,),
+    TokenType.AND: (exp.And, exp.Between),
+    TokenType.OR: (exp.Or,),
+    TokenType.NOT: (exp.Not,),
+    TokenType.IN: (exp.In,),
+    TokenType.BETWEEN: (exp.Between,),
+    TokenType.IS: (exp.Is,),
+    TokenType.LIKE: (exp.Like,),
+    TokenType.NULL: (exp.Null,),
+    TokenType.TRUE: (exp.Boolean,),
+    TokenType.FALSE: (exp.Boolean,),
+    TokenType.EQ: (exp.EQ,),
+    TokenType.NEQ: (exp.NEQ,),
+    TokenType.LT: (exp.LT,),
+    TokenType.LTE: (exp.LTE,),
+    TokenType.GT: (exp.GT,),
+    TokenType.GTE: (exp.GTE,),
+    TokenType.PLUS: (exp.Add,),
+    TokenType.DASH: (exp.Sub, exp.Neg),
+    TokenType.STAR: (exp.Star, exp.Mul),
+    TokenType.SLASH: (exp.Div,),
+    TokenType.MOD: (exp.Mod,),
+    TokenType.DSTAR: (exp.Pow,),
+    TokenType.CARET: (exp.Pow,),
+    TokenType.DPIPE: (exp.DPipe,),
+    TokenType.DCOLON: (exp.Cast,),
+    TokenType.ASC: (exp.Ordered,),
+    TokenType.DESC: (exp.Ordered,),
+}
+"""Words and signs of which the text may have no more than the tree has nodes of these kinds. They share what they name
+alike: ASC and DESC are of one `Ordered`."""
+
+_NAMES: dict[str, type[exp.Expr]] = {
+    "MIN": exp.Min, "MAX": exp.Max, "QUANTILE_CONT": exp.PercentileCont, "QUANTILE_DISC": exp.PercentileDisc,
+    "QUANTILE": exp.Quantile, "WITHIN": exp.WithinGroup, "GROUP": exp.WithinGroup, "CAST": exp.Cast,
+    "TRY_CAST": exp.TryCast, "EXTRACT": exp.Extract, "TRIM": exp.Trim, "SUBSTRING": exp.Substring,
+    "FLOOR": exp.Floor, "CEIL": exp.Ceil, "CEILING": exp.Ceil, "IF": exp.If, "POSITION": exp.StrPosition,
+}  # fmt: skip
+"""Names of functions whose nodes do not say where they stand."""
 
 _LITERAL_PREFIX = frozenset({TokenType.DATE, TokenType.TIMESTAMP, TokenType.TIMESTAMPNTZ})
 """`DATE '2026-01-31'`: the word before a string."""
@@ -37,18 +89,13 @@ _LITERAL_PREFIX = frozenset({TokenType.DATE, TokenType.TIMESTAMP, TokenType.TIME
 _WORDS = frozenset({TokenType.VAR, TokenType.IDENTIFIER, TokenType.STRING})
 
 _REMEDIES = {
-    "DISTINCT": "ask for COUNT(*) with rows=1 per unit instead",
-    "HAVING": "filter the release afterwards",
-    "ORDER BY": "sort the release afterwards",
-    "LIMIT": "all groups are released, cut the release afterwards",
-    "OFFSET": "all groups are released, cut the release afterwards",
-    "JOIN": "a query reads one table, join the tables beforehand",
     "UNION": "ask two queries",
     "WITH": "write one SELECT",
     "OVER": "window functions have no private form here",
-    "FILTER": "put the condition into WHERE",
-    "LIKE": "compare with =, IN or BETWEEN",
-    "CASE": "put the condition into WHERE",
+    "FILTER": "put the condition into WHERE, or count COUNT_IF(condition)",
+    "ILIKE": "write LOWER(column) LIKE 'pattern'",
+    "//": "write FLOOR(a / b)",
+    "NULLS": "a release has no NULL",
 }
 
 
@@ -56,6 +103,8 @@ def parse(sql: str) -> exp.Select:
     """The tree of one SELECT; `QueryError` says what else it was, and where."""
     if not isinstance(sql, str):
         raise InvalidArgument("sql", sql, "a SQL text", "For example 'SELECT COUNT(*) FROM visits'.")
+    if not is_unicode(sql):
+        raise QueryError("the SQL has half of a surrogate pair, which is not a letter; remove it")
     try:
         tokens = sqlglot.tokenize(sql, read=DIALECT)
     except TokenError:
@@ -65,6 +114,8 @@ def parse(sql: str) -> exp.Select:
     except ParseError as failure:
         _check_known_words(sql, tokens)
         raise _unreadable(failure) from None
+    except AttributeError:  # what sqlglot makes of some brackets that are not closed
+        raise QueryError("the SQL could not be read; a bracket may not be closed") from None
     found = [tree for tree in trees if tree is not None]
     if not found:
         raise QueryError("the SQL is empty; write one SELECT, for example SELECT COUNT(*) FROM visits")
@@ -90,21 +141,67 @@ def refusal(node: exp.Expr, message: str, sql: str) -> QueryError:
 def _check_known_words(sql: str, tokens: list[Token]) -> None:
     """Refuse a clause that has a remedy by its name, also where the parser stumbles over it."""
     for token in tokens:
-        if token.token_type not in _GRAMMAR | _WORDS:
+        if token.token_type not in _GRAMMAR | _WORDS and token.token_type not in _COUNTED:
             word = " ".join(token.text.upper().split())
             if word in _REMEDIES:
                 raise _refused(sql, token, word)
 
 
 def _check_accounted(sql: str, tokens: list[Token], tree: exp.Expr) -> None:
-    """Refuse the first token that is neither grammar nor the place of a node."""
-    nodes = {node.meta["start"] for node in tree.walk() if "start" in node.meta}
-    for token, following in zip(tokens, [*tokens[1:], None], strict=True):
-        if token.token_type in _GRAMMAR or token.start in nodes:
-            continue
-        if token.token_type in _LITERAL_PREFIX and following is not None and following.token_type is TokenType.STRING:
-            continue
-        raise _refused(sql, token, " ".join(token.text.upper().split()))
+    """Refuse the first token that is neither grammar nor the place of a node, nor one of the nodes without a place."""
+    nodes = list(tree.walk())
+    places = {node.meta["start"] for node in nodes if "start" in node.meta}
+    there = Counter(type(node) for node in nodes)
+    there[exp.WithinGroup] *= 2  # two words each
+    dots = sum(len(node.parts) - 1 for node in nodes if isinstance(node, exp.Column | exp.Table))
+    seen = Counter[tuple[type[exp.Expr], ...]]()
+    for i, token in enumerate(tokens):
+        word = " ".join(token.text.upper().split())
+        kinds = _COUNTED.get(token.token_type, ())
+        if token.token_type is TokenType.DOT:
+            dots -= not _is_point(tokens, i)
+            known = dots >= 0
+        elif kinds:
+            seen[kinds] += 1
+            known = seen[kinds] <= sum(there[kind] for kind in kinds)
+        else:
+            known = token.token_type in _GRAMMAR or token.start in places
+        if not known and word in _NAMES and not kinds:
+            seen[_NAMES[word],] += 1
+            known = seen[_NAMES[word],] <= there[_NAMES[word]]
+        if not known and not _is_expected(tokens, i):
+            raise _refused(sql, token, word)
+
+
+def _is_point(tokens: list[Token], i: int) -> bool:
+    """Whether a dot is the point of a number such as .9"""
+    after = tokens[i + 1] if i + 1 < len(tokens) else None
+    return after is not None and after.token_type is TokenType.NUMBER and tokens[i].end + 1 == after.start
+
+
+def _is_expected(tokens: list[Token], i: int) -> bool:
+    """Whether the tokens around say what a token is: a type, the unit of a date function, a number after its point."""
+    token = tokens[i]
+    before = tokens[i - 1] if i else None
+    after = tokens[i + 1] if i + 1 < len(tokens) else None
+    if token.token_type in _LITERAL_PREFIX and after is not None and after.token_type is TokenType.STRING:
+        return True
+    if before is None:
+        return False
+    if token.token_type is TokenType.NUMBER:  # .9
+        return before.token_type is TokenType.DOT and _is_point(tokens, i - 1)
+    if token.token_type in _types():
+        return before.token_type in (TokenType.ALIAS, TokenType.DCOLON)
+    called = tokens[i - 2].text.upper() if i > 1 and before.token_type is TokenType.L_PAREN else ""
+    if called == "EXTRACT":
+        return after is not None and after.token_type is TokenType.FROM
+    return token.token_type is TokenType.STRING and called in ("DATE_TRUNC", "DATE_DIFF", "DATEDIFF", "DATETRUNC")
+
+
+def _types() -> frozenset[TokenType]:
+    """The types that a CAST may name."""
+    names = ("TINYINT", "SMALLINT", "INT", "BIGINT", "FLOAT", "DOUBLE", "DECIMAL", "VARCHAR", "TEXT", "BOOLEAN")
+    return frozenset(TokenType[name] for name in (*names, "DATE", "TIMESTAMP", "TIMESTAMPNTZ"))
 
 
 def _refused(sql: str, token: Token, word: str) -> QueryError:

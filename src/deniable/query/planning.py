@@ -24,24 +24,33 @@ from deniable import _checks, noise
 from deniable._checks import Number
 from deniable.errors import InvalidArgument, QueryError
 from deniable.events import DiscreteLaplace, Event
-from deniable.guarantees import Guarantee, PureDP
+from deniable.guarantees import ApproxDP, Guarantee, PureDP
 from deniable.query import grids as gridding
-from deniable.query import keys as keying
-from deniable.query.aggregates import Aggregate, ExpectedError, Noisy, build
+from deniable.query.aggregates import Aggregate, ExpectedError, build
+from deniable.query.answering import answered
 from deniable.query.bounding import Bounded, bounded
+from deniable.query.cells import detailed
 from deniable.query.engines.base import Engine
-from deniable.query.explanation import explain
-from deniable.query.keys import Keys
+from deniable.query.explanation import explain, words
+from deniable.query.keys import Declared, Keys
 from deniable.query.limits import ONE_ROW, AtMost
-from deniable.query.measures import Measure, Move, Values, move
+from deniable.query.measures import Measure, People, Values, move
+from deniable.query.notebook import plan_html
 from deniable.query.reading import Question, read
 from deniable.query.release import Release
-from deniable.query.schema import Table
+from deniable.query.schema import Column, Table
 from deniable.query.split import shares
+from deniable.query.thresholds import Noise
 from deniable.units import Relation, Unit
+
+DELTA_SHARE = Fraction(1, 100)
+"""The part of the ledger's remaining δ that private keys take unless `delta` is given."""
 
 _LARGEST_SCALE = 10**250
 """Noise beyond this would not fit a float."""
+
+_SMALLEST_DELTA = Fraction(1, 10**200)
+"""Nor would the threshold of a smaller δ be found with floats."""
 
 
 class Budget(Protocol):
@@ -58,21 +67,6 @@ class Budget(Protocol):
     def remaining(self, *, who: str | None) -> Guarantee: ...
 
 
-@dataclass(frozen=True)
-class Noise:
-    """The noise of one measure: its part of ε, how far a unit moves the measure, and the event."""
-
-    measure: Measure
-    epsilon: Fraction
-    move: Move
-    event: DiscreteLaplace
-
-    @property
-    def scale(self) -> Fraction:
-        """The scale of the discrete Laplace noise, in steps of the measure's grid."""
-        return self.event.scale
-
-
 @dataclass(frozen=True, eq=False)
 class QueryPlan:
     """A private query, ready to run. Every field is public."""
@@ -84,8 +78,12 @@ class QueryPlan:
     limits: AtMost
     noises: tuple[Noise, ...]
     bounded: Bounded
-    cost: PureDP
+    cost: PureDP | ApproxDP
     confidence: Fraction
+    weights: Mapping[str, Number] | None
+    """The weights that were given."""
+    delta: Number | None
+    """The δ of private keys that was given; None where it is the default share."""
     _engine: Engine = field(repr=False)
     _ledger: Budget = field(repr=False)
     _who: str | None = field(default=None, repr=False)
@@ -93,12 +91,17 @@ class QueryPlan:
     @property
     def event(self) -> Event:
         """What running will do to the data."""
-        return reduce(add, (part.event for part in self.noises))
+        return reduce(add, (part.charged for part in self.noises))
 
     @property
-    def groups(self) -> int:
-        """How many groups are released."""
-        return prod(len(k.values) for k in self.keys)
+    def groups(self) -> int | None:
+        """How many groups are released; None when that is private."""
+        return _groups(self.keys)
+
+    @property
+    def threshold(self) -> Noise | None:
+        """What decides which groups are released, where keys are private."""
+        return next((part for part in self.noises if part.threshold is not None), None)
 
     @property
     def error(self) -> dict[str, ExpectedError]:
@@ -108,27 +111,9 @@ class QueryPlan:
 
     def run(self) -> Release:
         """Charge the ledger, compute, add noise. Every call charges again and answers with fresh noise."""
+        self._engine.check()
         self._ledger.charge(self.event, purpose=" ".join(self.sql.split()), who=self._who)
-        remaining = self._ledger.remaining(who=self._who)
-        first, second = noise.secure().words(2).tolist()
-        totals = self._engine.run(self.bounded, groups=self.groups, key=(first, second))
-        noisy = {
-            part.measure: Noisy(
-                noise.add(part.measure.of(totals), noise.discrete_laplace(part.scale, self.groups)), part.scale
-            )
-            for part in self.noises
-        }
-        del totals
-        estimates = {a.name: a.estimate(noisy, failure=1 - self.confidence) for a in self.aggregates}
-        return Release(
-            question=self.question,
-            keys=self.keys,
-            estimates=estimates,
-            cost=self.cost,
-            event=self.event,
-            confidence=self.confidence,
-            remaining=remaining,
-        )
+        return answer(self)
 
     def explain(self) -> str:
         """The plan in words: question, cost, split, noise, expected error, and the SQL that will run."""
@@ -136,6 +121,9 @@ class QueryPlan:
 
     def __str__(self) -> str:
         return explain(self, sql=False)
+
+    def _repr_html_(self) -> str:
+        return plan_html(words(self))
 
     def to_json(self) -> dict[str, Any]:
         """The plan as plain values, for machines."""
@@ -169,34 +157,134 @@ def plan(
     per_unit: AtMost | None,
     weights: Mapping[str, Number] | None,
     confidence: Number,
+    delta: Number | None = None,
 ) -> QueryPlan:
     """The plan of one query; the arguments are those of `Session.plan`."""
     whole = _checks.positive("epsilon", epsilon, remedy="Try epsilon=0.5.")
     sure = _checks.inner_probability("confidence", confidence, remedy="Try confidence=0.95.")
-    question = read(sql, tables)
+    question = read(sql, tables, gridding.declared(bounds))
     unit = ledger.unit
     column = None if unit.column is None else question.table.find(unit.column)
     limits = _limits(per_unit, unit)
-    grids = gridding.collect(question.table, bounds)
-    aggregates = tuple(build(output, grids) for output in question.aggregates)
-    declared = keying.collect(question.groups, keys, question.table)
-    groups = prod(len(k.values) for k in declared)
-    split = shares(aggregates, epsilon=whole, weights=weights)
-    noises = tuple(_noise(m, share, limits, groups, ledger.relation) for m, share in split.items())
+    _check_joins(question, unit, engine)
+    grids = gridding.collect(question.reader, bounds)
+    said = Declared(keys, question, lambda sql: engine.look(sql))
+    declared = said.groups()
+    aggregates = tuple(
+        build(output, grids, unit=column, categories=said.of(output.column) if output.function == "mode" else None)
+        for output in question.aggregates
+    )
+    groups = _groups(declared)
+    held = AtMost(groups=limits.groups if groups is None else min(limits.groups, groups), rows=limits.rows)
+    shown = _shown(question, declared, unit)
+    allowed = _delta(delta, declared, ledger, who)
+    split = shares(aggregates, epsilon=whole, weights=weights, keys=shown)
+    noises = tuple(
+        _noise(m, share, held, groups, ledger.relation, delta=allowed if m == shown else None)
+        for m, share in split.items()
+    )
     return QueryPlan(
         sql=sql,
         question=question,
         aggregates=aggregates,
         keys=declared,
-        limits=AtMost(groups=min(limits.groups, groups), rows=limits.rows),
+        limits=held,
         noises=noises,
-        bounded=bounded(question, declared, _values(split), unit=column, limits=limits, groups=groups),
-        cost=PureDP(whole, relation=ledger.relation, unit=unit),
+        bounded=_bounded(question, declared, tuple(split), unit=column, limits=limits, groups=groups),
+        cost=_cost(whole, allowed, ledger),
         confidence=sure,
+        weights=weights,
+        delta=delta,
         _engine=engine,
         _ledger=ledger,
         _who=who,
     )
+
+
+def answer(plan: QueryPlan) -> Release:
+    """Compute and add noise, without charging: for a caller that has charged an event which covers the plan's."""
+    remaining = plan._ledger.remaining(who=plan._who)
+    first, second = noise.secure().words(2).tolist()
+    totals = plan._engine.run(plan.bounded, groups=plan.groups, key=(first, second))
+    found = answered(plan.question, plan.keys, plan.aggregates, plan.noises, totals, failure=1 - plan.confidence)
+    return Release(
+        question=plan.question,
+        keys=plan.keys,
+        key_values=found.keys,
+        estimates=found.estimates,
+        cost=plan.cost,
+        event=plan.event,
+        confidence=plan.confidence,
+        remaining=remaining,
+    )
+
+
+def _groups(keys: Sequence[Keys]) -> int | None:
+    """How many groups declared keys make; None when some keys are private."""
+    sizes = [len(k.values) for k in keys if k.values is not None]
+    return prod(sizes) if len(sizes) == len(keys) else None
+
+
+def _shown(question: Question, keys: Sequence[Keys], unit: Unit) -> Measure | None:
+    """What decides which groups are shown: the number of units in each, where keys are private."""
+    if not any(k.private for k in keys):
+        return None
+    return Measure(None) if unit.column is None else People(None, noun=question.table.find(unit.column).name)
+
+
+def _delta(delta: Number | None, keys: Sequence[Keys], ledger: Budget, who: str | None) -> Fraction | None:
+    """The δ of private keys: as stated, or a hundredth of what remains."""
+    private = [k.column.name for k in keys if k.private]
+    if not private:
+        if delta is not None:
+            raise InvalidArgument("delta", delta, "left out: all keys are declared", "Noise alone needs no delta.")
+        return None
+    if delta is not None:
+        stated = _checks.inner_probability("delta", delta, remedy="For example delta=1e-8.")
+        if stated < _SMALLEST_DELTA:
+            raise InvalidArgument("delta", delta, "at least 1e-200", "For example delta=1e-8.")
+        return stated
+    left = ledger.remaining(who=who)
+    if not isinstance(left, ApproxDP) or left.delta * DELTA_SHARE < _SMALLEST_DELTA:
+        raise QueryError(
+            f"GROUP BY {private[0]} needs its keys declared: groups that are found in the data cost a δ, and this "
+            f"ledger has none left; give keys={{{private[0]!r}: [...]}} with the public list of values, or use a "
+            "ledger with an (ε, δ) budget"
+        )
+    return left.delta * DELTA_SHARE
+
+
+def _cost(epsilon: Fraction, delta: Fraction | None, ledger: Budget) -> PureDP | ApproxDP:
+    if delta is None:
+        return PureDP(epsilon, relation=ledger.relation, unit=ledger.unit)
+    return ApproxDP(epsilon, delta, relation=ledger.relation, unit=ledger.unit)
+
+
+def _check_joins(question: Question, unit: Unit, engine: Engine) -> None:
+    """Where a row is a unit, a join must not make several rows of one. The tables that are asked are public."""
+    for join in question.joins:
+        if unit.column is None and engine.look(join.repeats)[0][0]:
+            raise QueryError(
+                f"the public table {join.table.name} has several rows for one key, so a row of {question.table.name} "
+                "would count several times, and this ledger protects single rows; join a table with one row per key"
+            )
+
+
+def _bounded(
+    question: Question,
+    keys: Sequence[Keys],
+    measures: Sequence[Measure],
+    *,
+    unit: Column | None,
+    limits: AtMost,
+    groups: int | None,
+) -> Bounded:
+    """The SQL that measures them: of sums alone, or of rows where a measure needs them."""
+    readings = tuple(dict.fromkeys(m.reading for m in measures if m.reading is not None))
+    if all(isinstance(reading, Values) for reading in readings):
+        units = {"units": True} if any(isinstance(m, People) for m in measures) else {}
+        return bounded(question, keys, readings, unit=unit, limits=limits, groups=groups, **units)
+    return detailed(question, keys, readings, unit=unit, limits=limits, groups=groups)
 
 
 def _limits(per_unit: AtMost | None, unit: Unit) -> AtMost:
@@ -212,22 +300,31 @@ def _limits(per_unit: AtMost | None, unit: Unit) -> AtMost:
     if per_unit is None:
         raise QueryError(
             f"per_unit is missing: one {unit.noun} may own many rows, and the noise must cover all that count; give "
-            "per_unit=dn.AtMost(groups=2, rows=4), with numbers that most people stay within, from what you know"
+            "per_unit=dn.AtMost(groups=2, rows=4), with numbers that most people stay within, from what you know, or "
+            "per_unit='private', which finds them with a tenth of ε"
         )
     return per_unit
 
 
-def _values(measures: Mapping[Measure, Fraction]) -> tuple[Values, ...]:
-    """What the measures read of each row, each once."""
-    return tuple(dict.fromkeys(measure.values for measure in measures if measure.values is not None))
-
-
-def _noise(measure: Measure, epsilon: Fraction, limits: AtMost, groups: int, relation: Relation) -> Noise:
-    """Noise that makes a measure ε-DP: scale = sensitivity / ε, as an exact fraction."""
+def _noise(
+    measure: Measure,
+    epsilon: Fraction,
+    limits: AtMost,
+    groups: int | None,
+    relation: Relation,
+    *,
+    delta: Fraction | None,
+) -> Noise:
+    """Noise that makes a measure ε-DP: scale = sensitivity / ε, as an exact fraction; with δ, and a threshold."""
     moved = move(measure, limits, groups=groups, relation=relation)
     scale = Fraction(moved.sensitivity) / epsilon
     if scale * max(measure.step, Fraction(1)) > _LARGEST_SCALE:
         raise InvalidArgument("epsilon", float(epsilon), f"large enough for noise below {_LARGEST_SCALE:.0e}")
+    if delta is not None:
+        from deniable.mechanisms.stability_histogram import StabilityHistogram  # loads scipy, which few queries need
+
+        threshold = StabilityHistogram(epsilon, delta, limits.groups, relation)
+        return Noise(measure, epsilon, moved, threshold.noise, threshold)
     event = DiscreteLaplace(
         scale,
         moved.sensitivity,

@@ -1,23 +1,19 @@
-"""WHERE, rewritten so that it cannot fail: comparisons, AND, OR, NOT, IN, BETWEEN, IS NULL over columns and literals.
+"""Conditions, rewritten so that they cannot fail: comparisons, AND, OR, NOT, IN, BETWEEN, LIKE, IS NULL of expressions.
 
 Everything that is understood is written out again from what was understood; nothing of the analyst's SQL reaches the
-engine as text. A node, or a part of a node, that is not in this file is refused.
+engine as text. A node, or a part of a node, that is not understood is refused.
 """
 
 from __future__ import annotations
 
-from datetime import date, datetime
-from decimal import Decimal, InvalidOperation
-from fractions import Fraction
-
 from sqlglot import exp
 
-from deniable.errors import DataError, QueryError
-from deniable.query.parsing import refusal
-from deniable.query.schema import Column, Kind, Table
+from deniable.query.expressions import Expressions, real
+from deniable.query.schema import Column, Kind
+from deniable.query.scope import bare, is_literal, shown
 from deniable.query.values import Value, column_as, literal, meeting_type, name, read_text
 
-_COMPARISONS: dict[type[exp.Expr], str] = {
+COMPARISONS: dict[type[exp.Expr], str] = {
     exp.EQ: "=",
     exp.NEQ: "<>",
     exp.LT: "<",
@@ -25,44 +21,17 @@ _COMPARISONS: dict[type[exp.Expr], str] = {
     exp.GT: ">",
     exp.GTE: ">=",
 }
-_MIRRORED = {"<": ">", "<=": ">=", ">": "<", ">=": "<=", "=": "=", "<>": "<>"}
-_DIGITS = 400
+MIRRORED = {"<": ">", "<=": ">=", ">": "<", ">=": "<=", "=": "=", "<>": "<>"}
+_CONDITIONS = (*COMPARISONS, exp.And, exp.Or, exp.Not, exp.Between, exp.In, exp.Is, exp.Like)
 _WHAT = "compare a column with a number, a text or a date"
 
 
-class Reader:
-    """Reads the columns and conditions of one query over one table; `alias` is what the query calls the table."""
-
-    def __init__(self, table: Table, *, alias: str, sql: str) -> None:
-        self.table, self.alias, self.sql = table, alias, sql
-
-    def refuse(self, node: exp.Expr, message: str) -> QueryError:
-        """A refusal at the node's place."""
-        return refusal(node, message, self.sql)
-
-    def only(self, node: exp.Expr, *known: str) -> None:
-        """Refuse a node that says more than what is read from it."""
-        for part, value in node.args.items():
-            if value not in (None, False, []) and part not in known and not part.startswith("_"):
-                raise self.refuse(node, f"{part.replace('_', ' ')} in {node.key.upper()} is not supported")
-
-    def column(self, node: exp.Expr) -> Column:
-        """The table's column that a node names."""
-        if not isinstance(node, exp.Column) or not isinstance(node.this, exp.Identifier):
-            raise self.refuse(node, f"{shown(node)} is not supported here; name a column of {self.table.name}")
-        self.only(node, "this", "table")
-        if node.table and node.table.casefold() != self.alias.casefold():
-            raise self.refuse(node, f"{node.table} is not the table of this query, {self.alias}")
-        try:
-            return self.table.find(node.name)
-        except DataError as missing:
-            raise self.refuse(node, str(missing).rstrip(".")) from None
+class Reader(Expressions):
+    """Reads the expressions and conditions of one query."""
 
     def condition(self, node: exp.Expr) -> str:
         """A condition as total SQL, in brackets where it needs them."""
-        if isinstance(node, exp.Paren):
-            self.only(node, "this")
-            return self.condition(node.this)
+        node = bare(node)
         if isinstance(node, exp.And | exp.Or):
             self.only(node, "this", "expression")
             word = " AND " if isinstance(node, exp.And) else " OR "
@@ -70,40 +39,61 @@ class Reader:
         if isinstance(node, exp.Not):
             self.only(node, "this")
             return f"(NOT {self.condition(node.this)})"
-        if type(node) in _COMPARISONS:
+        if type(node) in COMPARISONS:
             self.only(node, "this", "expression")
-            return self._comparison(node, node.this, _COMPARISONS[type(node)], node.expression)
+            return self._comparison(node, node.this, COMPARISONS[type(node)], node.expression)
         if isinstance(node, exp.Between):
             self.only(node, "this", "low", "high")
             low = self._comparison(node, node.this, ">=", node.args["low"])
             return f"({low} AND {self._comparison(node, node.this, '<=', node.args['high'])})"
         if isinstance(node, exp.In):
             return self._membership(node)
+        if isinstance(node, exp.Like):
+            self.only(node, "this", "expression")
+            return f"({self.texts(node.this)} LIKE {self._pattern(node)})"
         if isinstance(node, exp.Is):
             self.only(node, "this", "expression")
             if not isinstance(node.expression, exp.Null):
                 raise self.refuse(node, "IS is supported with NULL only; compare with =")
-            return f"({name(self.column(_bare(node.this)))} IS NULL)"
+            return f"({self._missing(self.expression(node.this))})"
         if isinstance(node, exp.Boolean):
             return "TRUE" if node.this else "FALSE"
-        if isinstance(node, exp.Column):
-            return self._flag(node)
-        raise self.refuse(node, f"{shown(node)} is not supported in WHERE; {_WHAT}")
+        if is_literal(node):
+            raise self.refuse(node, f"{shown(node)} is not true or false; {_WHAT}")
+        return self._flag(node)
+
+    def expression(self, node: exp.Expr) -> Column:
+        """An expression; a condition is one that is true or false."""
+        node = bare(node)
+        if type(node) in _CONDITIONS:
+            return self.made(node, Kind.BOOLEAN, self.condition(node), domain=(True, False))
+        return super().expression(node)
+
+    def _missing(self, column: Column) -> str:
+        return f"{name(column)} IS NULL"
 
     def _flag(self, node: exp.Expr) -> str:
-        column = self.column(node)
-        if column.kind is not Kind.BOOLEAN:
-            raise self.refuse(node, f"column {column.name} is not true or false; {_WHAT}")
-        return name(column)
+        found = self.expression(node)
+        if found.kind is not Kind.BOOLEAN:
+            what = f"column {found.name}" if isinstance(node, exp.Column) else found.name
+            raise self.refuse(node, f"{what} is not true or false; {_WHAT}")
+        return name(found)
+
+    def _pattern(self, node: exp.Like) -> str:
+        value = self.value(node.expression) if is_literal(node.expression) else None
+        if not isinstance(value, str):
+            raise self.refuse(node, "LIKE is supported with a text as its pattern only")
+        return literal(value, "VARCHAR")
 
     def _comparison(self, node: exp.Expr, left: exp.Expr, sign: str, right: exp.Expr) -> str:
-        left, right = _bare(left), _bare(right)
-        if isinstance(left, exp.Column) and isinstance(right, exp.Column):
-            return self._two_columns(node, left, sign, right)
-        if isinstance(right, exp.Column):
-            left, right, sign = right, left, _MIRRORED[sign]
-        column, value = self.column(left), self.value(right)
-        return f"({self._met(right, column, value, sign)})"
+        left, right = bare(left), bare(right)
+        if is_literal(left):
+            left, right, sign = right, left, MIRRORED[sign]
+        if is_literal(left):
+            raise self.refuse(node, f"{shown(node)} compares two values; {_WHAT}")
+        if is_literal(right):
+            return f"({self._met(right, self.expression(left), self.value(right), sign)})"
+        return f"({self.met(node, self.expression(left), sign, self.expression(right))})"
 
     def _met(self, node: exp.Expr, column: Column, value: Value, sign: str) -> str:
         try:
@@ -114,80 +104,39 @@ class Reader:
         except ValueError as misfit:
             raise self.refuse(node, str(misfit)) from None
 
-    def _two_columns(self, node: exp.Expr, left: exp.Expr, sign: str, right: exp.Expr) -> str:
-        one, other = self.column(left), self.column(right)
-        if one.kind.numeric and other.kind.numeric and Kind.UNTYPED not in (one.kind, other.kind):
-            type = "HUGEINT" if one.kind is other.kind is Kind.INTEGER else "DOUBLE"
-            return f"({column_as(one, type)} {sign} {column_as(other, type)})"
-        if one.kind is other.kind and one.kind not in (Kind.UNTYPED, Kind.OTHER):
-            if one.kind is Kind.TIMESTAMP:
-                return f"({column_as(one, 'TIMESTAMP')} {sign} {column_as(other, 'TIMESTAMP')})"
-            return f"({name(one)} {sign} {name(other)})"
-        raise self.refuse(
-            node,
-            f"columns {one.name} ({one.kind.value}) and {other.name} ({other.kind.value}) cannot be compared; "
-            "compare columns of one type (a CSV file has no types, Parquet has)",
-        )
+    def met(self, node: exp.Expr, one: Column, sign: str, other: Column) -> str:
+        """Two expressions, compared in a type that both have."""
+        type = common_type(one, other)
+        if type is None:
+            raise self.refuse(
+                node,
+                f"columns {one.name} ({one.kind.value}) and {other.name} ({other.kind.value}) cannot be compared; "
+                "compare columns of one type (a CSV file has no types, Parquet has), or CAST one of them",
+            )
+        if type == "DOUBLE":
+            return f"{real(one)} {sign} {real(other)}"
+        return f"{column_as(one, type)} {sign} {column_as(other, type)}"
 
     def _membership(self, node: exp.In) -> str:
         self.only(node, "this", "expressions")
-        column = self.column(_bare(node.this))
+        column = self.expression(node.this)
         parts = [self._met(item, column, self.value(item), "=") for item in node.expressions]
         if not parts:
             raise self.refuse(node, "IN is supported with a list of values only")
         return "(" + " OR ".join(parts) + ")"
 
-    def value(self, node: exp.Expr) -> Value:
-        """The value that a literal means."""
-        node = _bare(node)
-        if isinstance(node, exp.Neg) and isinstance(node.this, exp.Literal) and not node.this.is_string:
-            number = self.value(node.this)
-            return -number if isinstance(number, int | Fraction) else number
-        if isinstance(node, exp.Literal):
-            return str(node.this) if node.is_string else self._number(node)
-        if isinstance(node, exp.Boolean):
-            return bool(node.this)
-        if isinstance(node, exp.Null):
-            raise self.refuse(node.parent or node, "comparing with NULL is never true; write IS NULL")
-        if isinstance(node, exp.Cast) and isinstance(node.this, exp.Literal) and node.this.is_string:
-            return self._moment(node)
-        raise self.refuse(node, f"{shown(node)} is not supported in WHERE; {_WHAT}")
 
-    def _number(self, node: exp.Expr) -> int | Fraction:
-        text = str(node.this)
-        try:
-            found = Decimal(text)
-        except InvalidOperation:
-            raise self.refuse(node, f"{text[:40]} is not a number") from None
-        # Exponents are cut before they are multiplied out: 1e999999999 would not fit in memory.
-        if not found.is_finite() or not -_DIGITS < found.adjusted() < _DIGITS or len(text) > _DIGITS:
-            raise self.refuse(node, f"{text[:40]} is out of the range of numbers")
-        exact = Fraction(found)
-        return exact.numerator if exact.denominator == 1 else exact
-
-    def _moment(self, node: exp.Cast) -> date | datetime:
-        self.only(node, "this", "to")
-        target, text = node.to.this, str(node.this.this)
-        try:
-            if target == exp.DataType.Type.DATE:
-                return date.fromisoformat(text)
-            if target in (exp.DataType.Type.TIMESTAMP, exp.DataType.Type.TIMESTAMPNTZ):
-                found = datetime.fromisoformat(text)
-                if found.tzinfo is None:
-                    return found
-        except ValueError:
-            pass
-        raise self.refuse(node, f"{shown(node)} is not a date or a time without zone; write DATE '2026-01-31'")
-
-
-def shown(node: exp.Expr) -> str:
-    """A piece of the analyst's SQL in a sentence."""
-    text = " ".join(node.sql(dialect="duckdb", comments=False).split())
-    return text if len(text) <= 60 else text[:57] + "..."
-
-
-def _bare(node: exp.Expr | None) -> exp.Expr:
-    """A node without its brackets."""
-    while isinstance(node, exp.Paren):
-        node = node.this
-    return node if node is not None else exp.Null()
+def common_type(one: Column, other: Column) -> str | None:
+    """The type in which two columns are compared: that of the typed one where the other is untyped."""
+    kinds = {one.kind, other.kind}
+    if Kind.OTHER in kinds or kinds == {Kind.UNTYPED}:
+        return None
+    if kinds == {Kind.INTEGER}:
+        return "HUGEINT"
+    if kinds <= {Kind.INTEGER, Kind.REAL, Kind.UNTYPED}:
+        return "DOUBLE"
+    kinds -= {Kind.UNTYPED}
+    if kinds == {Kind.DATE, Kind.TIMESTAMP}:
+        return "TIMESTAMP"
+    types = {Kind.TEXT: "VARCHAR", Kind.BOOLEAN: "BOOLEAN", Kind.DATE: "DATE", Kind.TIMESTAMP: "TIMESTAMP"}
+    return types.get(kinds.pop()) if len(kinds) == 1 else None

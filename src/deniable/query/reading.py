@@ -11,19 +11,58 @@ position.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from fractions import Fraction
+from typing import TypeGuard
 
 from sqlglot import exp
 
 from deniable.errors import QueryError
+from deniable.query.finishing import Finish, Finisher
 from deniable.query.parsing import parse, refusal
-from deniable.query.predicates import Reader, shown
-from deniable.query.schema import Column, Kind, Table, listed
+from deniable.query.predicates import Reader
+from deniable.query.ranges import Range
+from deniable.query.schema import Column, Kind, Table
+from deniable.query.scope import bare, is_literal, relation, shown, written
+from deniable.query.sources import Join, read_tables
+from deniable.query.values import name as sql_name
 
-FUNCTIONS: dict[type[exp.Expr], str] = {exp.Count: "count", exp.Sum: "sum", exp.Avg: "avg"}
+FUNCTIONS: dict[type[exp.Expr], str] = {
+    exp.Count: "count",
+    exp.CountIf: "count",
+    exp.Sum: "sum",
+    exp.Avg: "avg",
+    exp.VariancePop: "var_pop",
+    exp.Variance: "var_samp",
+    exp.StddevPop: "stddev_pop",
+    exp.Stddev: "stddev_samp",
+    exp.StddevSamp: "stddev_samp",
+    exp.Median: "quantile",
+    exp.Min: "quantile",
+    exp.Max: "quantile",
+    exp.PercentileCont: "quantile",
+    exp.PercentileDisc: "quantile",
+    exp.Quantile: "quantile",
+    exp.WithinGroup: "quantile",
+    exp.Mode: "mode",
+}
 """The aggregates that are known, by the node that stands for them."""
 
-_CLAUSES = ("expressions", "from", "from_", "where", "group")
+SPELLINGS = {"MEAN": exp.Avg, "VAR": exp.Variance}
+"""Other names of aggregates, which sqlglot does not know."""
+
+LEVELS: dict[type[exp.Expr], Fraction] = {
+    exp.Median: Fraction(1, 2),
+    exp.Min: Fraction(1, 100),
+    exp.Max: Fraction(99, 100),
+}
+"""What MEDIAN, MIN and MAX are quantiles of. The least and the largest value are single people's, so they are answered
+by the 1 % and the 99 % quantile."""
+
+_KNOWN = "COUNT, SUM, AVG, VARIANCE, STDDEV, MEDIAN, QUANTILE_CONT, MIN, MAX, MODE"
+_CLAUSES = ("expressions", "from", "from_", "joins", "where", "group", "having", "order", "limit", "offset")
 
 
 @dataclass(frozen=True)
@@ -41,22 +80,34 @@ class AggregateOutput:
     name: str
     function: str
     column: Column | None
-
-    @property
-    def text(self) -> str:
-        """ "AVG(cost)"."""
-        return f"{self.function.upper()}({self.column.name if self.column else '*'})"
+    text: str
+    """ "AVG(cost)"."""
+    level: Fraction | None = None
+    """Which quantile."""
+    distinct: bool = False
 
 
 @dataclass(frozen=True)
 class Question:
     """What a query asks."""
 
+    tables: tuple[Table, ...]
+    """All tables of the session."""
     table: Table
+    """The private table that is asked."""
     outputs: tuple[KeyOutput | AggregateOutput, ...]
     groups: tuple[Column, ...]
     where: str | None
     """The condition as total SQL."""
+    joins: tuple[Join, ...]
+    finish: Finish
+    reader: Reader = field(repr=False, compare=False)
+    """What reads further expressions over the same tables: those that bounds and keys name."""
+
+    @property
+    def source(self) -> str:
+        """What the rows come from, after FROM: the private table, called t, and what is joined to it."""
+        return "\n".join([f"{relation(self.table)} AS t", *(join.sql for join in self.joins)])
 
     @property
     def aggregates(self) -> tuple[AggregateOutput, ...]:
@@ -64,67 +115,72 @@ class Question:
         return tuple(output for output in self.outputs if isinstance(output, AggregateOutput))
 
 
-def read(sql: str, tables: tuple[Table, ...]) -> Question:
-    """What a SQL text asks of one of these tables."""
+def read(sql: str, tables: tuple[Table, ...], ranges: Mapping[str, Range] | None = None) -> Question:
+    """What a SQL text asks of these tables; `ranges` are the declared bounds of columns, by folded name."""
     try:
-        return _question(sql, parse(sql), tables)
+        return _question(sql, parse(sql), tables, ranges or {})
     except RecursionError:
         raise QueryError("the SQL is nested too deeply; write a shorter condition") from None
 
 
-def _question(sql: str, tree: exp.Select, tables: tuple[Table, ...]) -> Question:
+def _question(sql: str, tree: exp.Select, tables: tuple[Table, ...], ranges: Mapping[str, Range]) -> Question:
     for clause, value in tree.args.items():
         if value not in (None, False, []) and clause not in _CLAUSES:
-            parts = [
-                part for part in (value if isinstance(value, list) else [value]) if isinstance(part, exp.Expression)
-            ]
+            parts = [part for part in (value if isinstance(value, list) else [value]) if isinstance(part, exp.Expr)]
             raise refusal(
                 parts[0] if parts else tree, f"{clause.strip('_').replace('_', ' ').upper()} is not supported", sql
             )
-    reader = _reader(sql, tree, tables)
-    where = tree.args.get("where")
-    group = tree.args.get("group")
-    groups = _groups(reader, group) if group is not None else ()
+    reader, joins = read_tables(sql, tree, tables, ranges)
+    where, group = tree.args.get("where"), tree.args.get("group")
+    groups = _groups(reader, group, tree.expressions) if group is not None else ()
     outputs = tuple(_output(reader, node, groups) for node in tree.expressions)
     _check_outputs(reader, tree, outputs, groups)
-    return Question(reader.table, outputs, groups, reader.condition(where.this) if where is not None else None)
+    plain = [
+        (bare(node.this if isinstance(node, exp.Alias) else node), output.name, not _is_number(output))
+        for node, output in zip(tree.expressions, outputs, strict=True)
+    ]
+    condition = reader.condition(where.this) if where is not None else None
+    finish = Finisher(reader, plain).read(tree)
+    return Question(tables, reader.table, outputs, groups, condition, joins, finish, reader)
 
 
-def _reader(sql: str, tree: exp.Select, tables: tuple[Table, ...]) -> Reader:
-    """The one table that the query reads."""
-    origin = tree.args.get("from_") or tree.args.get("from")
-    known = listed(tuple(table.name for table in tables))
-    if origin is None:
-        raise refusal(tree, f"FROM is missing; the tables are {known}", sql)
-    node = origin.this
-    if isinstance(node, exp.Subquery | exp.Select):
-        raise refusal(node, "a subquery is not supported; name a table", sql)
-    if not isinstance(node, exp.Table) or not isinstance(node.this, exp.Identifier):
-        raise refusal(node, f"{shown(node)} is not a table; the tables are {known}", sql)
-    alias = node.args.get("alias")
-    for found, parts in ((node, ("this", "alias")), (alias, ("this",))):
-        for part, value in found.args.items() if found is not None else ():
-            if value not in (None, False, []) and part not in parts:
-                what = {"db": "a schema name", "catalog": "a schema name", "joins": "a join"}.get(part, part)
-                raise refusal(node, f"{what} with a table is not supported; name one table of {known}", sql)
-    for table in tables:
-        if table.name.casefold() == node.name.casefold():
-            return Reader(table, alias=node.alias or table.name, sql=sql)
-    raise refusal(node, f"there is no table {node.name}; the tables are {known}", sql)
+def is_key(output: KeyOutput | AggregateOutput) -> TypeGuard[KeyOutput]:
+    """Whether an output holds keys."""
+    return isinstance(output, KeyOutput)
 
 
-def _groups(reader: Reader, clause: exp.Group) -> tuple[Column, ...]:
-    """The columns of GROUP BY."""
+def _is_number(output: KeyOutput | AggregateOutput) -> bool:
+    return isinstance(output, AggregateOutput) and output.function != "mode"
+
+
+def _groups(reader: Reader, clause: exp.Group, items: list[exp.Expr]) -> tuple[Column, ...]:
+    """The columns of GROUP BY: columns, expressions, or names and places of the SELECT list."""
     reader.only(clause, "expressions")
     found: list[Column] = []
     for node in clause.expressions:
-        column = reader.column(node)
+        column = reader.expression(_meant(reader, node, items))
         if column.kind is Kind.OTHER:
             raise reader.refuse(node, f"GROUP BY {column.name} is not supported: it is of type {column.type}")
-        if column in found:
+        if sql_name(column) in map(sql_name, found):
             raise reader.refuse(node, f"column {column.name} stands twice in GROUP BY")
         found.append(column)
     return tuple(found)
+
+
+def _meant(reader: Reader, node: exp.Expr, items: list[exp.Expr]) -> exp.Expr:
+    """What a term of GROUP BY stands for."""
+    node = bare(node)
+    if isinstance(node, exp.Literal) and not node.is_string:
+        place = reader.value(node)
+        if isinstance(place, int) and 1 <= place <= len(items):
+            item = items[place - 1]
+            return bare(item.this if isinstance(item, exp.Alias) else item)
+        raise reader.refuse(node, f"GROUP BY {shown(node)} is not a place in the SELECT list")
+    if isinstance(node, exp.Column) and not node.table and not any(t.table.has(node.name) for t in reader.tables):
+        for item in items:
+            if isinstance(item, exp.Alias) and item.alias.casefold() == node.name.casefold():
+                return bare(item.this)
+    return node
 
 
 def _output(reader: Reader, node: exp.Expr, groups: tuple[Column, ...]) -> KeyOutput | AggregateOutput:
@@ -133,35 +189,99 @@ def _output(reader: Reader, node: exp.Expr, groups: tuple[Column, ...]) -> KeyOu
     if isinstance(node, exp.Alias):
         reader.only(node, "this", "alias")
         alias, node = node.alias, node.this
-    if isinstance(node, exp.Column) and isinstance(node.this, exp.Identifier):
-        column = reader.column(node)
-        if column not in groups:
-            raise reader.refuse(
-                node, f"column {column.name} is neither grouped nor aggregated; add it to GROUP BY or aggregate it"
-            )
-        return KeyOutput(alias or column.name, column)
-    if type(node) in FUNCTIONS:
-        return _aggregate(reader, node, alias)
+    node = bare(node)
     if isinstance(node, exp.Star):
         raise reader.refuse(node, "SELECT * would release rows; ask for aggregates, for example COUNT(*)")
-    known = ", ".join(name.upper() for name in FUNCTIONS.values())
-    raise reader.refuse(node, f"{shown(node)} is not supported; the aggregates are {known} of a column")
+    spelled = _spelled(node)
+    if type(spelled) in FUNCTIONS:
+        return _aggregate(reader, spelled, alias, shown(node))
+    unknown = isinstance(node, exp.Anonymous) and str(node.this).upper() != "DATE_PART"
+    if unknown or isinstance(node, exp.AggFunc) or spelled.find(exp.AggFunc) is not None:
+        remedy = "for a histogram, COUNT(*) with GROUP BY WIDTH_BUCKET(x, low, high, buckets)"
+        told = remedy if "HISTOGRAM" in written(node).upper() else f"the aggregates are {_KNOWN} of a column"
+        raise reader.refuse(node, f"{shown(node)} is not supported; {told}")
+    column = reader.expression(node)
+    for group in groups:
+        if sql_name(group) == sql_name(column):
+            return KeyOutput(alias or column.name, group)
+    what = f"column {column.name}" if isinstance(node, exp.Column) else column.name
+    raise reader.refuse(node, f"{what} is neither grouped nor aggregated; add it to GROUP BY or aggregate it")
 
 
-def _aggregate(reader: Reader, node: exp.Expr, alias: str | None) -> AggregateOutput:
+def _spelled(node: exp.Expr) -> exp.Expr:
+    """An aggregate under a name that sqlglot does not know, as the node it means."""
+    known = SPELLINGS.get(str(node.this).upper()) if isinstance(node, exp.Anonymous) else None
+    if known is None or len(node.expressions) != 1:
+        return node
+    found = known(this=node.expressions[0])
+    found.meta.update(node.meta)
+    return found
+
+
+def _aggregate(reader: Reader, node: exp.Expr, alias: str | None, text: str) -> AggregateOutput:
     function = FUNCTIONS[type(node)]
+    if function == "quantile":
+        return _quantile(reader, node, alias, text)
     reader.only(node, "this", "big_int")
     inner = node.this
     if function == "count" and isinstance(inner, exp.Star):
         reader.only(inner)
-        return AggregateOutput(alias or "count", function, None)
+        return AggregateOutput(alias or "count", function, None, text)
+    distinct = isinstance(inner, exp.Distinct)
+    if distinct:
+        reader.only(inner, "expressions")
+        if function != "count" or len(inner.expressions) != 1:
+            raise reader.refuse(node, "DISTINCT is supported in COUNT(DISTINCT column) only")
+        inner = inner.expressions[0]
     if inner is None or isinstance(inner, exp.Star | exp.Literal):
         remedy = "write COUNT(*) or COUNT(column)" if function == "count" else f"write {function.upper()}(column)"
         raise reader.refuse(node, f"{shown(node)} is not supported; {remedy}")
-    column = reader.column(inner)
-    if function != "count" and not column.kind.numeric:
+    if isinstance(node, exp.CountIf):
+        inner = exp.Case(ifs=[exp.If(this=inner, true=exp.Literal.number(1))])
+    column = reader.expression(inner)
+    if function not in ("count", "mode") and not column.kind.numeric:
         raise reader.refuse(node, f"{function.upper()} needs numbers; column {column.name} holds {column.kind.value}")
-    return AggregateOutput(alias or f"{function}_{column.name}", function, column)
+    if (distinct or function == "mode") and column.kind is Kind.OTHER:
+        raise reader.refuse(node, f"{text} is not supported: column {column.name} is of type {column.type}")
+    first = "count_distinct" if distinct else "count_if" if isinstance(node, exp.CountIf) else function
+    return AggregateOutput(alias or _slug(first, column), function, column, text, distinct=distinct)
+
+
+def _quantile(reader: Reader, node: exp.Expr, alias: str | None, text: str) -> AggregateOutput:
+    """MEDIAN, MIN, MAX, QUANTILE_CONT(x, q) and PERCENTILE_CONT(q) WITHIN GROUP (ORDER BY x)."""
+    inner, level, down = node.this, None, False
+    if isinstance(node, exp.WithinGroup):
+        reader.only(node, "this", "expression")
+        terms = node.expression.expressions
+        if not isinstance(inner, exp.PercentileCont | exp.PercentileDisc) or len(terms) != 1:
+            raise reader.refuse(node, f"{text} is not supported; write PERCENTILE_CONT(0.9) WITHIN GROUP (ORDER BY x)")
+        reader.only(inner, "this")
+        reader.only(terms[0], "this", "desc", "nulls_first")
+        level, inner, down = inner.this, terms[0].this, bool(terms[0].args.get("desc"))
+    elif type(node) in LEVELS:
+        reader.only(node, "this")
+    else:
+        reader.only(node, "this", "expression", "quantile")
+        level = node.args.get("expression") or node.args.get("quantile")
+    if type(node) in LEVELS:
+        share: object = LEVELS[type(node)]
+    else:
+        share = reader.value(level) if level is not None and is_literal(level) else None
+    if not isinstance(share, int | Fraction) or isinstance(share, bool) or not 0 <= share <= 1:
+        raise reader.refuse(node, f"{text} needs a number between 0 and 1, as in QUANTILE_CONT(x, 0.9)")
+    if inner is None or isinstance(inner, exp.Star | exp.Literal | exp.Distinct):
+        raise reader.refuse(node, f"{text} is not supported; name a column")
+    column = reader.number(inner)
+    name = node.key if type(node) in LEVELS else "quantile"
+    return AggregateOutput(
+        alias or _slug(name, column), "quantile", column, text, level=Fraction(1 - share if down else share)
+    )
+
+
+def _slug(function: str, column: Column) -> str:
+    """The name of an output without AS: "avg_cost", "sum_price_items"."""
+    words = column.name if column.sql is None else re.sub(r"\W+", "_", column.name).strip("_").lower()
+    return f"{function}_{words}"
 
 
 def _check_outputs(
@@ -180,7 +300,8 @@ def _check_outputs(
     for output, node in zip(outputs, tree.expressions, strict=True):
         names = [output.name]
         if isinstance(output, AggregateOutput):
-            names += [f"{output.name}_low", f"{output.name}_high"]
+            endings = ("_among",) if output.function == "mode" else ("_low", "_high")
+            names += [output.name + ending for ending in endings]
         for found in names:
             if found.casefold() in taken:
                 raise reader.refuse(node, f"the answer would have two columns {found}; rename one with AS")

@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import csv
 import io
-import itertools
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from decimal import Decimal
 from fractions import Fraction
 from functools import cached_property
 from typing import Any, NamedTuple
@@ -20,11 +20,14 @@ from deniable._checks import shown
 from deniable.descriptions import Description
 from deniable.errors import NotSupported
 from deniable.events import Event
-from deniable.guarantees import Guarantee, PureDP
-from deniable.query.aggregates.base import Estimate
+from deniable.guarantees import ApproxDP, Guarantee, PureDP
+from deniable.query.aggregates.base import Choice, Estimate
 from deniable.query.explanation import aligned
 from deniable.query.keys import Keys
+from deniable.query.limits import AtMost
+from deniable.query.notebook import release_html
 from deniable.query.reading import KeyOutput, Question
+from deniable.query.surveys.diagnosis import Findings
 
 MOST_SHOWN = 60
 """Rows that a printed release shows."""
@@ -38,43 +41,66 @@ class Value(NamedTuple):
     high: int | float
 
 
+class Chosen(NamedTuple):
+    """A released category, and the categories that it may be in truth."""
+
+    value: Any
+    among: str
+
+
+class Found(NamedTuple):
+    """Bounds by column, and limits, that surveys found; empty and None where they were stated."""
+
+    bounds: Mapping[str, tuple[Fraction, Fraction]]
+    limits: AtMost | None
+
+
 @dataclass(frozen=True, eq=False)
 class Release:
     """Private answers; all of it may be published. Group keys come in the declared order."""
 
     question: Question
     keys: tuple[Keys, ...] = field(repr=False)
-    estimates: Mapping[str, Estimate] = field(repr=False)
-    cost: PureDP
+    key_values: Mapping[str, Sequence[Any]] = field(repr=False)
+    """The keys of every released row, by output."""
+    estimates: Mapping[str, Estimate | Choice] = field(repr=False)
+    cost: PureDP | ApproxDP
     event: Event
     confidence: Fraction
     remaining: Guarantee
     """What the ledger still allows, after this charge."""
+    found: Found | None = None
+    """Bounds and limits that were found privately."""
+    findings: Findings | None = None
+    """The shares of rows that were clamped and left out, where a diagnosis was paid for."""
 
     @cached_property
     def columns(self) -> dict[str, list[Any]]:
-        """The answer by column, in the order of the SELECT list; a number `n` is followed by `n_low` and `n_high`."""
-        combinations = list(itertools.product(*(k.values for k in self.keys)))
-        places = {k.column: i for i, k in enumerate(self.keys)}
+        """The answer by column, in the order of the SELECT list; a number `n` is followed by `n_low` and `n_high`, a
+        choice `m` by `m_among`."""
         found: dict[str, list[Any]] = {}
         for output in self.question.outputs:
             if isinstance(output, KeyOutput):
-                found[output.name] = [combination[places[output.column]] for combination in combinations]
+                found[output.name] = list(self.key_values[output.name])
             else:
-                for ending, end in zip(("", "_low", "_high"), self.estimates[output.name], strict=True):
+                estimate = self.estimates[output.name]
+                for ending, end in zip(estimate.endings, estimate, strict=True):
                     found[output.name + ending] = end.tolist()
         return found
 
     @cached_property
     def rows(self) -> tuple[dict[str, Any], ...]:
-        """One mapping per group: keys as declared, numbers as `Value(value, low, high)`."""
+        """One mapping per group: keys as they are, numbers as `Value(value, low, high)`, modes as
+        `Chosen(value, among)`."""
         parts: dict[str, list[Any]] = {}
         for output in self.question.outputs:
             if isinstance(output, KeyOutput):
                 parts[output.name] = self.columns[output.name]
             else:
-                ends = (self.columns[output.name + ending] for ending in ("", "_low", "_high"))
-                parts[output.name] = [Value(*three) for three in zip(*ends, strict=True)]
+                endings = self.estimates[output.name].endings
+                ends = (self.columns[output.name + ending] for ending in endings)
+                made = Value if len(endings) == 3 else Chosen
+                parts[output.name] = [made(*cells) for cells in zip(*ends, strict=True)]
         return tuple(dict(zip(parts, row, strict=True)) for row in zip(*parts.values(), strict=True))
 
     def to_pandas(self) -> Any:
@@ -86,12 +112,12 @@ class Release:
         return pandas.DataFrame(self.columns)
 
     def to_arrow(self) -> Any:
-        """A pyarrow Table of `columns`."""
+        """A pyarrow Table of `columns`; whole numbers beyond 64 bits are decimals, beyond 38 digits floats."""
         try:
             import pyarrow
         except ModuleNotFoundError:
             raise NotSupported("to_arrow() needs pyarrow, which is not installed; run: pip install pyarrow") from None
-        return pyarrow.table(self.columns)
+        return pyarrow.table({name: _arrow(pyarrow, column) for name, column in self.columns.items()})
 
     def to_csv(self) -> str:
         """The columns as CSV text, with a line of names."""
@@ -110,10 +136,30 @@ class Release:
             "cost": str(self.cost),
             "event": self.event.to_json(),
             "remaining": self.remaining.figures,
+            **self.extras(),
         }
 
+    def extras(self) -> dict[str, Any]:
+        """What surveys found, as plain values."""
+        more: dict[str, Any] = {}
+        if self.found is not None and (self.found.bounds or self.found.limits):
+            limits = self.found.limits
+            more["found"] = {
+                "bounds": {name: [float(end) for end in ends] for name, ends in self.found.bounds.items()},
+                "per_unit": None if limits is None else {"groups": limits.groups, "rows": limits.rows},
+            }
+        if self.findings is not None:
+            dropped = self.findings.dropped
+            more["diagnosis"] = {
+                "left_out": None if dropped is None else dropped._asdict(),
+                "clamped": {name: share._asdict() for name, share in self.findings.clamped.items()},
+            }
+        return more
+
     def describe(self) -> Description:
-        """The release in public facts."""
+        """The release in public facts, with its curve."""
+        from deniable.accounting import account
+
         released = ", ".join(a.text for a in self.question.aggregates)
         by = " by " + ", ".join(k.column.name for k in self.keys) if self.keys else ""
         return Description(
@@ -124,37 +170,75 @@ class Release:
                 ("intervals", f"{shown(self.confidence * 100)} % each, privacy noise only"),
                 ("remaining", self.remaining.figures),
             ),
+            account(self.event, unit=self.cost.unit),
         )
 
-    def __str__(self) -> str:
-        rows = [[_text(cell) for cell in row] for row in zip(*self._rounded(), strict=True)]
-        right = [not isinstance(column[0], str) for column in self.columns.values()]
-        lines = aligned([list(self.columns), *rows], right=right)
-        groups = len(next(iter(self.columns.values())))
-        if groups > MOST_SHOWN:
-            lines.append(f"… and {groups - MOST_SHOWN} more rows")
-        sure = f"{shown(self.confidence * 100)} %"
-        return "\n".join(
-            [
-                *lines,
-                "",
-                f"cost       {self.cost}",
-                f"remaining  {self.remaining.figures}",
-                f"intervals  {sure} each, privacy noise only",
+    @property
+    def facts(self) -> tuple[tuple[str, str], ...]:
+        """What belongs to the numbers: cost, what remains, what was found, and what the intervals cover."""
+        lines = [("cost", str(self.cost)), ("remaining", self.remaining.figures)]
+        if self.found is not None:
+            lines += [
+                ("found", f"bounds of {column}: [{shown(low)}, {shown(high)}]")
+                for column, (low, high) in self.found.bounds.items()
             ]
-        )
+            if self.found.limits is not None:
+                limits = f"{self.found.limits.rows} rows" if not self.keys else self.found.limits.words
+                lines.append(("found", f"limits for each {self.cost.unit.noun}: {limits}"))
+        if self.findings is not None:
+            if self.findings.dropped is not None:
+                lines.append(("left out", f"{self.findings.dropped} of the rows, by the limits"))
+            lines += [
+                ("clamped", f"{share} of the rows, in {column}") for column, share in self.findings.clamped.items()
+            ]
+        return (*lines, ("intervals", f"{shown(self.confidence * 100)} % each, privacy noise only"))
+
+    def __str__(self) -> str:
+        right = [bool(column) and not isinstance(column[0], str) for column in self.columns.values()]
+        lines = aligned([list(self.columns), *self._cells()], right=right)
+        if self._more:
+            lines.append(f"… and {self._more} more rows")
+        width = max(len(name) for name, _ in self.facts) + 2
+        return "\n".join([*lines, "", *(f"{name:<{width}}{fact}" for name, fact in self.facts)])
+
+    def _repr_html_(self) -> str:
+        names = [name for name, estimate in self.estimates.items() if isinstance(estimate, Estimate)]
+        return release_html(self, self._cells(), names=names, more=self._more)
+
+    @property
+    def _more(self) -> int:
+        """Rows that are not shown."""
+        return max(0, len(next(iter(self.columns.values()))) - MOST_SHOWN)
+
+    def _cells(self) -> list[list[str]]:
+        """What is shown, row by row."""
+        return [[_text(cell) for cell in row] for row in zip(*self._rounded(), strict=True)]
 
     def _rounded(self) -> list[list[Any]]:
         """The columns that are shown, numbers to two digits of their interval's half width."""
         found: list[list[Any]] = []
         for output in self.question.outputs:
-            if isinstance(output, KeyOutput):
-                found.append(self.columns[output.name][:MOST_SHOWN])
+            endings = ("",) if isinstance(output, KeyOutput) else self.estimates[output.name].endings
+            if len(endings) < 3:
+                found += [self.columns[output.name + ending][:MOST_SHOWN] for ending in endings]
                 continue
             three = [self.columns[output.name + ending][:MOST_SHOWN] for ending in ("", "_low", "_high")]
             digits = [_digits(low, high) for low, high in zip(three[1], three[2], strict=True)]
             found += [[_cut(v, d) for v, d in zip(column, digits, strict=True)] for column in three]
         return found
+
+
+def _arrow(pyarrow: Any, column: list[Any]) -> Any:
+    """A column as an Arrow array, whatever the size of its numbers."""
+    try:
+        return pyarrow.array(column)
+    except OverflowError:
+        small = all(abs(value) < 10**38 for value in column)
+        return (
+            pyarrow.array([Decimal(value) for value in column], type=pyarrow.decimal128(38))
+            if small
+            else (pyarrow.array([float(value) for value in column]))
+        )
 
 
 def _digits(low: float, high: float) -> int:

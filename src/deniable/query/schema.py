@@ -13,6 +13,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import Enum
+from fractions import Fraction
+from typing import Any
 
 from deniable.errors import DataError
 
@@ -37,11 +39,23 @@ class Kind(Enum):
 
 @dataclass(frozen=True)
 class Column:
-    """One column: its name, its kind, and the engine's name of its type."""
+    """A column of a table, or an expression that is used like one: its name, its kind, the engine's name of its type.
+
+    What is known of an expression beyond that is public too: it follows from the SQL and from declared bounds.
+    """
 
     name: str
     kind: Kind
     type: str
+    sql: str | None = None
+    """The total SQL of an expression or of a joined column; None for a column of the queried table."""
+    low: Fraction | None = None
+    high: Fraction | None = None
+    """What the values of an expression lie between, as far as declared bounds of its inputs tell; both or neither."""
+    domain: tuple[Any, ...] | None = None
+    """All values that an expression can have, where the SQL itself lists them."""
+    listing: str | None = None
+    """SQL that lists the values of a column of a public table."""
 
     @property
     def wide(self) -> bool:
@@ -51,10 +65,11 @@ class Column:
 
 @dataclass(frozen=True)
 class Table:
-    """A table that a query may name."""
+    """A table that a query may name. What is in a public table may be known to everybody."""
 
     name: str
     columns: tuple[Column, ...]
+    public: bool = False
 
     def has(self, name: str) -> bool:
         """Whether `find` would find this column."""

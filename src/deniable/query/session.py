@@ -27,10 +27,10 @@ from typing import Any, Self
 from deniable._checks import Number
 from deniable.errors import DataError, InvalidArgument
 from deniable.ledger import Ledger
-from deniable.query.engines import DuckDB
+from deniable.query.engines import DuckDB, databases
 from deniable.query.limits import AtMost
-from deniable.query.planning import QueryPlan, plan
 from deniable.query.release import Release
+from deniable.query.requests import Place, Plan, Request
 from deniable.query.schema import Kind, Table, listed
 from deniable.units import Unit
 
@@ -38,19 +38,32 @@ from deniable.units import Unit
 class Session:
     """Private questions over tables, each charged to one ledger.
 
-    `data` is a path to a CSV or Parquet file, whose table is named by the file's stem, or a mapping from table names
-    to paths or to pandas, Polars or Arrow tables. `ledger` is a path or a `Ledger`; it says who is protected. `who`
-    is the analyst in whose name charges are made. Opening reads column names and types, no rows.
+    `data` is a path to a CSV or Parquet file, whose table is named by the file's stem; a DuckDB connection or a path to
+    a DuckDB file, for all of its tables; or a mapping from table names to any of these, or to pandas, Polars or Arrow
+    tables. `ledger` is a path or a `Ledger`; it says who is protected. `public` holds tables that are about nobody
+    (districts, price lists), which queries may join. `who` is the analyst in whose name charges are made. Opening reads
+    column names and types, no rows; public tables are copied.
     """
 
-    def __init__(self, data: Any, *, ledger: Ledger | str | os.PathLike[str], who: str | None = None) -> None:
-        named = _named(data)
+    def __init__(
+        self,
+        data: Any,
+        *,
+        ledger: Ledger | str | os.PathLike[str],
+        public: Any = None,
+        who: str | None = None,
+    ) -> None:
+        nobody = public is None or (isinstance(public, Mapping) and not public)
+        named, known = _named(data), {} if nobody else _named(public)
+        _check_names([*named, *known])
         self.ledger, self.who = Ledger.of(ledger), who
-        self._engine = DuckDB()
+        self._engine = DuckDB(databases.shared([*named.values(), *known.values()]))
         try:
-            self._tables = tuple(self._engine.add(name, given) for name, given in named.items())
-            for table in self._tables:
+            private = tuple(self._engine.add(name, given) for name, given in named.items())
+            for table in private:
                 _check_unit(table, self.ledger.unit)
+            others = (self._engine.add(name, given, public=True) for name, given in known.items())
+            self._tables = (*private, *others)
         except DataError:
             self._engine.close()
             raise
@@ -64,54 +77,58 @@ class Session:
         self,
         sql: str,
         *,
-        epsilon: Number,
-        bounds: Mapping[str, Sequence[Number]] | None = None,
+        epsilon: Number | None = None,
+        error: Number | Mapping[str, Number] | None = None,
+        group_size: int | None = None,
+        bounds: Mapping[str, Sequence[Number] | str] | str | None = None,
         keys: Mapping[str, object] | None = None,
-        per_unit: AtMost | None = None,
+        per_unit: AtMost | str | None = None,
         weights: Mapping[str, Number] | None = None,
         confidence: Number = 0.95,
-    ) -> QueryPlan:
+        diagnose: Number | None = None,
+        delta: Number | None = None,
+    ) -> Plan:
         """Plan a query; free, reads no rows.
 
         Args:
-            sql: SELECT keys, COUNT(*), COUNT(c), SUM(c), AVG(c) FROM one table, with WHERE and GROUP BY.
-            epsilon: the cost of the whole query, divided over its aggregates.
-            bounds: per column that is summed or averaged, (low, high) or (low, high, step); values are clamped.
+            sql: SELECT keys and aggregates FROM a table, as docs/query.md lists; anything else is refused by name.
+            epsilon: the cost of the whole query, divided over its parts. Give this or `error`.
+            error: how far off each value may be, at `confidence`; one number, or one per aggregate. The smallest ε that
+                gives it is found, to four digits per aggregate.
+            group_size: with `error`, the smallest group in which an average must keep it.
+            bounds: per column that is added up, (low, high), (low, high, step) or "private"; the word alone is for all
+                columns. Values are clamped. Private bounds are found with a tenth of ε.
             keys: per column of GROUP BY, the list of keys to release; rows with others are left out.
-            per_unit: how much of one unit counts; needed when the ledger protects people by an id column.
+            per_unit: how much of one unit counts, or "private", which finds it with a tenth of ε; needed when the
+                ledger protects people by an id column.
             weights: per aggregate, by name, its part of epsilon relative to the others.
             confidence: of each interval.
+            diagnose: the share of ε that is spent on saying how many rows were clamped and left out.
+            delta: the δ of keys that are found in the data; a hundredth of what the ledger has left, if not given.
         """
-        return plan(
-            sql,
-            tables=self._tables,
-            engine=self._engine,
-            ledger=self.ledger,
-            who=self.who,
+        request = Request(
+            sql=sql,
             epsilon=epsilon,
+            error=error,
+            group_size=group_size,
             bounds=bounds,
             keys=keys,
             per_unit=per_unit,
             weights=weights,
             confidence=confidence,
+            diagnose=diagnose,
+            delta=delta,
         )
+        return request.plan(self.place)
 
-    def sql(
-        self,
-        sql: str,
-        *,
-        epsilon: Number,
-        bounds: Mapping[str, Sequence[Number]] | None = None,
-        keys: Mapping[str, object] | None = None,
-        per_unit: AtMost | None = None,
-        weights: Mapping[str, Number] | None = None,
-        confidence: Number = 0.95,
-    ) -> Release:
+    def sql(self, sql: str, **options: Any) -> Release:
         """Plan a query and run it; the arguments are those of `plan`."""
-        planned = self.plan(
-            sql, epsilon=epsilon, bounds=bounds, keys=keys, per_unit=per_unit, weights=weights, confidence=confidence
-        )
-        return planned.run()
+        return self.plan(sql, **options).run()
+
+    @property
+    def place(self) -> Place:
+        """Where requests are planned."""
+        return Place(self._tables, self._engine, self.ledger, self.who)
 
     def close(self) -> None:
         """Let go of the tables and their temporary files; the ledger keeps its record."""
@@ -131,15 +148,13 @@ class Session:
 
 def _named(data: Any) -> dict[str, Any]:
     """Tables by name."""
+    data = databases.expanded(data)
     if isinstance(data, str | os.PathLike):
         return {Path(data).stem: data}
     if isinstance(data, Mapping) and data:
         for name in data:
             if not isinstance(name, str) or not name:
                 raise InvalidArgument("data", name, "a mapping from table names to tables")
-        folded = {name.casefold() for name in data}
-        if len(folded) < len(data):
-            raise InvalidArgument("data", tuple(data), "tables whose names differ by more than case")
         return dict(data)
     raise DataError(
         f"data must be a path or a mapping from table names to tables; got a {type(data).__name__}; "
@@ -147,14 +162,22 @@ def _named(data: Any) -> dict[str, Any]:
     )
 
 
+def _check_names(names: Sequence[str]) -> None:
+    if len({name.casefold() for name in names}) < len(names):
+        raise InvalidArgument("data", tuple(names), "tables whose names differ by more than case")
+
+
 def _check_unit(table: Table, unit: Unit) -> None:
     """A table must say who each of its rows is about."""
     if unit.column is None:
         return
     if not table.has(unit.column):
+        # The first line of a CSV file may be somebody's row.
+        untyped = all(column.kind is Kind.UNTYPED for column in table.columns)
+        there = "its first line names the columns" if untyped else f"its columns are {listed(table.names)}"
         raise DataError(
             f"the ledger protects one {unit.noun} by the column {unit.column}, which table {table.name} does not have; "
-            f"its columns are {listed(table.names)}"
+            f"{there}; if it is about nobody, give it as public={{{table.name!r}: ...}}"
         )
     column = table.find(unit.column)
     if column.kind is Kind.OTHER:

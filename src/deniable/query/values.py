@@ -39,13 +39,18 @@ _HINTS = {
 
 
 def name(column: Column) -> str:
-    """A column of the queried table in SQL; the bounded SQL calls the table t."""
-    return f"t.{quoted(column.name)}"
+    """A column in SQL: an expression as it stands, else a column of the queried table, which is called t."""
+    return column.sql if column.sql is not None else f"t.{quoted(column.name)}"
 
 
 def quoted(identifier: str) -> str:
     """Any name in SQL, quoted."""
     return exp.to_identifier(identifier, quoted=True).sql(dialect="duckdb")
+
+
+def is_unicode(text: str) -> bool:
+    """Whether an engine can take a text. Python's texts may hold half of a surrogate pair, which UTF-8 cannot."""
+    return text.isascii() or text.encode("utf-8", "replace").decode("utf-8") == text
 
 
 def meeting_type(column: Column, value: Value) -> str:

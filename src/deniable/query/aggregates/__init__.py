@@ -8,29 +8,78 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from deniable.errors import QueryError
+from deniable.errors import InvalidArgument, QueryError
 from deniable.noise import Grid
 from deniable.query.aggregates.average import Average
-from deniable.query.aggregates.base import Aggregate, Estimate, ExpectedError, Noisy
+from deniable.query.aggregates.base import Aggregate, Choice, Estimate, ExpectedError, Noisy
 from deniable.query.aggregates.count import Count
+from deniable.query.aggregates.distinct import CountDistinct
+from deniable.query.aggregates.mode import Mode
+from deniable.query.aggregates.quantile import Quantile
 from deniable.query.aggregates.sum import Sum
-from deniable.query.measures import Values
+from deniable.query.aggregates.variance import Variance
+from deniable.query.grids import coarse, find
+from deniable.query.keys import Keys
+from deniable.query.measures import Different, People, Values
 from deniable.query.reading import AggregateOutput
+from deniable.query.readings import Bins, Distinct
 from deniable.query.schema import Column
 
-__all__ = ["Aggregate", "Average", "Count", "Estimate", "ExpectedError", "Noisy", "Sum", "build"]
+__all__ = [
+    "Aggregate",
+    "Average",
+    "Choice",
+    "Count",
+    "CountDistinct",
+    "Estimate",
+    "ExpectedError",
+    "Mode",
+    "Noisy",
+    "Quantile",
+    "Sum",
+    "Variance",
+    "build",
+]
+
+_WIDEST = 1 << 31
+"""Grid points between bounds, at most, whose squares are added up."""
 
 
-def build(output: AggregateOutput, grids: Mapping[Column, Grid]) -> Aggregate:
-    """The aggregate that an output of a query asks for, with the bounds it needs."""
-    if output.column is None:
+def build(
+    output: AggregateOutput, grids: Mapping[str, Grid], *, unit: Column | None, categories: Keys | None = None
+) -> Aggregate:
+    """The aggregate that an output of a query asks for, with the bounds or categories it needs."""
+    column, function = output.column, output.function
+    if column is None:
         return Count(output.name, None)
-    values = Values(output.column, grids.get(output.column))
-    if output.function == "count":
+    if output.distinct:
+        people = unit is not None and column == unit
+        measure = People(None, noun=column.name) if people else Different(None, distinct=Distinct(column))
+        return CountDistinct(output.name, measure)
+    if function == "mode":
+        if categories is None or categories.values is None or categories.texts is None:
+            raise QueryError(
+                f"{output.text} needs its categories declared: which values there are must not come from the data; "
+                f"give keys={{{column.name!r}: [...]}} with the public list of values"
+            )
+        return Mode(output.name, Bins(column, None, categories.values, categories.texts, categories.type))
+    grid = find(column, grids)
+    values = Values(column, grid)
+    if function == "count":
         return Count(output.name, values)
-    if values.grid is None:
+    if grid is None:
         raise QueryError(
-            f"{output.text} needs bounds for {output.column.name}: one value could otherwise move it without limit; "
-            f"give bounds={{{output.column.name!r}: (low, high)}} from what you know, not from the data"
+            f"{output.text} needs bounds for {column.name}: one value could otherwise move it without limit; "
+            f"give bounds={{{column.name!r}: (low, high)}} from what you know, or bounds='private', which finds them "
+            "with a tenth of ε"
         )
-    return {"sum": Sum, "avg": Average}[output.function](output.name, values)
+    if function == "quantile" and output.level is not None:
+        return Quantile(output.name, Bins(column, coarse(column, grid)), output.level)
+    if function in ("sum", "avg"):
+        return Sum(output.name, values) if function == "sum" else Average(output.name, values)
+    if grid.highest - grid.lowest > _WIDEST:
+        raise InvalidArgument(
+            f"bounds[{column.name!r}] step", grid.step, f"at least 1/{_WIDEST} of the distance of the bounds",
+            "The squares of a variance must fit 64 bits.",
+        )  # fmt: skip
+    return Variance(output.name, values, sample=function.endswith("samp"), root=function.startswith("stddev"))

@@ -38,6 +38,23 @@ class Estimate(NamedTuple):
     low: NDArray[Any]
     high: NDArray[Any]
 
+    @property
+    def endings(self) -> tuple[str, ...]:
+        """What the names of the three columns end in."""
+        return "", "_low", "_high"
+
+
+class Choice(NamedTuple):
+    """A released column of choices: one category per group, and those that it may be in truth."""
+
+    value: NDArray[Any]
+    among: NDArray[Any]
+
+    @property
+    def endings(self) -> tuple[str, ...]:
+        """What the names of the two columns end in."""
+        return "", "_among"
+
 
 class ExpectedError(ABC):
     """What the noise does to one aggregate, known before any data are read."""
@@ -64,7 +81,7 @@ class Aggregate(ABC):
         """What must be measured for it; equal measures of several aggregates are measured once."""
 
     @abstractmethod
-    def estimate(self, noisy: Mapping[Measure, Noisy], *, failure: Fraction) -> Estimate:
+    def estimate(self, noisy: Mapping[Measure, Noisy], *, failure: Fraction) -> Estimate | Choice:
         """The released column. Each interval fails with at most this probability."""
 
     @abstractmethod

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from deniable.query.aggregates.base import Aggregate, Estimate, ExpectedError, Noisy, PlainError
 from deniable.query.intervals import margin
 from deniable.query.measures import Measure, Values
+from deniable.query.totals import largest
 
 
 @dataclass(frozen=True)
@@ -40,4 +41,6 @@ def scaled(integers: NDArray[Any], step: Fraction) -> NDArray[Any]:
     """Integers times the step: integers when the step is whole, else the nearest floats."""
     if step.denominator == 1:
         return integers if step == 1 else np.asarray(integers.astype(object) * step.numerator, dtype=object)
+    if integers.dtype == np.int64 and largest(integers) * step.numerator < 1 << 53 > step.denominator:
+        return np.asarray(integers * step.numerator / step.denominator)  # both exact, so this is the nearest float
     return np.asarray(integers.astype(object) * step.numerator / step.denominator, dtype=np.float64)

@@ -8,19 +8,31 @@ import numpy as np
 from numpy.typing import NDArray
 
 from deniable.query.bounding import Bounded
-from deniable.query.measures import Totals
+from deniable.query.cells import gather
+from deniable.query.readings import Values
 from deniable.query.schema import Table
+from deniable.query.totals import Totals, joined
 
 
 class Engine(Protocol):
     """Runs bounded SQL over the tables it was given."""
 
-    def add(self, name: str, data: Any) -> Table:
-        """Make data known as a table; DataError says what is wrong with them. Reads no rows."""
+    def add(self, name: str, data: Any, *, public: bool = False) -> Table:
+        """Make data known as a table; DataError says what is wrong with them. Reads no rows, but of a public table all:
+        it is copied, so that what a plan was told about it stays true."""
         ...
 
-    def run(self, bounded: Bounded, *, groups: int, key: tuple[int, int]) -> Totals:
-        """The exact totals of all groups, 0 where there are no rows, under this hash key."""
+    def check(self) -> None:
+        """Refuse to go on, before a charge, if a file is not the one that was added."""
+        ...
+
+    def run(self, bounded: Bounded, *, groups: int | None, key: tuple[int, int]) -> Totals:
+        """The exact totals under this hash key: of all declared groups, 0 where there are no rows; or, when `groups` is
+        None, of those that are found."""
+        ...
+
+    def look(self, sql: str) -> list[tuple[Any, ...]]:
+        """The rows of a query over public tables."""
         ...
 
     def close(self) -> None:
@@ -28,29 +40,25 @@ class Engine(Protocol):
         ...
 
 
-def totals(bounded: Bounded, found: dict[str, NDArray[Any]], *, groups: int) -> Totals:
-    """An engine's rows as arrays over all groups: g, n, and m, h, l for each of the values (see `bounding`)."""
+def totals(bounded: Bounded, found: dict[str, NDArray[Any]], *, groups: int | None) -> Totals:
+    """An engine's answer to bounded SQL as arrays over all groups, or over those found (see `bounding`, `cells`)."""
+    if "part" in found:
+        return gather(bounded, found, groups=groups)
     numbers = found["g"].astype(np.int64)
 
     def filled(column: str) -> NDArray[np.int64]:
+        exact = found[column].astype(np.int64, casting="safe")
+        if groups is None:
+            return exact
         whole = np.zeros(groups, dtype=np.int64)
-        whole[numbers] = found[column].astype(np.int64, casting="safe")
+        whole[numbers] = exact
         return whole
 
     counts, sums = {}, {}
     for i, values in enumerate(bounded.values, start=1):
-        counts[values] = filled(f"m{i}")
-        sums[values] = joined(filled(f"h{i}"), filled(f"l{i}"))
-    return Totals(filled("n"), counts, sums)
-
-
-def joined(high: NDArray[np.int64], low: NDArray[np.int64]) -> NDArray[Any]:
-    """high·2³² + low, exactly: int64 where that fits, else Python integers.
-
-    >>> joined(np.array([-1, 1 << 40]), np.array([5, 0])).tolist()
-    [-4294967291, 4722366482869645213696]
-    """
-    small = not high.size or (int(high.max()) < 1 << 29 and int(high.min()) >= -(1 << 29))
-    if small:
-        return np.asarray((high << 32) + low)
-    return np.asarray(high.astype(object) * (1 << 32) + low.astype(object), dtype=object)
+        if isinstance(values, Values):  # all of them, or there would be parts
+            counts[values] = filled(f"m{i}")
+            sums[values] = joined(filled(f"h{i}"), filled(f"l{i}"))
+    units = filled("p") if "p" in found else np.zeros(0, dtype=np.int64)
+    keys = {int(name[1:]): found[name] for name in found if name[0] == "k" and name[1:].isdigit()}
+    return Totals(filled("n"), counts, sums, units, groups=numbers if groups is None else None, keys=keys)

@@ -14,6 +14,7 @@ import shutil
 import tempfile
 import threading
 import weakref
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -21,28 +22,42 @@ import duckdb
 
 from deniable.errors import DataError
 from deniable.query.bounding import KEY_PARAMETERS, Bounded
+from deniable.query.engines import databases
 from deniable.query.engines.base import totals
 from deniable.query.engines.frames import check_names, prepared
-from deniable.query.measures import Totals
+from deniable.query.engines.interrupts import interruptible
 from deniable.query.schema import Column, Kind, Table
+from deniable.query.totals import Totals
 from deniable.query.values import quoted
 
 _INTEGERS = {"TINYINT", "SMALLINT", "INTEGER", "BIGINT", "HUGEINT", "UTINYINT", "USMALLINT", "UINTEGER", "UBIGINT"}
 _KINDS = {
     **dict.fromkeys(_INTEGERS, Kind.INTEGER),
     **dict.fromkeys(("FLOAT", "DOUBLE", "UHUGEINT"), Kind.REAL),
-    **dict.fromkeys(("TIMESTAMP", "TIMESTAMP_S", "TIMESTAMP_MS", "TIMESTAMP_NS"), Kind.TIMESTAMP),
+    "TIMESTAMP": Kind.TIMESTAMP,
     "VARCHAR": Kind.TEXT,
     "BOOLEAN": Kind.BOOLEAN,
     "DATE": Kind.DATE,
 }
-_SETTINGS = {
+_CONFIG = {
     "autoinstall_known_extensions": "false",
     "autoload_known_extensions": "false",
     "preserve_insertion_order": "false",
-    "pandas_analyze_sample": "0",
     "python_scan_all_frames": "false",
 }
+"""Of a database of our own."""
+
+_SETTINGS = {
+    # Functions are looked up here first, so that a macro of the database cannot take the name of a built-in one.
+    "search_path": "'temp'",
+    "default_collation": "''",
+    "pandas_analyze_sample": "0",
+    # Ids and keys that are whole numbers within 2²¹ of one another are grouped in an array, three times as fast. Every
+    # thread has an array of its own, so many threads get smaller ones: 2²⁴ places in all.
+    "perfect_ht_threshold": str(min(21, 25 - (os.cpu_count() or 1).bit_length())),
+}
+"""Of every session; in a database that is shared, its owner's settings stay."""
+
 # A line that is not well formed is left out instead of failing, and no dialect is guessed.
 _CSV = (
     "auto_detect=false, header=true, delim=',', quote='\"', escape='\"', nullstr='', "
@@ -53,25 +68,43 @@ _LONGEST_HEADER = 1 << 20
 
 
 class DuckDB:
-    """One in-memory DuckDB with a private folder for what does not fit into memory."""
+    """One in-memory DuckDB with a private folder for what does not fit into memory, or a cursor of a shared one."""
 
-    def __init__(self) -> None:
+    def __init__(self, shared: duckdb.DuckDBPyConnection | None = None) -> None:
         self._lock = threading.Lock()
+        self._files: dict[Path, tuple[int, ...]] = {}
         scratch = tempfile.mkdtemp(prefix="deniable-")  # readable by this user only
-        self._connection = duckdb.connect(":memory:", config={**_SETTINGS, "temp_directory": scratch})
+        config: dict[str, Any] = {**_CONFIG, "temp_directory": scratch}
         self._tidy = weakref.finalize(self, shutil.rmtree, scratch, ignore_errors=True)
+        self._connection = _set(duckdb.connect(":memory:", config=config) if shared is None else shared.cursor())
 
-    def add(self, name: str, data: Any) -> Table:
-        source, untyped = _file(Path(data)) if isinstance(data, str | os.PathLike) else self._frame(name, data)
-        return self._view(name, source, untyped=untyped)
+    def add(self, name: str, data: Any, *, public: bool = False) -> Table:
+        if isinstance(data, databases.Stored):
+            source, untyped = databases.source(self._connection, data), frozenset[str]()
+        elif isinstance(data, str | os.PathLike):
+            path = Path(data).absolute()
+            if not public:
+                self._files[path] = _version(path)
+            source, untyped = self._file(path)
+        else:
+            source, untyped = self._frame(name, data)
+        return replace(self._view(name, source, untyped=untyped, copied=public), public=public)
 
-    def run(self, bounded: Bounded, *, groups: int, key: tuple[int, int]) -> Totals:
+    def check(self) -> None:
+        for path, known in self._files.items():
+            if _version(path) != known:
+                raise DataError(f"{path.name} has changed since the session was opened; open it again")
+
+    def run(self, bounded: Bounded, *, groups: int | None, key: tuple[int, int]) -> Totals:
         parameters: dict[str, Any] = {name: list(texts) for name, texts in bounded.lists.items()}
         if bounded.hashed:
             parameters |= dict(zip(KEY_PARAMETERS, key, strict=True))
         try:
             with self._lock:
-                found = self._connection.execute(bounded.text, parameters).fetchnumpy()
+                found = interruptible(
+                    lambda: self._connection.execute(bounded.text, parameters).fetchnumpy(),
+                    stop=self._connection.interrupt,
+                )
         except duckdb.OutOfMemoryException:
             raise DataError("the engine ran out of memory; the charge stands, use a machine with more memory") from None
         except duckdb.Error:
@@ -81,10 +114,27 @@ class DuckDB:
             ) from None
         return totals(bounded, found, groups=groups)
 
+    def look(self, sql: str) -> list[tuple[Any, ...]]:
+        try:
+            with self._lock:
+                return self._connection.execute(sql).fetchall()
+        except duckdb.Error:
+            raise DataError("a public table could not be read; check that its file is whole") from None
+
     def close(self) -> None:
         with self._lock:
             self._connection.close()
             self._tidy()
+
+    def _file(self, path: Path) -> tuple[str, frozenset[str]]:
+        """A file as something to select from, and its columns without a type."""
+        place = _string(str(_checked(path)))
+        if path.suffix.lower() == ".parquet":
+            # A text that is not UTF-8 would make the engine fail after the charge; question marks take the bad bytes.
+            return f"READ_PARQUET({place}, utf8_validation='replace')", frozenset()
+        names = _header(path)
+        listed = ", ".join(f"{_string(name)}: 'VARCHAR'" for name in names)
+        return f"READ_CSV({place}, columns={{{listed}}}, {_CSV})", frozenset(names)
 
     def _frame(self, name: str, data: Any) -> tuple[str, frozenset[str]]:
         """A pandas, Polars or Arrow table as something to select from, and its columns of Python objects."""
@@ -98,8 +148,8 @@ class DuckDB:
             raise DataError(f"table {name} has a column whose type cannot be read; convert or drop it") from None
         return quoted(registered), untyped
 
-    def _view(self, name: str, source: str, *, untyped: frozenset[str]) -> Table:
-        """A view that fixes the types, and its columns."""
+    def _view(self, name: str, source: str, *, untyped: frozenset[str], copied: bool) -> Table:
+        """A view, or a copy, that fixes the types; and its columns."""
         try:
             with self._lock:
                 described = self._connection.execute(f"DESCRIBE SELECT * FROM {source}").fetchall()
@@ -107,21 +157,50 @@ class DuckDB:
                     raise DataError(f"table {name} has no columns")
                 columns = tuple(_column(str(row[0]), str(row[1]), untyped=row[0] in untyped) for row in described)
                 listed = ", ".join(
-                    f"CAST({quoted(column.name)} AS VARCHAR) AS {quoted(column.name)}"
-                    if column.type != row[1]
-                    else quoted(column.name)
+                    f"{_read(column, row[1])} AS {quoted(column.name)}"
                     for column, row in zip(columns, described, strict=True)
                 )
-                self._connection.execute(f"CREATE TEMP VIEW {quoted(name)} AS SELECT {listed} FROM {source}")
+                made = "TABLE" if copied else "VIEW"
+                self._connection.execute(f"CREATE TEMP {made} {quoted(name)} AS SELECT {listed} FROM {source}")
         except duckdb.Error:
             raise DataError(f"table {name} could not be read; check that it is what its name says") from None
         return Table(name, columns)
 
 
-def _file(path: Path) -> tuple[str, frozenset[str]]:
-    """A file as something to select from, and its columns without a type."""
-    format = path.suffix.lower().lstrip(".")
-    if format not in ("csv", "parquet"):
+def _set(connection: duckdb.DuckDBPyConnection) -> duckdb.DuckDBPyConnection:
+    """A connection on which settings and macros of its owner's do not change what SQL means."""
+    try:
+        if connection.execute("SELECT current_setting('default_collation')").fetchone() != ("",):
+            raise DataError(
+                "the DuckDB connection has a default_collation, under which different texts are equal; here texts are "
+                "compared letter by letter: RESET default_collation, if that tells the people apart"
+            )
+        for setting, value in _SETTINGS.items():
+            connection.execute(f"SET SESSION {setting} = {value}")
+    except DataError:
+        connection.close()
+        raise
+    except duckdb.Error:
+        connection.close()
+        raise DataError(
+            "the DuckDB connection's settings are locked (lock_configuration), so that what its SQL means cannot be "
+            "made sure; give the path of its file, or a connection that is not locked"
+        ) from None
+    return connection
+
+
+def _version(path: Path) -> tuple[int, ...]:
+    """What changes when a file is written again; its columns may then be others."""
+    try:
+        found = path.stat()
+    except OSError:
+        return ()
+    return found.st_ino, found.st_size, found.st_mtime_ns
+
+
+def _checked(path: Path) -> Path:
+    """A path of a file that can be read, of a format that is known."""
+    if path.suffix.lower() not in (".csv", ".parquet"):
         raise DataError(f"{path.name} must end in .csv or .parquet, which says how to read it")
     if not path.is_file():
         raise DataError(f"there is no file {path}")
@@ -134,12 +213,7 @@ def _file(path: Path) -> tuple[str, frozenset[str]]:
             pass
     except OSError as failure:
         raise DataError(f"{path.name} could not be opened: {failure.strerror}") from None
-    place = _string(str(path.absolute()))
-    if format == "parquet":
-        return f"READ_PARQUET({place})", frozenset()
-    names = _header(path)
-    listed = ", ".join(f"{_string(name)}: 'VARCHAR'" for name in names)
-    return f"READ_CSV({place}, columns={{{listed}}}, {_CSV})", frozenset(names)
+    return path
 
 
 def _header(path: Path) -> list[str]:
@@ -173,7 +247,18 @@ def _column(name: str, type: str, *, untyped: bool) -> Column:
         return Column(name, Kind.TEXT, "VARCHAR")
     if type.startswith("DECIMAL"):
         return Column(name, Kind.REAL, type)
+    if type in ("TIMESTAMP_S", "TIMESTAMP_MS", "TIMESTAMP_NS"):
+        return Column(name, Kind.TIMESTAMP, "TIMESTAMP")
     return Column(name, _KINDS.get(type, Kind.OTHER), type)
+
+
+def _read(column: Column, type: str) -> str:
+    """A column of the source's type as the view gives it. A time in other units than microseconds is cast at once:
+    the engine's own functions of such times fail far from our days."""
+    if column.type != type:
+        cast = "TRY_CAST" if column.kind is Kind.TIMESTAMP else "CAST"
+        return f"{cast}({quoted(column.name)} AS {column.type})"
+    return quoted(column.name)
 
 
 def _string(text: str) -> str:

@@ -20,7 +20,9 @@ def prepared(table: str, data: Any) -> tuple[Any, frozenset[str]]:
         )
     names = [str(column) for column in (data.column_names if module == "pyarrow" else data.columns)]
     check_names(table, names)
-    if module != "pandas":
+    if module == "pyarrow":
+        return _with_readable_texts(data), frozenset()
+    if module == "polars":
         return data, frozenset()
     frame = data.copy(deep=False)
     frame.columns = names
@@ -40,6 +42,21 @@ def check_names(table: str, names: list[str]) -> None:
         if name.casefold() in seen:
             raise DataError(f"table {table} has two columns {name}, in SQL's eyes; rename one")
         seen.add(name.casefold())
+
+
+def _with_readable_texts(table: Any) -> Any:
+    """An Arrow table whose texts are UTF-8, which Arrow itself does not make sure of, and the engine relies on."""
+    for place, column in enumerate(table.columns):
+        try:
+            column.validate(full=True)
+        except ValueError:
+            if str(column.type) not in ("string", "large_string"):
+                raise DataError(f"column {table.column_names[place]} is not valid Arrow; write it again") from None
+            raw = column.cast("large_binary").to_pylist()
+            texts = [None if value is None else value.decode("utf-8", "replace") for value in raw]
+            readable = type(table).from_pydict({"texts": texts}).column(0).cast(column.type)
+            table = table.set_column(place, table.column_names[place], readable)
+    return table
 
 
 def _readable(value: Any) -> Any:

@@ -1,0 +1,174 @@
+"""`deniable explain` and `deniable report`: what a promise means, in words and on a page."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from deniable.cli.printing import Json, print_json
+from deniable.errors import InvalidArgument
+
+if TYPE_CHECKING:
+    from deniable.auditing import AuditReport
+    from deniable.explaining import Writer
+    from deniable.explaining.report import Entry, Report
+    from deniable.explaining.subjects import Explainable
+
+SUBJECT = "a ledger, or a JSON file with an event or an audit report"
+
+
+class Reader(StrEnum):
+    """Who the words are for."""
+
+    participant = "participant"
+    analyst = "analyst"
+    regulator = "regulator"
+
+
+def explain(
+    file: Annotated[Path | None, typer.Argument(help=f"{SUBJECT.capitalize()}.", show_default=False)] = None,
+    epsilon: Annotated[float | None, typer.Option(help="Explain a promise of this ε.", show_default=False)] = None,
+    delta: Annotated[float, typer.Option(help="With --epsilon: its δ.")] = 0.0,
+    mu: Annotated[float | None, typer.Option(help="Explain a Gaussian promise of this μ.", show_default=False)] = None,
+    unit: Annotated[str, typer.Option(help="With --epsilon or --mu: the column that says who a row is about.")] = "row",
+    prior: Annotated[
+        float | None, typer.Option(help="What an attacker believed before, between 0 and 1.", show_default=False)
+    ] = None,
+    reader: Annotated[Reader, typer.Option(help="Who the words are for.")] = Reader.participant,
+    picture: Annotated[
+        Path | None, typer.Option(help="Draw the odds as a hundred people into this SVG file.", show_default=False)
+    ] = None,
+    json: Json = False,
+) -> None:
+    """What a promise means for one person, in words.
+
+    Example: deniable explain --epsilon 0.5 --unit patient_id --prior 0.1
+    """
+    if [file, epsilon, mu].count(None) != 2:
+        raise InvalidArgument("FILE", None if file is None else str(file), "given, or --epsilon, or --mu: one of them")
+    from deniable.explaining import explain as explained
+
+    told = explained(
+        _promise(epsilon, delta, mu, unit) if file is None else _opened(file), prior=prior, reader=_writer(reader)
+    )
+    if picture is not None:
+        from deniable.explaining.icons import icon_array
+        from deniable.explaining.svg import render
+
+        _written(picture, render(icon_array(told.odds)))
+    if json:
+        print_json(told.to_plain())
+    else:
+        typer.echo(told)
+
+
+def report(
+    file: Annotated[Path, typer.Argument(help=f"{SUBJECT.capitalize()}.", show_default=False)],
+    out: Annotated[Path, typer.Option(help="The page to write; the registry's entry goes beside it.")] = Path(
+        "report.html"
+    ),
+    curator: Annotated[str, typer.Option(help="Who is responsible for the data.")] = "not stated",
+    use: Annotated[str, typer.Option(help="What the releases are for.")] = "not stated",
+    audit: Annotated[
+        list[Path] | None, typer.Option(help="An audit report's JSON file to include.", show_default=False)
+    ] = None,
+    json: Json = False,
+) -> None:
+    """One self-contained page: who is protected, what was charged for what, what it means; and a registry entry.
+
+    Example: deniable report hospital.ledger --out report.html
+    """
+    made = _report(file, curator=curator, use=use, audits=audit or [])
+    try:
+        page, entry = made.write(out)
+    except OSError as failure:
+        raise InvalidArgument("--out", str(out), "a file that can be written", str(failure)) from None
+    if json:
+        print_json({"page": str(page), "registry": str(entry)})
+    else:
+        typer.echo(f"wrote {page} and {entry}")
+
+
+def _promise(epsilon: float | None, delta: float, mu: float | None, unit: str) -> Explainable:
+    from deniable.guarantees import GDP, ApproxDP, PureDP
+
+    if mu is not None:
+        return GDP(mu, unit=unit)
+    return ApproxDP(epsilon or 0, delta, unit=unit) if delta else PureDP(epsilon or 0, unit=unit)
+
+
+def _writer(reader: Reader) -> Writer:
+    from deniable.explaining import Analyst, Participant, Regulator
+
+    writers: dict[Reader, Writer] = {
+        Reader.participant: Participant(),
+        Reader.analyst: Analyst(),
+        Reader.regulator: Regulator(),
+    }
+    return writers[reader]
+
+
+def _opened(file: Path) -> Explainable:
+    """What a file holds: SQLite says so in its first bytes, everything else is JSON."""
+    from deniable.ledger import Ledger
+
+    if _is_ledger(file):
+        with Ledger.open(file) as ledger:
+            return ledger.describe()
+    return _parsed(file)
+
+
+def _report(file: Path, *, curator: str, use: str, audits: list[Path]) -> Report:
+    from deniable.explaining.report import Report
+
+    return Report.about(
+        _opened(file), entries=_entries(file), audits=[_audit(each) for each in audits], curator=curator, use=use
+    )
+
+
+def _entries(file: Path) -> list[Entry]:
+    from deniable.explaining.report import Entry
+    from deniable.ledger import Ledger
+
+    if not _is_ledger(file):
+        return []
+    with Ledger.open(file) as ledger:
+        return [Entry(c.time, c.who, c.purpose, c.event) for c in ledger.charges()]
+
+
+def _parsed(file: Path) -> Explainable:
+    from deniable.events import Event
+
+    text = _text(file)
+    return _audit(file) if '"verdict"' in text else Event.from_json(text)
+
+
+def _audit(file: Path) -> AuditReport:
+    from deniable.auditing import AuditReport
+
+    return AuditReport.from_json(_text(file))
+
+
+def _text(file: Path) -> str:
+    try:
+        return file.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as failure:
+        raise InvalidArgument("FILE", str(file), SUBJECT, str(failure)) from None
+
+
+def _is_ledger(file: Path) -> bool:
+    try:
+        with file.open("rb") as stream:
+            return stream.read(6) == b"SQLite"
+    except OSError as failure:
+        raise InvalidArgument("FILE", str(file), SUBJECT, str(failure)) from None
+
+
+def _written(path: Path, text: str) -> None:
+    try:
+        path.write_text(text, encoding="utf-8")
+    except OSError as failure:
+        raise InvalidArgument("--picture", str(path), "a file that can be written", str(failure)) from None

@@ -1,0 +1,122 @@
+"""A request: a question with everything that was said about it, and the rules for what was not said.
+
+| left out | rule |
+|---|---|
+| `epsilon` | `error` is given in its place, and ε is found |
+| `bounds` of a column that is added up | refused, with how to choose them; or `"private"`: found with a tenth of ε |
+| `per_unit` where people are protected | refused, with how to choose it; or `"private"`: found with a tenth of ε |
+| `keys` of a column of GROUP BY | found in the data, behind a threshold that costs δ |
+| `delta` where keys are found | a hundredth of the ledger's remaining δ |
+| `weights` | every aggregate gets an equal part |
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Any, TypeAlias
+
+from deniable import _checks
+from deniable._checks import Number
+from deniable.errors import InvalidArgument
+from deniable.query import planning
+from deniable.query.accuracy import solve
+from deniable.query.engines.base import Engine
+from deniable.query.grids import declared
+from deniable.query.limits import AtMost
+from deniable.query.planning import Budget, QueryPlan
+from deniable.query.reading import read
+from deniable.query.schema import Table
+from deniable.query.staging import PRIVATE, StagedPlan, stage
+
+Plan: TypeAlias = QueryPlan | StagedPlan
+
+
+@dataclass(frozen=True)
+class Place:
+    """Where a request is planned: the tables, the engine that holds them, the ledger, and who asks."""
+
+    tables: tuple[Table, ...]
+    engine: Engine
+    ledger: Budget
+    who: str | None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Request:
+    """One question; the fields are the arguments of `Session.plan`."""
+
+    sql: str
+    epsilon: Number | None = None
+    error: Number | Mapping[str, Number] | None = None
+    group_size: int | None = None
+    bounds: Mapping[str, Sequence[Number] | str] | str | None = None
+    keys: Mapping[str, object] | None = None
+    per_unit: AtMost | str | None = None
+    weights: Mapping[str, Number] | None = None
+    confidence: Number = 0.95
+    diagnose: Number | None = None
+    delta: Number | None = None
+
+    def plan(self, place: Place) -> Plan:
+        """The plan; free, reads no rows."""
+        if (self.epsilon is None) == (self.error is None):
+            got = {"epsilon": self.epsilon, "error": self.error}
+            raise InvalidArgument("epsilon", got, "given, or error in its place", "For example epsilon=0.5.")
+        question = read(self.sql, place.tables, declared(self.bounds))
+        epsilon, weights = self._accurate(place) if self.error is not None else (self._whole, self.weights)
+
+        def remake(whole: Fraction, bounds: Any, limits: AtMost | None, delta: Number | None) -> QueryPlan:
+            return self._planned(place, whole, bounds, limits, weights, delta=delta)
+
+        return stage(
+            remake, question, epsilon=epsilon, given=self.bounds, per_unit=self.per_unit, diagnose=self.diagnose
+        )
+
+    @property
+    def _whole(self) -> Fraction:
+        if self.group_size is not None:
+            raise InvalidArgument("group_size", self.group_size, "left out unless error is given")
+        return _checks.positive("epsilon", self.epsilon or 0, remedy="Try epsilon=0.5.")
+
+    def _accurate(self, place: Place) -> tuple[Fraction, Mapping[str, Number] | None]:
+        """The ε, and the weights, that give the error; the diagnosis' share comes on top."""
+        named = self.bounds.values() if isinstance(self.bounds, Mapping) else [self.bounds]
+        if any(isinstance(given, str) for given in (self.per_unit, *named)) or self.error is None:
+            raise InvalidArgument(
+                "error", self.error, "left out when bounds or per_unit are private: the noise is not known beforehand",
+                f'Give epsilon, or state what is "{PRIVATE}".',
+            )  # fmt: skip
+
+        def make(whole: Fraction, parts: Mapping[str, Number] | None) -> QueryPlan:
+            return self._planned(place, whole, self.bounds, self.per_unit, parts)
+
+        found = solve(make, error=self.error, group_size=self.group_size, weights=self.weights)
+        share = Fraction(0) if self.diagnose is None else _checks.exact(self.diagnose)
+        return found.epsilon / (1 - share) if 0 <= share < 1 else found.epsilon, found.weights or self.weights
+
+    def _planned(
+        self,
+        place: Place,
+        epsilon: Fraction,
+        bounds: Any,
+        limits: Any,
+        weights: Mapping[str, Number] | None,
+        *,
+        delta: Number | None = None,
+    ) -> QueryPlan:
+        return planning.plan(
+            self.sql,
+            tables=place.tables,
+            engine=place.engine,
+            ledger=place.ledger,
+            who=place.who,
+            epsilon=epsilon,
+            bounds=bounds,
+            keys=self.keys,
+            per_unit=limits,
+            weights=weights,
+            confidence=self.confidence,
+            delta=self.delta if delta is None else delta,
+        )

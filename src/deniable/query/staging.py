@@ -1,0 +1,258 @@
+"""A plan in stages: surveys first, then the answer, then the diagnosis, all under one charge.
+
+**What is fixed before.** The event that is charged is the sum of the surveys' events, of the answer's, and of the
+diagnosis'. Where bounds or limits are found by a survey, the noise of the answer depends on what was found, so its
+event cannot be written down beforehand; what can is its promise: whatever bounds and limits come out, the answer is
+planned with the same ε (and δ), its sensitivity is computed for what came out, and its noise is scaled to that. So it
+enters as `Claimed`. A fixed list of promises, each kept whatever the earlier outputs were, composes like independent
+ones (adaptive composition: Dwork and Roth 2014, Theorem B.1, for ε; Zhu, Dong and Wang 2022, Theorem 10, for the
+dominating pairs that the accountant uses).
+
+**Shares.** Of the query's ε, a tenth goes to private bounds (divided evenly over the columns), a tenth to private
+limits, the stated share to the diagnosis, the rest to the answer, as exact fractions.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from fractions import Fraction
+from functools import reduce
+from operator import add
+from typing import Any
+
+from deniable import _checks
+from deniable._checks import Number
+from deniable.errors import InvalidArgument
+from deniable.events import Claimed, Event
+from deniable.guarantees import ApproxDP, PureDP
+from deniable.noise import Grid
+from deniable.query import planning
+from deniable.query.aggregates import ExpectedError
+from deniable.query.explanation import explain_stages, staged_words
+from deniable.query.limits import AtMost
+from deniable.query.notebook import plan_html
+from deniable.query.planning import QueryPlan
+from deniable.query.reading import Question
+from deniable.query.readings import Distinct
+from deniable.query.release import Found, Release
+from deniable.query.schema import Column
+from deniable.query.surveys import BoundsSurvey, Diagnosis, LimitsSurvey, Survey, bounds, diagnosis, limits
+from deniable.query.surveys.rows import Rows
+
+PRIVATE = "private"
+"""What a caller writes in place of bounds or limits that are to be found privately."""
+
+BOUNDS_SHARE = LIMITS_SHARE = Fraction(1, 10)
+
+Bounds = Mapping[str, Sequence[Number]]
+Remake = Callable[[Fraction, Bounds | None, AtMost | None, Fraction | None], QueryPlan]
+"""Plans the answer with an ε, bounds, limits, and a δ in place of the one that was asked for."""
+
+
+@dataclass(frozen=True, eq=False)
+class StagedPlan:
+    """A private query with surveys or a diagnosis, ready to run. It reads like a `QueryPlan`."""
+
+    answer: QueryPlan
+    """What is asked; where bounds or limits are still to be found, at the widest that can be."""
+    bounds: tuple[BoundsSurvey, ...]
+    limits: LimitsSurvey | None
+    diagnosis: Diagnosis | None
+    cost: PureDP | ApproxDP
+    _given: Bounds = field(repr=False)
+    _per_unit: AtMost | None = field(repr=False)
+    _remake: Remake = field(repr=False)
+
+    @property
+    def sql(self) -> str:
+        """The question as it was asked."""
+        return self.answer.sql
+
+    @property
+    def question(self) -> Question:
+        """The question as it was read."""
+        return self.answer.question
+
+    @property
+    def confidence(self) -> Fraction:
+        """The confidence of every interval."""
+        return self.answer.confidence
+
+    @property
+    def surveys(self) -> tuple[Survey, ...]:
+        """What is measured before the answer."""
+        return (*self.bounds, *([self.limits] if self.limits is not None else []))
+
+    @property
+    def settled(self) -> bool:
+        """Whether the answer's noise is known before the run."""
+        return not self.surveys
+
+    @property
+    def event(self) -> Event:
+        """What running will do to the data; fixed, whatever the surveys find."""
+        parts: list[Event] = [survey.event for survey in self.surveys]
+        parts.append(self.answer.event if self.settled else Claimed(self.answer.cost))
+        if self.diagnosis is not None:
+            pure = PureDP(self.diagnosis.epsilon, relation=self.cost.relation, unit=self.cost.unit)
+            parts.append(self.diagnosis.event if self.settled else Claimed(pure))
+        return reduce(add, parts)
+
+    @property
+    def error(self) -> dict[str, ExpectedError]:
+        """What the noise does to each aggregate; empty while bounds or limits are still to be found."""
+        return self.answer.error if self.settled else {}
+
+    def run(self) -> Release:
+        """Charge the ledger, survey, compute, add noise. Every call charges again and answers with fresh noise."""
+        plan = self.answer
+        plan._engine.check()
+        plan._ledger.charge(self.event, purpose=" ".join(plan.sql.split()), who=plan._who)
+        return answer(self)
+
+    def explain(self) -> str:
+        """The plan in words, with the SQL that will run."""
+        return explain_stages(self, sql=True)
+
+    def __str__(self) -> str:
+        return explain_stages(self, sql=False)
+
+    def _repr_html_(self) -> str:
+        return plan_html(staged_words(self))
+
+    def to_json(self) -> dict[str, Any]:
+        """The plan as plain values, for machines."""
+        stages = [*self.surveys, *([self.diagnosis] if self.diagnosis is not None else [])]
+        return {
+            **self.answer.to_json(),
+            "cost": str(self.cost),
+            "epsilon": float(self.cost.epsilon),
+            "event": self.event.to_json(),
+            "settled": self.settled,
+            "stages": [
+                {"name": s.name, "epsilon": float(s.epsilon), "scale": float(s.scale), "sql": s.sql.text}
+                for s in stages
+            ],
+            "answer_epsilon": float(self.answer.cost.epsilon),
+        }
+
+
+def answer(plan: StagedPlan) -> Release:
+    """Survey, compute and add noise, without charging: for a caller that has charged what covers the plan's event."""
+    engine = plan.answer._engine
+    found = bounds.choose(plan.bounds, [survey.take(engine) for survey in plan.bounds])
+    kept = None if plan.limits is None else plan.limits.read(plan.limits.take(engine))
+    settled = plan.answer
+    if not plan.settled:
+        cost = plan.answer.cost
+        # The δ that was charged, not a share of what the ledger has left by now.
+        delta = cost.delta if isinstance(cost, ApproxDP) else None
+        remade = plan._remake(cost.epsilon, {**plan._given, **found}, kept or plan._per_unit, delta)
+        # On the same engine: a rehearsal runs on another one than the session's.
+        settled = replace(remade, _engine=engine)
+    release = planning.answer(settled)
+    findings = None
+    if plan.diagnosis is not None:
+        looked = diagnosis.survey(_rows(settled), grids(settled), settled.limits, epsilon=plan.diagnosis.epsilon)
+        if looked is not None:
+            findings = looked.read(looked.take(engine), failure=1 - plan.confidence)
+    return replace(release, cost=plan.cost, event=plan.event, found=Found(found, kept), findings=findings)
+
+
+def stage(
+    remake: Remake,
+    question: Question,
+    *,
+    epsilon: Fraction,
+    given: Bounds | Mapping[str, Sequence[Number] | str] | str | None,
+    per_unit: AtMost | str | None,
+    diagnose: Number | None,
+) -> QueryPlan | StagedPlan:
+    """The plan of a query whose bounds or limits may be private, and which may be diagnosed."""
+    stated, private = _private_columns(question, given)
+    if isinstance(per_unit, str) and per_unit != PRIVATE:
+        raise InvalidArgument("per_unit", per_unit, 'limits, or the word "private"', "Try dn.AtMost(groups=2, rows=4).")
+    searched = per_unit == PRIVATE
+    looked = Fraction(0) if diagnose is None else _share(diagnose)
+    rest = 1 - looked - (BOUNDS_SHARE if private else 0) - (LIMITS_SHARE if searched else 0)
+    wide = {column.name: _widest(column) for column in private}
+    limit = limits.MOST if isinstance(per_unit, str) else per_unit
+    # Planned at the widest that can be found, so that what is refused is refused before the charge.
+    made = remake(epsilon * rest, {**stated, **wide} or None, limit, None)
+    if not (private or searched or looked):
+        return made
+    rows = _rows(made)
+    if searched and not rows.people:
+        raise InvalidArgument("per_unit", per_unit, "left out: this ledger protects single rows", "A row is one row.")
+    each = epsilon * BOUNDS_SHARE / max(1, len(private))
+    found = StagedPlan(
+        answer=made,
+        bounds=tuple(bounds.survey(rows, column, epsilon=each) for column in private),
+        limits=limits.survey(rows, epsilon=epsilon * LIMITS_SHARE) if searched else None,
+        diagnosis=(diagnosis.survey(rows, grids(made), made.limits, epsilon=epsilon * looked) if looked else None),
+        cost=replace(made.cost, epsilon=epsilon),
+        _given=stated,
+        _per_unit=None if searched else limit,
+        _remake=remake,
+    )
+    if looked and found.diagnosis is None:
+        raise InvalidArgument(
+            "diagnose", diagnose, "left out: this query clamps nothing and leaves no row out", "Spend it on the answer."
+        )
+    return found
+
+
+def _private_columns(question: Question, given: object) -> tuple[dict[str, Any], tuple[Column, ...]]:
+    """The stated bounds, and the columns whose bounds are to be found."""
+    needed = dict.fromkeys(
+        a.column
+        for a in question.aggregates
+        if a.column is not None
+        and a.function not in ("count", "mode")
+        and a.column.kind.numeric
+        and a.column.low is None
+    )
+    if given is None or (isinstance(given, str) and given == PRIVATE):
+        return {}, tuple(needed) if given else ()
+    if not isinstance(given, Mapping):
+        raise InvalidArgument(
+            "bounds", given, 'a mapping from column to (low, high), or the word "private"',
+            "For example bounds={'cost': (0, 5000)}.",
+        )  # fmt: skip
+    stated = {name: ends for name, ends in given.items() if not (isinstance(ends, str) and ends == PRIVATE)}
+    asked = {question.reader.stated(name) for name in given if name not in stated}
+    for column in asked:
+        if column not in needed:
+            raise InvalidArgument("bounds", {column.name: PRIVATE}, "private for columns that the query adds up")
+        if not column.kind.numeric:
+            raise InvalidArgument("bounds", {column.name: PRIVATE}, "about a column of numbers")
+    return stated, tuple(column for column in needed if column in asked)
+
+
+def _share(diagnose: Number) -> Fraction:
+    return _checks.between(
+        "diagnose", diagnose, low=0, high=Fraction(1, 2), open_low=True,
+        expected="a share of ε above 0 and at most 0.5", remedy="Try diagnose=0.05.",
+    )  # fmt: skip
+
+
+def _widest(column: Column) -> tuple[Fraction, Fraction]:
+    grid = bounds.widest(column)
+    return grid.low, grid.high
+
+
+def _rows(plan: QueryPlan) -> Rows:
+    unit = plan._ledger.unit.column
+    column = None if unit is None else plan.question.table.find(unit)
+    return Rows(plan.question, plan.keys, column, plan._ledger.relation)
+
+
+def grids(plan: QueryPlan) -> dict[Column, Grid]:
+    """Every column that is clamped, with the finest of its grids: quantiles read a coarser one."""
+    found: dict[Column, Grid] = {}
+    for reading in plan.bounded.values:
+        grid = None if isinstance(reading, Distinct) else reading.grid
+        if grid is not None and (reading.column not in found or grid.step < found[reading.column].step):
+            found[reading.column] = grid
+    return found

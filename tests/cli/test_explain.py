@@ -1,0 +1,81 @@
+"""`deniable explain` and `deniable report`, and how they refuse."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from deniable import Ledger, PureDP
+from deniable.cli.app import app
+from deniable.errors import DeniableError
+from deniable.events import DiscreteLaplace, Laplace
+
+
+def run(*words: object) -> str:
+    found = CliRunner().invoke(app, [str(word) for word in words], catch_exceptions=False)
+    assert found.exit_code == 0, found.output
+    return found.output
+
+
+@pytest.fixture
+def ledger(tmp_path: Path) -> Path:
+    path = tmp_path / "visits.ledger"
+    with Ledger.create(path, unit="patient_id", budget=PureDP(1)) as made:
+        made.charge(DiscreteLaplace(scale=10), purpose="how many visits", who="ann")
+    return path
+
+
+def test_a_ledger_is_explained_by_its_budget(ledger: Path) -> None:
+    text = run("explain", ledger)
+    assert "ledger visits.ledger" in text
+    assert "27 of 100" in text  # 1/(1 + e): the budget, not the tenth that was charged
+    assert "73 of 100" in text
+
+
+def test_an_event_by_its_own_curve(tmp_path: Path) -> None:
+    file = tmp_path / "event.json"
+    file.write_text(Laplace(scale=2).to_json(), encoding="utf-8")
+    assert "39 of 100" in run("explain", file)
+
+
+def test_json_and_picture(tmp_path: Path) -> None:
+    picture = tmp_path / "odds.svg"
+    found = json.loads(run("explain", "--epsilon", 1, "--delta", 1e-6, "--json", "--picture", picture))
+    assert found["odds"] == {"without": 27, "with_you": 73, "of": 100}
+    assert picture.read_text(encoding="utf-8").startswith("<svg")
+
+
+def test_the_report_lists_what_was_charged(ledger: Path, tmp_path: Path) -> None:
+    out = tmp_path / "page.html"
+    assert json.loads(run("report", ledger, "--out", out, "--json")) == {
+        "page": str(out),
+        "registry": str(out.with_suffix(".json")),
+    }
+    assert "how many visits" in out.read_text(encoding="utf-8")
+    assert json.loads(out.with_suffix(".json").read_text(encoding="utf-8"))["releases"] == 1
+
+
+@pytest.mark.parametrize(
+    ("words", "sentence"),
+    [
+        (["explain"], "one of them"),
+        (["explain", "--epsilon", "1", "--mu", "1"], "one of them"),
+        (["explain", "--epsilon", "-1"], "epsilon"),
+        (["explain", "--epsilon", "1", "--prior", "2"], "prior"),
+        (["explain", "missing.ledger"], "a ledger, or a JSON file"),
+        (["report", "missing.ledger"], "a ledger, or a JSON file"),
+    ],
+)
+def test_mistakes_are_sentences(words: list[str], sentence: str) -> None:
+    with pytest.raises(DeniableError, match=sentence):
+        CliRunner().invoke(app, words, catch_exceptions=False)
+
+
+def test_a_file_of_something_else(tmp_path: Path) -> None:
+    file = tmp_path / "x.json"
+    file.write_text("[1, 2]", encoding="utf-8")
+    with pytest.raises(DeniableError):
+        CliRunner().invoke(app, ["explain", str(file)], catch_exceptions=False)

@@ -1,0 +1,262 @@
+"""Plans in stages: one fixed event, charged first; looking is free; what is found is said."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from fractions import Fraction
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from deniable.accounting import account
+from deniable.errors import BudgetExceeded, InvalidArgument, QueryError
+from deniable.events import Claimed
+from deniable.guarantees import ApproxDP, PureDP
+from deniable.ledger import Ledger
+from deniable.query import AtMost, Session, StagedPlan
+from deniable.query.engines import DuckDB
+from deniable.units import Relation
+
+SQL = "SELECT city, COUNT(*) AS n, AVG(cost) AS mean FROM visits GROUP BY city"
+KEYS = {"city": ["Bern", "Basel"]}
+STATED: dict[str, Any] = {"keys": KEYS, "bounds": {"cost": (0, 1000)}, "per_unit": AtMost(groups=2, rows=4)}
+PRIVATE: dict[str, Any] = {"keys": KEYS, "bounds": "private", "per_unit": "private"}
+
+
+@pytest.fixture
+def ledger(tmp_path: Path) -> Iterator[Ledger]:
+    with Ledger.create(tmp_path / "hospital.ledger", unit="patient", budget=PureDP(3)) as found:
+        yield found
+
+
+def visits() -> pd.DataFrame:
+    random = np.random.default_rng(2)
+    patients = random.integers(0, 3000, 9000)
+    return pd.DataFrame(
+        {
+            "patient": patients,
+            "city": np.array(["Bern", "Basel"])[patients % 2],
+            "cost": random.uniform(100, 900, 9000),
+        }
+    )
+
+
+@pytest.fixture
+def session(ledger: Ledger) -> Iterator[Session]:
+    with Session({"visits": visits()}, ledger=ledger) as found:
+        yield found
+
+
+def test_the_parts_add_up_to_epsilon_and_the_event_costs_no_more(session: Session) -> None:
+    plan = session.plan(SQL, epsilon=1, diagnose=0.05, **PRIVATE)
+    assert isinstance(plan, StagedPlan)
+    parts = [survey.epsilon for survey in plan.surveys] + [plan.diagnosis.epsilon, plan.answer.cost.epsilon]
+    assert parts == [Fraction(1, 10), Fraction(1, 10), Fraction(1, 20), Fraction(3, 4)]
+    assert sum(parts) == plan.cost.epsilon == 1
+    assert account(plan.event).epsilon(0) <= 1 + 1e-12
+
+
+def test_the_event_does_not_depend_on_what_is_found(session: Session, ledger: Ledger) -> None:
+    plan = session.plan(SQL, epsilon=1, diagnose=0.05, **PRIVATE)
+    claims = [part.guarantee for part in plan.event.parts if isinstance(part, Claimed)]
+    assert [claim.epsilon for claim in claims] == [Fraction(3, 4), Fraction(1, 20)]
+    one, two = plan.run(), plan.run()
+    assert one.event == two.event == plan.event
+    assert {charge.event for charge in ledger.charges()} == {plan.event}
+    assert one.cost == plan.cost
+
+
+def test_an_answer_whose_noise_is_known_is_charged_as_what_it_is(session: Session) -> None:
+    plan = session.plan(SQL, epsilon=1, diagnose=0.05, **STATED)
+    assert plan.settled
+    assert plan.event == plan.answer.event + plan.diagnosis.event
+    assert not any(isinstance(part, Claimed) for part in plan.event.parts)
+
+
+def test_the_answer_is_planned_for_what_was_found(session: Session, monkeypatch: pytest.MonkeyPatch) -> None:
+    from deniable.query import planning
+
+    answered: list[planning.QueryPlan] = []
+    true = planning.answer
+    monkeypatch.setattr(planning, "answer", lambda plan: answered.append(plan) or true(plan))
+    release = session.plan(SQL, epsilon=1, **PRIVATE).run()
+    (plan,) = answered
+    assert plan.cost.epsilon == Fraction(8, 10)
+    low, high = release.found.bounds["cost"]
+    (values,) = [v for v in plan.bounded.values if v.grid is not None]
+    assert (values.grid.low, values.grid.high) == (low, high)
+    limits = release.found.limits
+    assert plan.limits == AtMost(groups=min(limits.groups, 2), rows=limits.rows)
+    for part in plan.noises:
+        assert part.move.sensitivity / part.scale == part.epsilon, "noise for the sensitivity of what was found"
+    assert sum(part.epsilon for part in plan.noises) == Fraction(8, 10)
+
+
+def test_found_keys_keep_the_delta_that_was_charged(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The default δ is a share of what the ledger has left, which is less after the charge than before."""
+    from deniable.query import planning
+
+    answered: list[planning.QueryPlan] = []
+    true = planning.answer
+    monkeypatch.setattr(planning, "answer", lambda plan: answered.append(plan) or true(plan))
+    frame = pd.DataFrame({"patient": [1, 2], "city": ["Bern", "Basel"], "cost": [1.0, 2.0]})
+    budget = ApproxDP(3, 1e-6)
+    with (
+        Ledger.create(tmp_path / "delta.ledger", unit="patient", budget=budget) as ledger,
+        Session({"visits": frame}, ledger=ledger) as session,
+    ):
+        plan = session.plan(SQL, epsilon=1, **{**PRIVATE, "keys": None})
+        assert plan.cost.delta == plan.answer.cost.delta == Fraction(1, 10**8)
+        assert "which costs δ = 1e-8, a hundredth of what the ledger has left" in str(plan)
+        stated = session.plan(SQL, epsilon=1, delta=1e-9, **{**PRIVATE, "keys": None})
+        assert "which costs δ = 1e-9\n" in str(stated)
+        assert plan.run().cost == plan.cost
+        assert answered[0].cost.delta == Fraction(1, 10**8)
+        assert Claimed(plan.answer.cost) in plan.event.parts
+        (charge,) = ledger.charges()
+        assert charge.event == plan.event
+
+
+def test_what_was_found_is_said(tmp_path: Path) -> None:
+    """3,000 patients, about 3 visits each, and costs in [100, 900]: the outer cells hold a thousand ones and more, the
+    noise is of scale 0.1, so both are found but for a probability of e^(−80)."""
+    with (
+        Ledger.create(tmp_path / "large.ledger", unit="patient", budget=PureDP(200)) as ledger,
+        Session({"visits": visits()}, ledger=ledger) as session,
+    ):
+        release = session.plan(SQL, epsilon=200, diagnose=0.1, **PRIVATE).run()
+    low, high = release.found.bounds["cost"]
+    assert low <= 100 < 1000 <= high
+    assert 3 <= release.found.limits.rows <= 30
+    text = str(release)
+    assert f"found      bounds of cost: [{low}, {high}]" in text
+    assert "left out" in text
+    assert "of the rows, in cost" in text
+    found = json.loads(json.dumps(release.to_json()))
+    assert found["found"]["bounds"] == {"cost": [float(low), float(high)]}
+    assert 0 <= found["diagnosis"]["clamped"]["cost"]["low"] <= found["diagnosis"]["clamped"]["cost"]["high"] <= 1
+
+
+def test_the_diagnosis_sees_the_bias(session: Session) -> None:
+    """Half of the values are above 500. The noise of each count has scale 3·2/0.5 = 12, so an interval that fails with
+    probability 1e-9 is ± 0.08 wide, and lies within 0.2 of one half but for a probability of e^(−40)."""
+    told = {"keys": KEYS, "bounds": {"cost": (0, 500)}, "per_unit": AtMost(groups=1, rows=2)}
+    findings = session.plan(SQL, epsilon=1, diagnose=0.5, confidence=1 - 1e-9, **told).run().findings
+    assert 0.3 < findings.clamped["cost"].low < findings.clamped["cost"].high < 0.7
+    assert findings.dropped.low > 0.15, "many have more than two visits"
+
+
+def test_looking_is_free(session: Session, ledger: Ledger, monkeypatch: pytest.MonkeyPatch) -> None:
+    def read(*_: Any, **__: Any) -> None:
+        raise AssertionError("the engine ran")
+
+    monkeypatch.setattr(DuckDB, "run", read)
+    for given in (STATED, PRIVATE):
+        plan = session.plan(SQL, epsilon=1, diagnose=0.05, **given)
+        assert plan.explain()
+        assert plan._repr_html_()
+        assert plan.to_json()
+        assert plan.event
+        assert str(plan.cost)
+        assert str(plan.error)
+    assert session.plan(SQL, error=500, group_size=1000, **STATED).explain()
+    assert not list(ledger.charges())
+    with pytest.raises(AssertionError, match="the engine ran"):
+        plan.run()
+    assert len(list(ledger.charges())) == 1, "the charge comes before the first survey"
+
+
+def test_a_refused_charge_surveys_nothing(session: Session, monkeypatch: pytest.MonkeyPatch) -> None:
+    plan = session.plan(SQL, epsilon=4, **PRIVATE)
+    monkeypatch.setattr(DuckDB, "run", None)
+    with pytest.raises(BudgetExceeded):
+        plan.run()
+
+
+def test_a_plan_in_stages_says_its_rules(session: Session) -> None:
+    text = session.plan(SQL, epsilon=1, diagnose=0.05, weights={"n": 2}, **PRIVATE).explain()
+    for part in (
+        "cost    ε ≤ 1.00, δ = 0, one patient added or removed",
+        "keys    city: 2 declared, all of them released",
+        "limits  to be found with ε = 0.1, at most 2 of 2 groups and 1000 rows of each patient in each",
+        "bounds  cost: to be found with ε = 0.1",
+        "split   n 2 : mean 1",
+        "bias    ε = 0.05 for the share of rows clamped and left out",
+        "bounds of cost             0.1    20                    2",
+        "COUNT(*)                   0.5    set by what is found",
+        "n         known once the bounds and limits are found",
+        "-- bounds of cost\nWITH base",
+        "-- groups and rows per unit\nWITH base",
+        "-- rows clamped and left out\nWITH base",
+        "-- answer, with the bounds and limits found in place of the widest\nWITH base",
+    ):
+        assert part in text
+
+
+def test_one_column_may_be_private_and_another_stated(ledger: Ledger) -> None:
+    frame = pd.DataFrame({"patient": [1, 2], "cost": [1.0, 2.0], "age": [3, 4]})
+    with Session({"visits": frame}, ledger=ledger) as session:
+        plan = session.plan(
+            "SELECT SUM(cost) AS c, SUM(age) AS a FROM visits",
+            epsilon=1,
+            bounds={"cost": "private", "age": (0, 120)},
+            per_unit=AtMost(groups=1, rows=1),
+        )
+        assert [survey.column.name for survey in plan.bounds] == ["cost"]
+        assert "age clamped to [0, 120]" in str(plan)
+        assert len(plan.run().rows) == 1
+
+
+def test_under_replace(session: Session, tmp_path: Path) -> None:
+    frame = pd.DataFrame({"patient": [1, 2], "city": ["Bern", "Basel"], "cost": [1.0, 2.0]})
+    budget = PureDP(3, relation=Relation.REPLACE)
+    with (
+        Ledger.create(tmp_path / "replace.ledger", unit="patient", budget=budget) as ledger,
+        Session({"visits": frame}, ledger=ledger) as other,
+    ):
+        plan = other.plan(SQL, epsilon=1, diagnose=0.05, **PRIVATE)
+        assert [survey.event.sensitivity for survey in plan.surveys] == [4, 4]
+        assert plan.run().rows
+        assert ledger.remaining().epsilon == 2
+
+
+REFUSED: dict[str, tuple[dict[str, Any], type[Exception], str]] = {
+    "no bounds": ({**STATED, "bounds": None}, QueryError, "needs bounds for cost"),
+    "another word": ({**STATED, "bounds": "secret"}, InvalidArgument, '"private"'),
+    "another word for a column": ({**STATED, "bounds": {"cost": "wide"}}, InvalidArgument, "bounds"),
+    "a column that is not added up": (
+        {**STATED, "bounds": {"cost": (0, 1), "city": "private"}}, InvalidArgument, "columns that the query adds up"
+    ),
+    "no limits": ({**STATED, "per_unit": None}, QueryError, "per_unit is missing"),
+    "another word for limits": ({**STATED, "per_unit": "some"}, InvalidArgument, '"private"'),
+    "no share": ({**STATED, "diagnose": 0}, InvalidArgument, "diagnose must be a share"),
+    "a large share": ({**STATED, "diagnose": 0.6}, InvalidArgument, "diagnose must be a share"),
+    "not a share": ({**STATED, "diagnose": "much"}, InvalidArgument, "diagnose must be a share"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("case", REFUSED)
+def test_refusals_say_how_to_choose(session: Session, ledger: Ledger, case: str) -> None:
+    given, kind, expected = REFUSED[case]
+    with pytest.raises(kind) as caught:
+        session.plan(SQL, epsilon=1, **given)
+    assert expected in str(caught.value)
+    assert not list(ledger.charges())
+
+
+def test_rows_have_no_limits_to_find(tmp_path: Path) -> None:
+    frame = pd.DataFrame({"cost": [1.0, 2.0]})
+    with (
+        Ledger.create(tmp_path / "rows.ledger", unit="row", budget=PureDP(9)) as ledger,
+        Session({"visits": frame}, ledger=ledger) as session,
+    ):
+        with pytest.raises(InvalidArgument, match="protects single rows"):
+            session.plan("SELECT COUNT(*) AS n FROM visits", epsilon=1, per_unit="private")
+        with pytest.raises(InvalidArgument, match="clamps nothing"):
+            session.plan("SELECT COUNT(*) AS n FROM visits", epsilon=1, diagnose=0.05)
+        plan = session.plan("SELECT SUM(cost) AS s FROM visits", epsilon=1, bounds="private", diagnose=0.05)
+        assert plan.run().findings.dropped is None

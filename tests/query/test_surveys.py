@@ -1,0 +1,277 @@
+"""Surveys: no unit moves one by more than its event says, and what is read off them is sensible."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from fractions import Fraction
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from deniable.query import AtMost
+from deniable.query.engines import DuckDB
+from deniable.query.requests import Place, Request
+from deniable.query.schema import Column, Kind
+from deniable.query.staging import StagedPlan
+from deniable.query.surveys import Survey, bounds, limits
+from deniable.query.surveys.diagnosis import wider
+from deniable.units import Relation, Unit
+
+SQL = "SELECT city, SUM(cost) AS total, SUM(age) AS years FROM {} WHERE cost < 1e12 OR cost IS NULL GROUP BY city"
+
+
+class Tables:
+    """Small tables in one engine, and the staged plan of one question over any of them."""
+
+    def __init__(self, ledger: Any) -> None:
+        self.engine, self.ledger, self.number = DuckDB(), ledger, 0
+
+    def plan(self, frame: pd.DataFrame, sql: str = SQL, **given: Any) -> StagedPlan:
+        self.number += 1
+        table = self.engine.add(f"t{self.number}", frame)
+        request = Request(sql=sql.format(table.name), epsilon=1, **given)
+        found = request.plan(Place((table,), self.engine, self.ledger, None))
+        assert isinstance(found, StagedPlan)
+        return found
+
+    def exact(self, survey: Survey) -> np.ndarray:
+        return self.engine.run(survey.sql, groups=survey.cells, key=(0, 0)).rows
+
+
+@pytest.fixture(scope="module")
+def no_ledger() -> Any:
+    from tests.query.conftest import NoLedger
+
+    return NoLedger
+
+
+@pytest.fixture
+def tables(no_ledger: Any, request: pytest.FixtureRequest) -> Iterator[Tables]:
+    unit, relation = getattr(request, "param", ("person", Relation.ADD_REMOVE))
+    found = Tables(no_ledger(Unit.of(unit), relation))
+    yield found
+    found.engine.close()
+
+
+def people(random: np.random.Generator, size: int) -> pd.DataFrame:
+    """Rows of a few people, wild values and undeclared cities among them."""
+    wild = np.array([0, 1, -3, 0.4, 99, 100, 101, 250, -1e11, 1e11, 1e308, np.inf, -np.inf, np.nan])
+    return pd.DataFrame(
+        {
+            "person": random.choice([1.0, 2, 3, 4, np.nan], size),
+            "city": random.choice(["a", "b", "c", "elsewhere"], size),
+            "cost": random.choice(wild, size),
+            "age": pd.array(random.choice([None, 0, 5, -7, 10**17], size), dtype="Int64"),
+        }
+    )
+
+
+GIVEN: dict[str, Any] = {"keys": {"city": ["a", "b", "c"]}}
+PRIVATE = {**GIVEN, "bounds": "private", "per_unit": "private"}
+LOOKED = {
+    **GIVEN,
+    "bounds": {"cost": (0, 100), "age": (-5, 5)},
+    "per_unit": AtMost(groups=2, rows=2),
+    "diagnose": 0.1,
+}
+
+
+@pytest.mark.parametrize(
+    "tables", [("person", Relation.ADD_REMOVE), ("person", Relation.REPLACE)], indirect=True, ids=["add", "replace"]
+)
+def test_no_person_moves_a_survey_further_than_its_event_says(tables: Tables) -> None:
+    random = np.random.default_rng(5)
+    reached: dict[str, int] = {}
+    for _ in range(15):
+        frame = people(random, int(random.integers(1, 25)))
+        other = frame[frame["person"] != 1]
+        if tables.ledger.relation is Relation.REPLACE:
+            fresh = people(random, int(random.integers(1, 12)))
+            fresh["person"] = 1.0
+            other = pd.concat([other, fresh], ignore_index=True)
+            frame = frame if (frame["person"] == 1).any() else pd.concat([frame, fresh], ignore_index=True)
+        both = [(tables.plan(f, **PRIVATE), tables.plan(f, **LOOKED)) for f in (frame, other)]
+        pairs = list(zip(*[(*a.surveys, b.diagnosis) for a, b in both], strict=True))
+        assert len(pairs) == 4
+        for one, two in pairs:
+            moved = np.abs(tables.exact(one) - tables.exact(two)).astype(int)
+            assert moved.sum() <= one.event.sensitivity
+            assert np.count_nonzero(moved) <= one.event.coordinates
+            assert one.event.sensitivity / one.event.scale == one.epsilon
+            reached[one.name] = max(reached.get(one.name, 0), moved.sum() / one.event.sensitivity)
+    # The oracle can see a wrong bound: histograms reach theirs, the diagnosis most of it.
+    assert min(reached.values()) > 0.4
+    assert max(reached.values()) == 1
+
+
+@pytest.mark.parametrize("tables", [("row", Relation.ADD_REMOVE)], indirect=True)
+def test_no_row_moves_a_survey_further_than_its_event_says(tables: Tables) -> None:
+    random = np.random.default_rng(6)
+    for _ in range(6):
+        frame = people(random, 12)
+        given = {**LOOKED, "per_unit": None}
+        a, b = (tables.plan(f, **{**GIVEN, "bounds": "private"}) for f in (frame, frame[1:]))
+        c, d = (tables.plan(f, **given) for f in (frame, frame[1:]))
+        assert a.bounds[0].most == 1
+        for one, two in [*zip(a.surveys, b.surveys, strict=True), (c.diagnosis, d.diagnosis)]:
+            assert np.abs(tables.exact(one) - tables.exact(two)).sum() <= one.event.sensitivity
+
+
+COST, AGE = Column("cost", Kind.REAL, "DOUBLE"), Column("age", Kind.INTEGER, "BIGINT")
+SIDE = bounds.side(COST)
+
+
+@pytest.mark.parametrize("column", [COST, AGE], ids=["real", "whole"])
+def test_cells_cover_the_line_without_gaps(column: Column) -> None:
+    ends = [bounds.edges(cell) for cell in range(-bounds.side(column), bounds.side(column) + 1)]
+    for (_, high), (low, _) in pairwise(ends):
+        assert high == low or {high, low} <= {-1, 0, 1}, "only whole numbers lie between the cells next to 0"
+    assert ends[-1][1] * bounds.widest(column).step == bounds.FURTHEST
+
+
+def test_values_fall_into_the_cell_whose_edges_hold_them(tables: Tables) -> None:
+    values = [0, 1, 2, 4.9, 5, 9.9, 10, 1999, 2e3, 0.000001, -3, -50, -50.5, 999_999_999, 3e9, -3e9]
+    step = Fraction(1, 10**6)
+    frame = pd.DataFrame({"person": range(len(values)), "cost": values})
+    plan = tables.plan(frame, "SELECT SUM(cost) AS s FROM {}", bounds="private", per_unit=AtMost(groups=1, rows=1))
+    found = tables.exact(plan.bounds[0])
+    expected = np.zeros_like(found)
+    for value in values:
+        index = round(Fraction(str(value)) / step)
+        cells = range(-SIDE, SIDE + 1)
+        inside = [
+            cell for cell in cells
+            if index == 0 == cell or (cell > 0 and bounds.edges(cell)[0] <= index < bounds.edges(cell)[1])
+            or (cell < 0 and bounds.edges(cell)[0] < index <= bounds.edges(cell)[1])
+        ]  # fmt: skip
+        cell = inside[0] if inside else (SIDE if index > 0 else -SIDE)
+        expected[cell + SIDE] += 2  # lowest and highest value of one person
+    assert found.tolist() == expected.tolist()
+
+
+def test_private_bounds_hold_nearly_everybody(tables: Tables, monkeypatch: pytest.MonkeyPatch) -> None:
+    """20,000 people, noise of scale 40, and a threshold that empty cells reach once in 10⁹ times: about 1,010. The
+    smallest cell that counts holds 4,100, so it is missed with probability e^(−77)."""
+    monkeypatch.setattr(bounds, "STRAY", Fraction(1, 10**9))
+    frame = pd.DataFrame({"person": range(20_000), "cost": np.linspace(120, 900, 20_000), "age": 40})
+    plan = tables.plan(frame, "SELECT SUM(cost) AS s, SUM(age) AS a FROM {}", bounds="private",
+                       per_unit=AtMost(groups=1, rows=1))  # fmt: skip
+    found = bounds.choose(plan.bounds, [survey.take(tables.engine) for survey in plan.bounds])
+    assert found == {"cost": (100, 1000), "age": (20, 50)}
+
+
+def test_a_few_outliers_are_clamped(tables: Tables) -> None:
+    plan = tables.plan(people(np.random.default_rng(1), 5), **PRIVATE)
+    survey = plan.bounds[0]
+    counts = np.zeros(survey.cells, dtype=int)
+    counts[SIDE + 19], counts[SIDE + 22], counts[SIDE + 40] = 10**6, 10**6, survey.threshold - 1
+    assert survey.read(counts) == (1, 20), "cells 19 to 22, from 1 to 20"
+    counts[SIDE + 40] += 1
+    assert survey.read(counts)[1] == 2 * 10**7
+
+
+def test_without_people_bounds_are_still_bounds(tables: Tables) -> None:
+    plan = tables.plan(people(np.random.default_rng(1), 5)[:0], **PRIVATE)
+    for survey in plan.bounds:
+        low, high = survey.read(np.zeros(survey.cells, dtype=int))
+        assert low < high
+        low, high = survey.read(survey.take(tables.engine))
+        assert low < high
+    assert plan.limits.read(np.zeros(plan.limits.cells, dtype=int)) == AtMost(groups=1, rows=1)
+    assert plan.limits.read(np.full(plan.limits.cells, -9)) == AtMost(groups=1, rows=1)
+    assert plan.run().rows
+
+
+def test_whatever_is_found_can_be_planned_with(tables: Tables) -> None:
+    """After the charge nothing may raise, so no bounds and limits that can come out may be refused."""
+    random = np.random.default_rng(7)
+    every = (
+        "SELECT city, SUM({0}) AS s, AVG({0}) AS m, VARIANCE({0}) AS v, STDDEV({0}) AS d, MEDIAN({0}) AS q, "
+        "MAX({0}) AS x FROM {{}} GROUP BY city"
+    )
+    for column in ("cost", "age"):
+        plan = tables.plan(people(random, 5), every.format(column), **PRIVATE)
+        (survey,) = plan.bounds
+        ends = [(0, 0), (0, survey.cells - 1), (survey.cells - 1,) * 2, (survey.cells // 2,) * 2]
+        ends += [tuple(sorted(random.integers(0, survey.cells, 2))) for _ in range(12)]
+        for first, last in ends:
+            counts = np.zeros(survey.cells, dtype=int)
+            counts[[first, last]] = 10**9
+            found = bounds.choose([survey], [counts])
+            step = limits.STEPS[int(random.integers(len(limits.STEPS)))]
+            held = AtMost(groups=step, rows=step)
+            assert plan._remake(plan.answer.cost.epsilon, found, held, None).cost == plan.answer.cost
+
+
+def test_limits_hold_nineteen_of_twenty(tables: Tables) -> None:
+    rows = [(p, c) for p in range(100) for c in "ab"[: 1 + (p < 60)] for _ in range(2 if p < 96 else 40)]
+    frame = pd.DataFrame(rows, columns=["person", "city"]).assign(cost=1.0, age=1)
+    plan = tables.plan(frame, **{**PRIVATE, "bounds": {"cost": (0, 1), "age": (0, 1)}})
+    assert plan.limits.read(tables.exact(plan.limits)) == AtMost(groups=2, rows=2)
+    assert tables.exact(plan.limits).sum() == 200, "every person adds one to each of two histograms"
+
+
+def test_more_than_the_last_step_counts_as_the_last(tables: Tables) -> None:
+    frame = pd.DataFrame({"person": [1] * 2500, "cost": 1.0})
+    plan = tables.plan(frame, "SELECT COUNT(*) AS n FROM {}", per_unit="private")
+    assert tables.exact(plan.limits).tolist() == [0] * (len(limits.STEPS) - 1) + [1]
+    assert not plan.limits.grouped
+
+
+def test_the_diagnosis_counts_what_happens(tables: Tables) -> None:
+    frame = pd.DataFrame(
+        {
+            "person": [1, 1, 1, 1, 2, 2, 3],
+            "city": ["a", "a", "a", "b", "a", "b", "c"],
+            "cost": [1, 500, 2, 3, -4, 5, None],
+            "age": [1, 2, 3, 4, 50, 6, 7],
+        }
+    )
+    plan = tables.plan(frame, **LOOKED)
+    # Weights 4, 2, 1; person 1 loses one of three rows in a; clamped: 500 and -4 of cost, 50, 6 and 7 of age.
+    assert tables.exact(plan.diagnosis).tolist() == [7, 1, 2, 3]
+    findings = plan.diagnosis.read(np.array([7000, 1000, 2000, 3000]), failure=Fraction(1, 20))
+    assert findings.dropped.low < 1 / 7 < findings.dropped.high
+    assert list(findings.clamped) == ["cost", "age"]
+    assert findings.clamped["age"].value == pytest.approx(3 / 7)
+
+
+def test_groups_beyond_the_limit_are_lost_on_average(tables: Tables) -> None:
+    frame = pd.DataFrame({"person": [1] * 6, "city": list("aabbcc"), "cost": 1.0, "age": 1})
+    plan = tables.plan(frame, **{**LOOKED, "per_unit": AtMost(groups=2, rows=3)})
+    assert tables.exact(plan.diagnosis).tolist() == [6, 2, 0, 0], "two of three groups stay"
+
+
+def test_the_noise_is_that_of_the_event(tables: Tables, monkeypatch: pytest.MonkeyPatch) -> None:
+    from deniable import noise
+
+    drawn: list[tuple[Fraction, int]] = []
+
+    def draw(scale: Fraction, size: int) -> np.ndarray:
+        drawn.append((scale, size))
+        return np.full(size, 7)
+
+    monkeypatch.setattr(noise, "discrete_laplace", draw)
+    frame = people(np.random.default_rng(3), 20)
+    for survey in (*tables.plan(frame, **PRIVATE).surveys, tables.plan(frame, **LOOKED).diagnosis):
+        assert survey.take(tables.engine).tolist() == (tables.exact(survey) + 7).tolist()
+        assert drawn.pop() == (survey.event.scale, survey.cells)
+
+
+def test_empty_diagnosis(tables: Tables) -> None:
+    plan = tables.plan(people(np.random.default_rng(1), 5)[:0], **LOOKED)
+    assert tables.exact(plan.diagnosis).tolist() == [0, 0, 0, 0]
+    findings = plan.diagnosis.read(np.array([-3, 5, -5, 0]), failure=Fraction(1, 20))
+    assert findings.dropped == (1.0, 0.0, 1.0), "nothing is known"
+
+
+def test_a_wider_grid_tells_what_was_clamped() -> None:
+    from deniable.noise import Grid
+
+    grid = Grid(low=0, high=10, step=1)
+    assert (wider(grid).lowest, wider(grid).highest) == (-1, 11)
+    full = Grid(low=-(1 << 52), high=1 << 52, step=1)
+    assert (wider(full).lowest, wider(full).highest) == (-(1 << 52), 1 << 52)
