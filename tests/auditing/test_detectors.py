@@ -59,7 +59,6 @@ class Answer:
         (pl.DataFrame({"v": [1.5, 2.5]}), "DataFrame{'v':float64(2,)}", [1.5, 2.5], ()),
         (pd.Series([1.0, 2.0]), "Series float64(2,)", [1, 2], ()),
     ],
-    ids=repr,
 )
 def test_outputs_are_taken_apart(value: Any, shape: str, numbers: list[float], labels: tuple[str, ...]) -> None:
     found = read_output(value)
