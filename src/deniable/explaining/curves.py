@@ -16,6 +16,9 @@ from deniable.guarantees.printing import small
 
 _POINTS = 60
 
+_SLACK = 2.0**-48
+"""More than the rounding of a line through numbers of at most 1: what is drawn stays a proven end."""
+
 TradeOff = Callable[[float], float]
 """False negatives at a false-positive rate."""
 
@@ -47,7 +50,9 @@ def tradeoff_figure(claims: Mapping[str, Profile], *, audited: Mapping[str, Trad
 def _tradeoff(profile: Profile, rates: tuple[float, ...]) -> tuple[float, ...]:
     """`Profile.tradeoff` at many rates at once: the same formula, over one fixed list of ε, each of them valid."""
     curve = [(e, profile.delta(e)) for e in (i * i / 400 for i in range(_POINTS))]
-    return tuple(max(0.0, *(max(1 - d - math.exp(e) * a, math.exp(-e) * (1 - d - a)) for e, d in curve)) for a in rates)
+    return tuple(
+        max(0.0, *(max(1 - d - math.exp(e) * a, math.exp(-e) * (1 - d - a)) - _SLACK for e, d in curve)) for a in rates
+    )
 
 
 def profile_figure(claims: Mapping[str, Profile], *, smallest: float = 1e-12) -> LineFigure:

@@ -30,7 +30,7 @@ def registry(subject: Subject, *, curator: str, use: str, releases: int, audits:
         "parameters": {} if guarantee is None else {k: _plain(v) for k, v in guarantee.numbers.items()},
         "accounting": {
             "method": subject.profile.method,
-            "covers": "this release" if subject.own else "the whole budget",
+            "covers": "this release" if subject.own else "what is released under this promise",
         },
         "risk": {"best_guess_at_even_odds": success(subject.profile), "advantage": subject.profile.advantage},
         "releases": releases,

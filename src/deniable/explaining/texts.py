@@ -91,7 +91,7 @@ ENGLISH = Texts(
         " chance: with probability at least {kept}, no attacker's odds about {unit} grow by more than a factor of"
         " {factor}."
     ),
-    covers_budget="It covers everything that was and will be published under this promise, all together.",
+    covers_budget="It covers whatever is released under this promise, all together, and nothing else.",
     covers_this="It covers this one thing. Whatever else is published about the same people adds up with it.",
     not_population=(
         "What is true of people in general is not hidden. A study can find that smoking harms, and that tells"
