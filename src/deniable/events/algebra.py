@@ -43,10 +43,24 @@ class Composed(Event):
 
 
 @dataclass(frozen=True, init=False, repr=False)
-class Repeated(Event):
-    """The same event `count` times; repetitions of repetitions multiply."""
+class Around(Event, family=True):
+    """An event made of one other: it speaks of the same unit and, if it does not say otherwise, the same relation."""
 
     event: Event
+
+    @property
+    def relation(self) -> Relation:
+        return self.event.relation
+
+    @property
+    def unit(self) -> Unit:
+        return self.event.unit
+
+
+@dataclass(frozen=True, init=False, repr=False)
+class Repeated(Around):
+    """The same event `count` times; repetitions of repetitions multiply."""
+
     count: int
 
     def __init__(self, event: Event, count: int) -> None:
@@ -57,24 +71,15 @@ class Repeated(Event):
             event = event.event
         self._store(event=event, count=times)
 
-    @property
-    def relation(self) -> Relation:
-        return self.event.relation
-
-    @property
-    def unit(self) -> Unit:
-        return self.event.unit
-
     def __repr__(self) -> str:
         inner = repr(self.event)
         return f"({inner}) * {self.count}" if isinstance(self.event, Composed) else f"{inner} * {self.count}"
 
 
 @dataclass(frozen=True, init=False, repr=False)
-class ForGroup(Event):
+class ForGroup(Around):
     """A step, spoken of for `size` units at once; groups of groups multiply."""
 
-    event: Event
     size: int
 
     def __init__(self, event: Event, size: int) -> None:
@@ -85,26 +90,16 @@ class ForGroup(Event):
             event = event.event
         self._store(event=event, size=units)
 
-    @property
-    def relation(self) -> Relation:
-        return self.event.relation
-
-    @property
-    def unit(self) -> Unit:
-        return self.event.unit
-
     def __repr__(self) -> str:
         return f"{_wrapped(self.event)}.for_group({self.size})"
 
 
 @dataclass(frozen=True, init=False, repr=False)
-class ToReplace(Event):
+class ToReplace(Around):
     """An add/remove event under REPLACE: one unit leaves, another enters.
 
     Never the other way: releasing n exactly costs nothing under REPLACE and everything under ADD_REMOVE.
     """
-
-    event: Event
 
     def __init__(self, event: Event) -> None:
         _checks.member("event", event, Event)
@@ -116,10 +111,6 @@ class ToReplace(Event):
     @property
     def relation(self) -> Relation:
         return Relation.REPLACE
-
-    @property
-    def unit(self) -> Unit:
-        return self.event.unit
 
     def __repr__(self) -> str:
         return f"{_wrapped(self.event)}.to_replace()"

@@ -17,18 +17,17 @@ from fractions import Fraction
 from deniable import _checks
 from deniable._checks import Number
 from deniable.errors import InvalidArgument, NotSupported, UnitMismatch
-from deniable.events.algebra import Composed, ForGroup, Repeated, ToReplace, _wrapped
+from deniable.events.algebra import Around, Composed, ForGroup, Repeated, ToReplace, _wrapped
 from deniable.events.base import Event
 from deniable.events.leaves import Claimed, Noise, RandomizedResponse
 from deniable.guarantees import PureDP
-from deniable.units import Relation, Unit
+from deniable.units import Relation
 
 
 @dataclass(frozen=True, init=False, repr=False)
-class Sampled(Event):
+class Sampled(Around):
     """A step on a Poisson sample: every unit is kept on its own with probability `rate`, and who was kept is secret."""
 
-    event: Event
     rate: Fraction
 
     def __init__(self, event: Event, rate: Number) -> None:
@@ -50,23 +49,14 @@ class Sampled(Event):
                     )  # fmt: skip
         self._store(event=event, rate=kept)
 
-    @property
-    def relation(self) -> Relation:
-        return self.event.relation
-
-    @property
-    def unit(self) -> Unit:
-        return self.event.unit
-
     def __repr__(self) -> str:
         return f"{_wrapped(self.event)}.sampled(rate={_checks.shown(self.rate)})"
 
 
 @dataclass(frozen=True, init=False, repr=False)
-class SampledWithoutReplacement(Event):
+class SampledWithoutReplacement(Around):
     """A step on a uniformly drawn batch of fixed size from a population of public size."""
 
-    event: Event
     batch: int
     population: int
 
@@ -85,24 +75,15 @@ class SampledWithoutReplacement(Event):
             )
         self._store(event=event, batch=drawn, population=people)
 
-    @property
-    def relation(self) -> Relation:
-        return self.event.relation
-
-    @property
-    def unit(self) -> Unit:
-        return self.event.unit
-
     def __repr__(self) -> str:
         inner = _wrapped(self.event)
         return f"{inner}.sampled_without_replacement(batch={self.batch}, population={self.population})"
 
 
 @dataclass(frozen=True, init=False, repr=False)
-class Shuffled(Event):
+class Shuffled(Around):
     """One local report from each of `population` people, in an order that hides who sent which."""
 
-    event: Event
     population: int
 
     def __init__(self, event: Event, population: int) -> None:
@@ -117,14 +98,6 @@ class Shuffled(Event):
         if event.relation is not Relation.REPLACE:
             raise UnitMismatch("shuffling is analysed under REPLACE only; state the local report under REPLACE.")
         self._store(event=event, population=_checks.count("population", population))
-
-    @property
-    def relation(self) -> Relation:
-        return self.event.relation
-
-    @property
-    def unit(self) -> Unit:
-        return self.event.unit
 
     def __repr__(self) -> str:
         return f"{_wrapped(self.event)}.shuffled(population={self.population})"

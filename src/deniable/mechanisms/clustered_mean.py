@@ -29,10 +29,10 @@ from numpy.typing import NDArray
 
 from deniable import _checks
 from deniable._checks import Number
-from deniable.errors import DataError, InvalidArgument
+from deniable.errors import InvalidArgument
 from deniable.events import Claimed, Event
 from deniable.guarantees import PureDP
-from deniable.mechanisms import records
+from deniable.mechanisms import lengths, records
 from deniable.mechanisms.additive import Noised, Statistic, fit, relation_of
 from deniable.mechanisms.base import Mechanism, above, failure
 from deniable.mechanisms.propose_test_release import needed, passes, whole
@@ -67,8 +67,7 @@ class ClusteredMean(Mechanism):
     def __call__(self, values: object, /, *, source: Source | None = None) -> float | None:
         """The noisy trimmed mean, or None. A missing record counts as 0, one beyond 2**62 steps as lying there."""
         found = records.numbers(values)
-        if len(found) != self.n:
-            raise DataError(f"this mean is over n={self.n} records, which is public; the values have another length")
+        lengths.held(found, self.n, what="mean")
         with np.errstate(over="ignore"):
             scaled = np.nan_to_num(found, nan=0.0) / float(self.step)
         ordered = np.sort(np.rint(np.clip(scaled, -_FARTHEST, _FARTHEST)).astype(np.int64))

@@ -24,9 +24,8 @@ import numpy as np
 
 from deniable import _checks
 from deniable._checks import Number
-from deniable.errors import DataError, InvalidArgument
 from deniable.events import Event
-from deniable.mechanisms import grids, records
+from deniable.mechanisms import grids, lengths, records
 from deniable.mechanisms.additive import Noised, Statistic, budget_of, fit, together
 from deniable.mechanisms.base import Mechanism, above, failure
 from deniable.mechanisms.sum import on_grid
@@ -54,8 +53,7 @@ class Mean(Mechanism):
         Under ZERO_OUT it is a blanked one, and counts as their middle.
         """
         found = records.numbers(values)
-        if len(found) != self.n:
-            raise DataError(f"this mean is over n={self.n} records, which is public; the values have another length")
+        lengths.held(found, self.n, what="mean")
         if self.relation is Relation.ZERO_OUT:
             found = found[~np.isnan(found)]
         # Twice the distance from the middle is an integer; the middle is what a blanked record counts as.
@@ -101,11 +99,7 @@ class MeanOfUnknownSize(Mechanism):
 
         With errors s of the sum and c < n of the count, and |mean| ≤ h, a ratio is off by at most (s + h·c)/(n − c).
         """
-        if n is None:
-            raise InvalidArgument(
-                "n", n, "the number of values to plan for", "The accuracy of this mean depends on it."
-            )
-        many = _checks.count("n", n)
+        many = lengths.planned(n, what="mean")
         half = Fraction(self.grid.highest - self.grid.lowest, 2)
         risk = failure(confidence) / 2
         s, c = self.total.radius(risk) / 2, self.size.radius(risk)
@@ -127,22 +121,16 @@ def mean(
     `n` is given under REPLACE and ZERO_OUT, where it is public, and left out under ADD_REMOVE, where it is private.
     """
     _checks.member("relation", relation, Relation, remedy="Use ADD_REMOVE, REPLACE or ZERO_OUT.")
+    many = lengths.stated(n, relation)
     found, allowed = budget_of(epsilon, delta)
     grid = grids.record_grid(bounds, step)
     width = grid.highest - grid.lowest
-    if relation is Relation.ADD_REMOVE:
-        if n is not None:
-            raise InvalidArgument(
-                "n", n, "left out under ADD_REMOVE", "There it is private; with relation=REPLACE it is public."
-            )
+    if many is None:
         half = Fraction(1, 2)
         # Twice the distance of a record from the middle is at most the width.
         statistics = [on_grid(width, step, share=half), Statistic(1, share=half)]
         total, size = fit(statistics, epsilon=found, delta=allowed, relation=relation)
         return MeanOfUnknownSize(found, allowed, grid, total, size)
-    if n is None:
-        raise InvalidArgument("n", n, "the public number of records", f"Under {relation.name} it is public; say it.")
-    many = _checks.count("n", n)
     moved = 2 * width if relation is Relation.REPLACE else width
     (noised,) = fit([on_grid(moved, step)], epsilon=found, delta=allowed, relation=relation)
     return Mean(found, allowed, grid, many, noised)

@@ -42,10 +42,9 @@ from numpy.typing import NDArray
 
 from deniable import _checks
 from deniable._checks import Number
-from deniable.errors import DataError
 from deniable.events import Claimed, Event
 from deniable.guarantees import ApproxDP
-from deniable.mechanisms import grids, records
+from deniable.mechanisms import grids, lengths, records
 from deniable.mechanisms.additive import relation_of
 from deniable.mechanisms.base import Mechanism, above, failure
 from deniable.noise import LAPLACE, Grid, Source, secure
@@ -81,8 +80,7 @@ class Median(Mechanism):
     def __call__(self, values: object, /, *, source: Source | None = None) -> float:
         """The noisy median, clamped to the bounds. A missing record counts as the point of the bounds nearest to 0."""
         found = records.numbers(values)
-        if len(found) != self.n:
-            raise DataError(f"this median is over n={self.n} records, which is public; the values have another length")
+        lengths.held(found, self.n, what="median")
         ordered = np.sort(self.grid.place(found))
         scale = smooth_sensitivity(ordered, self.grid, self.beta) / self.alpha
         index = rounded_laplace(int(ordered[(self.n + 1) // 2 - 1]), scale, source)

@@ -20,11 +20,9 @@ from fractions import Fraction
 
 import numpy as np
 
-from deniable import _checks
 from deniable._checks import Number
-from deniable.errors import DataError, InvalidArgument
 from deniable.events import Event
-from deniable.mechanisms import grids, records
+from deniable.mechanisms import grids, lengths, records
 from deniable.mechanisms.additive import Noised, Statistic, budget_of, fit, relation_of, together
 from deniable.mechanisms.base import Mechanism, above, failure
 from deniable.noise import Grid, Source
@@ -48,10 +46,7 @@ class Variance(Mechanism):
     def __call__(self, values: object, /, *, source: Source | None = None) -> float:
         """The noisy variance, at least 0. A missing record counts as the point of the bounds nearest to 0."""
         found = records.numbers(values)
-        if len(found) != self.n:
-            raise DataError(
-                f"this variance is over n={self.n} records, which is public; the values have another length"
-            )
+        lengths.held(found, self.n, what="variance")
         first, second = moments(self.grid.place(found) - self.grid.lowest)
         noisy = self.noised.release_one(self.n * second - first * first, source)
         return float(max(noisy, Fraction(0)) / self.n**2 * self.grid.step**2)
@@ -90,11 +85,7 @@ class VarianceOfUnknownSize(Mechanism):
 
     def error(self, confidence: Number = Fraction(19, 20), *, n: int | None = None) -> float:
         """A bound on |release − variance| for n values: each moment is off as in `mean`, u1² by 2w times that."""
-        if n is None:
-            raise InvalidArgument(
-                "n", n, "the number of values to plan for", "The accuracy of this variance depends on it."
-            )
-        many = _checks.count("n", n)
+        many = lengths.planned(n, what="variance")
         width = Fraction(self.grid.highest - self.grid.lowest)
         c, s1, s2 = (part.radius(failure(confidence) / 3) for part in self.parts)
         most = width**2
@@ -116,21 +107,15 @@ def variance(
 ) -> Variance | VarianceOfUnknownSize:
     """A variance with Laplace noise, or Gaussian noise if `delta` is positive; `n` as for `mean`."""
     relation_of(relation, Relation.ADD_REMOVE, Relation.REPLACE, why="A blanked record has no place in a variance.")
+    many = lengths.stated(n, relation, least=2)
     found, allowed = budget_of(epsilon, delta)
     grid = grids.record_grid(bounds, step)
     width = grid.highest - grid.lowest
-    if relation is Relation.ADD_REMOVE:
-        if n is not None:
-            raise InvalidArgument(
-                "n", n, "left out under ADD_REMOVE", "There it is private; with relation=REPLACE it is public."
-            )
+    if many is None:
         third = Fraction(1, 3)
         statistics = [Statistic(moved, share=third) for moved in (1, width, width**2)]
         count, first, second = fit(statistics, epsilon=found, delta=allowed, relation=relation)
         return VarianceOfUnknownSize(found, allowed, grid, (count, first, second))
-    if n is None:
-        raise InvalidArgument("n", n, "the public number of records", f"Under {relation.name} it is public; say it.")
-    many = _checks.count("n", n, least=2)
     (noised,) = fit([Statistic((many - 1) * width**2)], epsilon=found, delta=allowed, relation=relation)
     return Variance(found, allowed, grid, many, noised)
 
