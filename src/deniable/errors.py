@@ -84,6 +84,10 @@ class LedgerError(DeniableError):
     """The ledger could not do what was asked; nothing was charged."""
 
 
+class LedgerUnsure(LedgerError):
+    """The connection was lost while a charge was written, and the store cannot be asked: the charge may stand."""
+
+
 class LedgerMissing(LedgerError):
     """There is no ledger at that path. Opening never creates."""
 

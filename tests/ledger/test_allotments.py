@@ -14,8 +14,8 @@ from deniable.units import Relation
 
 
 @pytest.fixture
-def ledger(tmp_path: Path) -> Ledger:
-    made = Ledger.create(tmp_path / "a.ledger", unit="row", budget=ApproxDP(1, 1e-6))
+def ledger(path: Path) -> Ledger:
+    made = Ledger.create(path, unit="row", budget=ApproxDP(1, 1e-6))
     made.allot("ana", PureDP(0.5))
     made.allot("bob", ApproxDP(0.75, 1e-7))
     return made
@@ -73,8 +73,8 @@ def test_analysts_may_join_later(ledger: Ledger) -> None:
     ledger.close()
 
 
-def test_without_allotments_who_is_a_note(tmp_path: Path) -> None:
-    with Ledger.create(tmp_path / "b.ledger", unit="row", budget=PureDP(1)) as ledger:
+def test_without_allotments_who_is_a_note(path: Path) -> None:
+    with Ledger.create(path, unit="row", budget=PureDP(1)) as ledger:
         ledger.charge(Laplace(scale=4), purpose="q", who="anybody")
         ledger.charge(Laplace(scale=4), purpose="q")
         assert [charge.who for charge in ledger.charges()] == ["anybody", None]

@@ -21,7 +21,8 @@ from deniable.errors import LedgerDamaged, LedgerError, LedgerExists, LedgerMiss
 from deniable.events import Laplace
 from deniable.guarantees import PureDP
 from deniable.ledger import Ledger, accounts, records
-from deniable.ledger.stores import sqlite
+from deniable.ledger.stores import postgres, sqlite
+from tests.ledger.kept import InFile, Kept
 
 HERE = Path(__file__).parent
 ENVIRONMENT = {**os.environ, "PYTHONPATH": str(Path(deniable.__path__[0]).parent)}
@@ -34,22 +35,24 @@ def worker(*words: object) -> dict[str, Any]:
     return found
 
 
-@pytest.fixture
-def charged(tmp_path: Path) -> Path:
+def with_charges(kept: Kept) -> Kept:
     """A closed ledger with 40 charges."""
-    path = tmp_path / "a.ledger"
-    with Ledger.create(path, unit="row", budget=PureDP(10)) as ledger:
+    with Ledger.create(kept.address, unit="row", budget=PureDP(10)) as ledger:
         for number in range(40):
             ledger.charge(Laplace(scale=10), purpose=f"question {number}", key=f"k{number}")
-    return path
+    return kept
 
 
-def edit(path: Path, *statements: str) -> None:
-    """Change a ledger behind its back, triggers and all."""
-    connection = sqlite3.connect(path)
-    connection.executescript("DROP TRIGGER no_update; DROP TRIGGER no_delete;" + ";".join(statements))
-    connection.commit()
-    connection.close()
+@pytest.fixture
+def place(kept: Kept) -> Kept:
+    """A ledger with 40 charges, in a file and on a server."""
+    return with_charges(kept)
+
+
+@pytest.fixture
+def charged(tmp_path: Path) -> Path:
+    """A ledger with 40 charges, in a file."""
+    return Path(with_charges(InFile(tmp_path)).address)
 
 
 def test_nothing_is_told_that_a_full_disk_did_not_take(tmp_path: Path) -> None:
@@ -111,16 +114,16 @@ EDITS = {
 
 
 @pytest.mark.parametrize("name", EDITS)
-def test_an_edit_is_noticed(charged: Path, name: str) -> None:
-    edit(charged, EDITS[name])
-    with pytest.raises(LedgerDamaged), Ledger.open(charged) as ledger:
+def test_an_edit_is_noticed(place: Kept, name: str) -> None:
+    place.edit(*EDITS[name].split(";"))
+    with pytest.raises(LedgerDamaged), Ledger.open(place.address) as ledger:
         ledger.verify()
 
 
 @pytest.mark.parametrize("name", ["the totals", "the limit", "no totals", "the last row missing"])
-def test_edited_totals_are_noticed_by_the_next_charge_already(charged: Path, name: str) -> None:
-    edit(charged, EDITS[name])
-    with pytest.raises(LedgerDamaged), Ledger.open(charged) as ledger:
+def test_edited_totals_are_noticed_by_the_next_charge_already(place: Kept, name: str) -> None:
+    place.edit(EDITS[name])
+    with pytest.raises(LedgerDamaged), Ledger.open(place.address) as ledger:
         ledger.charge(Laplace(scale=10), purpose="next")
 
 
@@ -132,14 +135,13 @@ def test_rows_cannot_be_changed_by_accident(charged: Path) -> None:
     connection.close()
 
 
-def test_a_ledger_set_back_is_noticed_by_a_kept_head(charged: Path, tmp_path: Path) -> None:
-    old = tmp_path / "old.copy"
-    shutil.copy(charged, old)
-    with Ledger.open(charged) as ledger:
+def test_a_ledger_set_back_is_noticed_by_a_kept_head(place: Kept) -> None:
+    old = place.copy()
+    with Ledger.open(place.address) as ledger:
         ledger.charge(Laplace(scale=10), purpose="later")
         kept = ledger.head()
-    shutil.copy(old, charged)
-    with Ledger.open(charged) as ledger:
+    place.restore(old)
+    with Ledger.open(place.address) as ledger:
         # By itself the old copy is whole: only something kept elsewhere can tell.
         assert ledger.verify().seq == 40
         with pytest.raises(LedgerDamaged, match="set back"):
@@ -152,17 +154,17 @@ def test_a_ledger_set_back_is_noticed_by_a_kept_head(charged: Path, tmp_path: Pa
             ledger.verify(kept)
 
 
-def test_an_old_head_still_verifies_in_a_longer_record(charged: Path) -> None:
-    with Ledger.open(charged) as ledger:
+def test_an_old_head_still_verifies_in_a_longer_record(place: Kept) -> None:
+    with Ledger.open(place.address) as ledger:
         kept = ledger.head()
         ledger.charge(Laplace(scale=10), purpose="later")
         assert ledger.verify(kept) == ledger.head()
 
 
-def test_the_clock_may_go_back(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_clock_may_go_back(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     times = iter(["2026-01-01T00:00:00Z", "2026-06-01T00:00:00Z", "1999-01-01T00:00:00Z", "2026-01-01T00:00:00Z"])
     monkeypatch.setattr(records, "now", lambda: next(times))
-    with Ledger.create(tmp_path / "a.ledger", unit="row", budget=PureDP(1)) as ledger:
+    with Ledger.create(path, unit="row", budget=PureDP(1)) as ledger:
         for _ in range(3):
             ledger.charge(Laplace(scale=4), purpose="q")
         assert [charge.seq for charge in ledger.charges()] == [1, 2, 3]
@@ -195,7 +197,7 @@ def test_a_second_ledger_on_the_same_path_is_refused(charged: Path) -> None:
     with pytest.raises(LedgerExists, match="already something"):
         Ledger.create(charged, unit="row", budget=PureDP(99))
     assert charged.read_bytes() == before
-    assert [path.name for path in charged.parent.iterdir()] == ["a.ledger"]
+    assert [path.name for path in charged.parent.iterdir()] == ["visits.ledger"]
 
 
 def test_creating_races_are_won_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -269,38 +271,40 @@ def test_what_is_not_a_ledger_is_refused(tmp_path: Path, write: Callable[[Path],
         Ledger.open(path)
 
 
-def test_a_ledger_of_a_newer_program_is_refused(charged: Path) -> None:
-    edit(charged, f"PRAGMA user_version={sqlite.SCHEMA + 1}")
+def test_a_ledger_of_a_newer_program_is_refused(place: Kept) -> None:
+    place.lifted(99)
     with pytest.raises(LedgerError, match="newer"):
-        Ledger.open(charged)
+        Ledger.open(place.address)
 
 
-def test_an_older_schema_is_lifted(charged: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(sqlite, "SCHEMA", sqlite.SCHEMA + 1)
-    monkeypatch.setitem(sqlite.MIGRATIONS, sqlite.SCHEMA - 1, ("CREATE TABLE added (x)",))
-    with Ledger.open(charged) as ledger:
-        assert ledger.verify().seq == 40
-    connection = sqlite3.connect(charged)
-    assert connection.execute("PRAGMA user_version").fetchone() == (sqlite.SCHEMA,)
-    assert connection.execute("SELECT count(*) FROM added").fetchone() == (0,)
-    connection.close()
+def test_an_older_schema_is_lifted(place: Kept, monkeypatch: pytest.MonkeyPatch) -> None:
+    kind = sqlite if isinstance(place, InFile) else postgres
+    version = kind.SCHEMA
+    monkeypatch.setattr(kind, "SCHEMA", version + 1)
+    with pytest.raises(LedgerDamaged, match="no way"):
+        Ledger.open(place.address)
+    monkeypatch.setattr(kind, "MIGRATIONS", {version: ("CREATE TABLE added (x INTEGER)",)})
+    for _ in range(2):  # the second time there is nothing to lift
+        with Ledger.open(place.address) as ledger:
+            assert ledger.verify().seq == 40
+            assert ledger._store.ask("SELECT count(*) FROM added") == [(0,)]  # type: ignore[attr-defined]
 
 
-def test_new_rules_recount_what_was_charged(charged: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    with Ledger.open(charged) as ledger:
+def test_new_rules_recount_what_was_charged(place: Kept, monkeypatch: pytest.MonkeyPatch) -> None:
+    with Ledger.open(place.address) as ledger:
         before = ledger.remaining()
     monkeypatch.setattr(records, "RULES", records.RULES + 1)
-    with Ledger.open(charged) as ledger:
+    with Ledger.open(place.address) as ledger:
         assert ledger.remaining() == before
         assert ledger.head().seq == 41
         assert len(list(ledger.charges())) == 40
         ledger.verify()
-    with Ledger.open(charged) as ledger:
+    with Ledger.open(place.address) as ledger:
         assert ledger.head().seq == 41
 
 
-def test_an_error_inside_a_charge_leaves_nothing(charged: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    with Ledger.open(charged) as ledger:
+def test_an_error_inside_a_charge_leaves_nothing(place: Kept, monkeypatch: pytest.MonkeyPatch) -> None:
+    with Ledger.open(place.address) as ledger:
         before = ledger.head()
 
         def fail(*anything: object, **more: object) -> None:
@@ -308,7 +312,7 @@ def test_an_error_inside_a_charge_leaves_nothing(charged: Path, monkeypatch: pyt
 
         with monkeypatch.context() as patch:
             patch.setattr(records, "charge_of", fail)
-            patch.setattr(sqlite.SQLiteStore, "append", fail)
+            patch.setattr(type(ledger._store), "append", fail)
             with pytest.raises(KeyboardInterrupt):
                 ledger.charge(Laplace(scale=10), purpose="q")
         assert ledger.head() == before
@@ -316,9 +320,9 @@ def test_an_error_inside_a_charge_leaves_nothing(charged: Path, monkeypatch: pyt
         ledger.verify()
 
 
-def test_an_overspent_record_does_not_verify(charged: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_overspent_record_does_not_verify(place: Kept, monkeypatch: pytest.MonkeyPatch) -> None:
     """A program that forgot to refuse writes a whole chain with honest totals; verifying still says no."""
-    with Ledger.open(charged) as ledger:
+    with Ledger.open(place.address) as ledger:
         with monkeypatch.context() as patch:
             patch.setattr(accounts, "admitted", filters.after)
             ledger.charge(Laplace(scale=0.1), purpose="ten at once")
@@ -326,9 +330,9 @@ def test_an_overspent_record_does_not_verify(charged: Path, monkeypatch: pytest.
             ledger.verify()
 
 
-def test_totals_that_forget_a_charge_do_not_verify(charged: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_totals_that_forget_a_charge_do_not_verify(place: Kept, monkeypatch: pytest.MonkeyPatch) -> None:
     """A program that forgot to add writes totals that its own rows vouch for; the recomputed sum gives it away."""
-    with Ledger.open(charged) as ledger:
+    with Ledger.open(place.address) as ledger:
         with monkeypatch.context() as patch:
             patch.setattr(accounts, "admitted", lambda filters, totals, entry: totals)
             ledger.charge(Laplace(scale=10), purpose="for nothing")

@@ -20,11 +20,6 @@ from deniable.units import Relation, Unit
 recompute = runpy.run_path(str(Path(__file__).parent / "oracle.py"))["recompute"]
 
 
-@pytest.fixture
-def path(tmp_path: Path) -> Path:
-    return tmp_path / "visits.ledger"
-
-
 def test_a_ledger_remembers_what_it_is_about(path: Path) -> None:
     budget = ApproxDP(3, 1e-6, relation=Relation.REPLACE)
     Ledger.create(path, unit="patient_id", budget=budget).close()

@@ -43,28 +43,28 @@ def raced(path: Path, *, locked: str, processes: int = 8) -> tuple[list[dict[str
         return told, recompute(ledger.export())
 
 
-def test_eight_processes_share_exactly_the_budget(tmp_path: Path) -> None:
-    told, found = raced(tmp_path / "a.ledger", locked="yes")
+def test_eight_processes_share_exactly_the_budget(path: Path) -> None:
+    told, found = raced(path, locked="yes")
     assert sum(each["paid"] for each in told) == 50
     assert sum(each["refused"] for each in told) == 8 * 20 - 50
     assert found["epsilon"] == "5"
     assert found["rows"] == 50
     assert found["whole"]
     assert not found["overspent"]
-    with Ledger.open(tmp_path / "a.ledger") as ledger:
+    with Ledger.open(path) as ledger:
         assert ledger.verify().seq == 50
 
 
-def test_without_the_lock_the_same_race_overspends(tmp_path: Path) -> None:
+def test_without_the_lock_the_same_race_overspends(path: Path) -> None:
     """The negative control: a store that forgets the lock is caught by the same oracle."""
-    told, found = raced(tmp_path / "a.ledger", locked="no")
+    told, found = raced(path, locked="no")
     assert found["overspent"]
     assert not found["whole"]
     assert sum(each["paid"] for each in told) > 50
 
 
-def test_eight_threads_share_exactly_the_budget(tmp_path: Path) -> None:
-    ledger = Ledger.create(tmp_path / "a.ledger", unit="row", budget=PureDP(1))
+def test_eight_threads_share_exactly_the_budget(path: Path) -> None:
+    ledger = Ledger.create(path, unit="row", budget=PureDP(1))
 
     def attempt(_: int) -> bool:
         try:
@@ -80,8 +80,8 @@ def test_eight_threads_share_exactly_the_budget(tmp_path: Path) -> None:
     ledger.close()
 
 
-def test_a_ledger_survives_a_fork_on_both_sides(tmp_path: Path) -> None:
-    ledger = Ledger.create(tmp_path / "a.ledger", unit="row", budget=PureDP(1))
+def test_a_ledger_survives_a_fork_on_both_sides(path: Path) -> None:
+    ledger = Ledger.create(path, unit="row", budget=PureDP(1))
     ledger.charge(Laplace(scale=100), purpose="before")
     children = []
     for _ in range(4):

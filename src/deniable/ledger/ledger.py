@@ -27,6 +27,7 @@ from pathlib import Path
 from types import TracebackType
 
 from deniable import _checks
+from deniable._notebook import Shown
 from deniable.accounting.filters import Entry, Filters, basic, filters_for
 from deniable.descriptions import Description
 from deniable.errors import InvalidArgument, LedgerDamaged, LedgerError
@@ -36,16 +37,16 @@ from deniable.ledger import points, records, refusals, verification
 from deniable.ledger.accounts import COMMON, Account, decide, read, vouched
 from deniable.ledger.records import Charge, Head, Header, Terms
 from deniable.ledger.stores import Row, Store
-from deniable.ledger.stores.sqlite import SQLiteStore
+from deniable.ledger.stores.places import created, opened
 from deniable.units import Relation, Unit, one_relation, one_unit
 
 
-class Ledger:
+class Ledger(Shown):
     """An append-only record of charges against one budget, for one unit under one relation."""
 
-    def __init__(self, store: Store, *, place: str) -> None:
+    def __init__(self, store: Store) -> None:
         """Use `Ledger.create` or `Ledger.open`."""
-        self._store, self._place = store, place
+        self._store = store
         self._header = Header.from_json(store.header())
         if self._common().rules != records.RULES:
             self._recount()
@@ -60,7 +61,7 @@ class Ledger:
         relation: Relation | None = None,
         basic_only: bool = False,
     ) -> Ledger:
-        """A new ledger at a path where there is nothing.
+        """A new ledger at a path where there is nothing, or at an address `postgresql://user@host/database#name`.
 
         `relation` restates the budget under another relation than the one it carries. `basic_only` keeps the basic
         filter alone, with all of δ for the events' own δ: right when many charges have a δ and few of them are small.
@@ -73,19 +74,22 @@ class Ledger:
         terms = Terms(promised, _filters(promised, basic_only=basic_only))
         header = Header(promised.unit, terms, records.now())
         first = Account.opened(COMMON, terms).balance(0)
-        where = _path(path)
-        return cls(SQLiteStore.create(where, header=header.to_json(), balance=first), place=str(where))
+        return cls(created(path, header=header.to_json(), balance=first))
 
     @classmethod
     def open(cls, path: str | os.PathLike[str]) -> Ledger:
-        """The ledger at a path. Opening never creates."""
-        where = _path(path)
-        return cls(SQLiteStore.open(where), place=str(where))
+        """The ledger at a path or address. Opening never creates."""
+        return cls(opened(path))
 
     @classmethod
     def of(cls, ledger: Ledger | str | os.PathLike[str]) -> Ledger:
         """A ledger, or the one at a path."""
         return ledger if isinstance(ledger, Ledger) else cls.open(ledger)
+
+    @property
+    def place(self) -> str:
+        """Where the ledger is, without a password: fit to be printed."""
+        return self._store.place
 
     @property
     def unit(self) -> Unit:
@@ -198,7 +202,7 @@ class Ledger:
         """The budget, which is what is promised, and where the record stands. What remains is rounded down."""
         head = self.head()
         facts = (("remaining", self.remaining().figures), ("rows", str(head.seq)), ("head", head.hash))
-        return Description(f"ledger {Path(self._place).name}", self.budget, facts)
+        return Description(f"ledger {Path(self.place).name}", self.budget, facts)
 
     def close(self) -> None:
         """Let go of the file. Using the ledger again opens it again."""
@@ -213,7 +217,7 @@ class Ledger:
         self.close()
 
     def __repr__(self) -> str:
-        return f"Ledger({self._place!r}, budget={self.budget!r})"
+        return f"Ledger({self.place!r}, budget={self.budget!r})"
 
     # inside
 
@@ -324,9 +328,3 @@ def _filters(budget: Guarantee, *, basic_only: bool) -> Filters:
     if not isinstance(budget, PureDP | ApproxDP):
         raise InvalidArgument("basic_only", basic_only, "left out unless the budget is PureDP or ApproxDP")
     return basic(budget)
-
-
-def _path(path: str | os.PathLike[str]) -> Path:
-    if not isinstance(path, str | os.PathLike) or not os.fspath(path):
-        raise InvalidArgument("path", path, "the path of a ledger's file")
-    return Path(path)

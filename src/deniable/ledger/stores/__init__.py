@@ -2,8 +2,9 @@
 
 A store promises four things: rows are only ever appended; `writing()` lets one writer in at a time, across threads and
 processes; when `writing()` ends without an error its rows survive a crash of the process and of the machine; when it
-ends with an error nothing of it remains. SQLite keeps these promises on a local disk (`sqlite.py`). Another store is
-another class with these methods.
+ends with an error nothing of it remains (where a connection is lost at the wrong moment and nobody can be asked, the
+error is `LedgerUnsure`). SQLite keeps these promises on a local disk (`sqlite.py`), PostgreSQL for several hosts
+(`postgres.py`); both are `tables.py`. Another store is another class with these methods.
 """
 
 from __future__ import annotations
@@ -33,6 +34,9 @@ class Balance(NamedTuple):
 
 class Store(Protocol):
     """What the ledger needs of a place to be kept."""
+
+    place: str
+    """Where it is, in words that may be printed."""
 
     def header(self) -> str:
         """The first line: what the ledger is about, as it was created."""

@@ -3,9 +3,6 @@
 `BEGIN IMMEDIATE` takes the write lock before anything is read, so that two processes cannot both see the last of a
 budget. `synchronous=FULL` flushes the log to disk before a commit returns. Opening never creates and creating never
 overwrites: a new ledger is written beside its place and linked into it, and a link never replaces a file.
-
-SQLite must not be carried across a fork, not even to be closed there. Every open store of this process is therefore
-closed before a fork, and opens again in whichever process uses it next.
 """
 
 from __future__ import annotations
@@ -13,25 +10,22 @@ from __future__ import annotations
 import os
 import sqlite3
 import tempfile
-import threading
-import weakref
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
 from deniable.errors import LedgerDamaged, LedgerError, LedgerExists, LedgerMissing
-from deniable.ledger.stores import Balance, Row
+from deniable.ledger.stores import Balance
+from deniable.ledger.stores.tables import Migrations, TableStore, lifting
 
 APPLICATION = 0x64656E69
 """Marks the file as a ledger ("deni"), in SQLite's own header."""
 SCHEMA = 1
 """The version of the tables; the statements of `MIGRATIONS[n]` lift a file from n to n + 1."""
-MIGRATIONS: dict[int, tuple[str, ...]] = {}
+MIGRATIONS: Migrations = {}
 WAIT = 60.0
 """Seconds to wait for another writer before giving up."""
-PAGE = 1000
-"""Rows fetched at a time, so that reading a long record holds no lock."""
 
 _TABLES = """
 CREATE TABLE header (only INTEGER PRIMARY KEY CHECK (only = 1), body TEXT NOT NULL);
@@ -42,14 +36,12 @@ CREATE TRIGGER no_delete BEFORE DELETE ON rows BEGIN SELECT RAISE(ABORT, 'rows a
 """
 
 
-class SQLiteStore:
+class SQLiteStore(TableStore):
     """A ledger's file. Safe to use from several threads and from several processes."""
 
     def __init__(self, path: Path) -> None:
+        super().__init__(str(path))
         self.path = path
-        self._lock = threading.RLock()
-        self._connection: sqlite3.Connection | None = None
-        _open_stores.add(self)
 
     @classmethod
     def create(cls, path: Path, *, header: str, balance: Balance) -> SQLiteStore:
@@ -87,57 +79,9 @@ class SQLiteStore:
         if not path.exists():
             raise LedgerMissing(f"there is no ledger at {path}; create it once with Ledger.create({str(path)!r}, ...).")
         store = cls(path)
-        with store._lock:
+        with store.lock:
             store._connected()
         return store
-
-    # rows
-
-    def header(self) -> str:
-        found = self._one("SELECT body FROM header WHERE only = 1")
-        if found is None:
-            raise LedgerDamaged(f"{self.path} has no header; restore it from a copy of its latest state.")
-        return str(found[0])
-
-    def last(self) -> Row | None:
-        found = self._one("SELECT seq, key, body, hash FROM rows ORDER BY seq DESC LIMIT 1")
-        return None if found is None else Row(*found)
-
-    def row(self, seq: int) -> Row | None:
-        found = self._one("SELECT seq, key, body, hash FROM rows WHERE seq = ?", seq)
-        return None if found is None else Row(*found)
-
-    def by_key(self, key: str) -> Row | None:
-        found = self._one("SELECT seq, key, body, hash FROM rows WHERE key = ?", key)
-        return None if found is None else Row(*found)
-
-    def rows(self, *, start: int = 1, stop: int | None = None) -> Iterator[Row]:
-        end = (1 << 63) - 1 if stop is None else stop
-        page = self._all(
-            "SELECT seq, key, body, hash FROM rows WHERE seq BETWEEN ? AND ? ORDER BY seq LIMIT ?", start, end, PAGE
-        )
-        while page:
-            yield from (Row(*found) for found in page)
-            page = self._all(
-                "SELECT seq, key, body, hash FROM rows WHERE seq > ? AND seq <= ? ORDER BY seq LIMIT ?",
-                page[-1][0],
-                end,
-                PAGE,
-            )
-
-    def balance(self, owner: str) -> Balance | None:
-        found = self._one("SELECT owner, seq, terms, totals FROM balances WHERE owner = ?", owner)
-        return None if found is None else Balance(*found)
-
-    def balances(self) -> list[Balance]:
-        return [Balance(*found) for found in self._all("SELECT owner, seq, terms, totals FROM balances ORDER BY owner")]
-
-    def append(self, row: Row, balances: list[Balance]) -> None:
-        with _said(self.path):
-            connection = self._connected()
-            connection.execute("INSERT INTO rows VALUES (?, ?, ?, ?)", row)
-            for balance in balances:
-                connection.execute("INSERT OR REPLACE INTO balances VALUES (?, ?, ?, ?)", balance)
 
     # transactions
 
@@ -153,7 +97,7 @@ class SQLiteStore:
 
     @contextmanager
     def _transaction(self, begin: str) -> Iterator[None]:
-        with self._lock:
+        with self.lock:
             connection = self._connected()
             with _said(self.path):
                 connection.execute(begin)
@@ -167,27 +111,27 @@ class SQLiteStore:
                     with suppress(sqlite3.Error):
                         connection.execute("ROLLBACK")
 
-    def _one(self, statement: str, *values: object) -> tuple[Any, ...] | None:
-        found = self._all(statement, *values)
-        return found[0] if found else None
-
-    def _all(self, statement: str, *values: object) -> list[tuple[Any, ...]]:
-        with self._lock, _said(self.path):
+    def ask(self, statement: str, *values: object) -> list[tuple[Any, ...]]:
+        with self.lock, _said(self.path):
             return self._connected().execute(statement, values).fetchall()
 
     # connection
 
     def _connected(self) -> sqlite3.Connection:
-        if self._connection is None:
+        if self.connection is None:
             with _said(self.path):
-                self._connection = _connect(self.path)
-        return self._connection
+                self.connection = _connect(self.path)
+        connected: sqlite3.Connection = self.connection
+        return connected
+
+    def in_transaction(self) -> bool:
+        return self.connection is not None and bool(self.connection.in_transaction)
 
     def close(self) -> None:
-        with self._lock:
-            if self._connection is not None:
-                self._connection.close()
-                self._connection = None
+        with self.lock:
+            if self.connection is not None:
+                self.connection.close()
+                self.connection = None
 
 
 def _connect(path: Path) -> sqlite3.Connection:
@@ -210,21 +154,13 @@ def _connect(path: Path) -> sqlite3.Connection:
 
 def _migrate(connection: sqlite3.Connection, path: Path) -> None:
     """Lift an older file to this version, in one transaction; refuse a newer one."""
-    version = connection.execute("PRAGMA user_version").fetchone()[0]
-    if version > SCHEMA:
-        raise LedgerError(
-            f"{path} has schema {version}, written by a newer deniable; this one knows {SCHEMA}. Upgrade."
-        )
-    if version == SCHEMA:
+    if connection.execute("PRAGMA user_version").fetchone()[0] == SCHEMA:
         return
     connection.execute("BEGIN IMMEDIATE")
     # Another process may have lifted it meanwhile: the version is read again under the lock.
     version = connection.execute("PRAGMA user_version").fetchone()[0]
-    for step in range(version, SCHEMA):
-        if step not in MIGRATIONS:
-            raise LedgerDamaged(f"{path} has schema {version}, from which there is no way to {SCHEMA}.")
-        for statement in MIGRATIONS[step]:
-            connection.execute(statement)
+    for statement in lifting(version, known=SCHEMA, migrations=MIGRATIONS, place=str(path)):
+        connection.execute(statement)
     connection.execute(f"PRAGMA user_version={SCHEMA}")
     connection.execute("COMMIT")
 
@@ -292,37 +228,3 @@ def _flush_folder(folder: Path) -> None:
         os.fsync(handle)
     finally:
         os.close(handle)
-
-
-# Forks. The lock of every store is held across the fork, so that no transaction is under way in another thread.
-
-_open_stores: weakref.WeakSet[SQLiteStore] = weakref.WeakSet()
-_held: list[SQLiteStore] = []
-_abandoned: list[sqlite3.Connection] = []
-
-
-def _before_fork() -> None:
-    for store in list(_open_stores):
-        store._lock.acquire()
-        _held.append(store)
-        if store._connection is not None and not store._connection.in_transaction:
-            store.close()
-
-
-def _after_fork_in_parent() -> None:
-    while _held:
-        _held.pop()._lock.release()
-
-
-def _after_fork_in_child() -> None:
-    # The child has one thread, and it is not the owner the locks remember: fresh locks take their place.
-    while _held:
-        store = _held.pop()
-        store._lock = threading.RLock()
-        if store._connection is not None:
-            # Forked from inside a transaction: the parent's connection may be neither used nor closed here.
-            _abandoned.append(store._connection)
-            store._connection = None
-
-
-os.register_at_fork(before=_before_fork, after_in_parent=_after_fork_in_parent, after_in_child=_after_fork_in_child)

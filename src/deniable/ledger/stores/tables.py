@@ -1,0 +1,102 @@
+"""What the stores share: the three tables of a ledger, how they are read, and how an older one is lifted.
+
+`rows` has one line per charge and is only ever added to; `header` has what the ledger was created with; `balances` has
+the running totals of every owner. The statements are those that SQLite and PostgreSQL both know; a place for a value is
+a question mark.
+"""
+
+from __future__ import annotations
+
+import threading
+from abc import ABC, abstractmethod
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from deniable.errors import LedgerDamaged, LedgerError
+from deniable.ledger.stores import Balance, Row, forks
+
+PAGE = 1000
+"""Rows fetched at a time, so that reading a long record holds no lock."""
+
+Migrations = Mapping[int, tuple[str, ...]]
+"""The statements that lift tables from version n to n + 1, by n."""
+
+_ROW = "SELECT seq, key, body, hash FROM rows"
+_BALANCE = "SELECT owner, seq, terms, totals FROM balances"
+_ADD_ROW = "INSERT INTO rows (seq, key, body, hash) VALUES (?, ?, ?, ?)"
+_SET_BALANCE = (
+    "INSERT INTO balances (owner, seq, terms, totals) VALUES (?, ?, ?, ?)"
+    " ON CONFLICT (owner) DO UPDATE SET seq = excluded.seq, terms = excluded.terms, totals = excluded.totals"
+)
+
+
+class TableStore(ABC):
+    """A ledger in three tables, reached by one connection under one lock."""
+
+    def __init__(self, place: str) -> None:
+        self.place = place
+        """Where it is, in words that may be printed."""
+        self.lock = threading.RLock()
+        self.connection: Any = None
+        forks.register(self)
+
+    @abstractmethod
+    def in_transaction(self) -> bool:
+        """Whether the connection is in the middle of a transaction."""
+
+    @abstractmethod
+    def ask(self, statement: str, *values: object) -> list[tuple[Any, ...]]:
+        """Run a statement; what it returns."""
+
+    @abstractmethod
+    def close(self) -> None:
+        """Let go of the connection."""
+
+    def header(self) -> str:
+        found = self.ask("SELECT body FROM header")
+        if not found:
+            raise LedgerDamaged(f"{self.place} has no header; restore it from a copy of its latest state.")
+        return str(found[0][0])
+
+    def last(self) -> Row | None:
+        return self._row(f"{_ROW} ORDER BY seq DESC LIMIT 1")
+
+    def row(self, seq: int) -> Row | None:
+        return self._row(f"{_ROW} WHERE seq = ?", seq)
+
+    def by_key(self, key: str) -> Row | None:
+        return self._row(f"{_ROW} WHERE key = ?", key)
+
+    def _row(self, statement: str, *values: object) -> Row | None:
+        found = self.ask(statement, *values)
+        return Row(*found[0]) if found else None
+
+    def rows(self, *, start: int = 1, stop: int | None = None) -> Iterator[Row]:
+        end = (1 << 63) - 1 if stop is None else stop
+        while page := self.ask(f"{_ROW} WHERE seq BETWEEN ? AND ? ORDER BY seq LIMIT ?", start, end, PAGE):
+            yield from (Row(*found) for found in page)
+            start = page[-1][0] + 1
+
+    def balance(self, owner: str) -> Balance | None:
+        found = self.ask(f"{_BALANCE} WHERE owner = ?", owner)
+        return Balance(*found[0]) if found else None
+
+    def balances(self) -> list[Balance]:
+        return [Balance(*found) for found in self.ask(f"{_BALANCE} ORDER BY owner")]
+
+    def append(self, row: Row, balances: list[Balance]) -> None:
+        self.ask(_ADD_ROW, *row)
+        for balance in balances:
+            self.ask(_SET_BALANCE, *balance)
+
+
+def lifting(version: int, *, known: int, migrations: Migrations, place: str) -> Iterator[str]:
+    """The statements that lift tables from a version to the known one; a newer version is refused."""
+    if version > known:
+        raise LedgerError(
+            f"{place} has schema {version}, written by a newer deniable; this one knows {known}. Upgrade."
+        )
+    for step in range(version, known):
+        if step not in migrations:
+            raise LedgerDamaged(f"{place} has schema {version}, from which there is no way to {known}.")
+        yield from migrations[step]
