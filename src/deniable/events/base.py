@@ -15,6 +15,7 @@ from typing import Any, ClassVar
 
 from deniable._checks import Number, member, shown
 from deniable._checks import rate as check_rate
+from deniable._notebook import Shown
 from deniable.errors import InvalidArgument
 from deniable.guarantees import Guarantee, TradeOff, kinds
 from deniable.units import RECORD, Relation, Unit
@@ -24,7 +25,7 @@ FORMAT = 1
 
 
 @dataclass(frozen=True, init=False, repr=False)
-class Event(ABC):
+class Event(Shown, ABC):
     """What touched the data. Immutable, comparable, hashable, printable as the code that makes it."""
 
     registry: ClassVar[dict[str, type[Event]]] = {}

@@ -36,6 +36,7 @@ from deniable.mechanisms.permute_and_flip import PermuteAndFlip, permute_and_fli
 from deniable.mechanisms.postprocessing import consistent, nonnegative, simplex
 from deniable.mechanisms.propose_test_release import ProposeTestRelease, propose_test_release
 from deniable.mechanisms.quantile import Quantile, quantile
+from deniable.mechanisms.searching import Search, search
 from deniable.mechanisms.shuffled import Shuffled, shuffled
 from deniable.mechanisms.size import CentralAndLocal, Size, central_and_local, size
 from deniable.mechanisms.stability_histogram import StabilityHistogram, stability_histogram
@@ -73,6 +74,7 @@ __all__ = [
     "PermuteAndFlip",
     "ProposeTestRelease",
     "Quantile",
+    "Search",
     "Shuffled",
     "Size",
     "StabilityHistogram",
@@ -109,6 +111,7 @@ __all__ = [
     "permute_and_flip",
     "propose_test_release",
     "quantile",
+    "search",
     "shuffled",
     "simplex",
     "size",

@@ -89,22 +89,30 @@ class BestOf(Mechanism):
             if noise.bernoulli(accept, source=source):
                 return k
 
+    @property
+    def _law(self) -> tuple[float, float]:
+        """γ and η as floats; an η below 1e-100 is 0 to every digit, and its products would lose theirs."""
+        return float(self.gamma), 0.0 if self.eta < Fraction(1, 10**100) else float(self.eta)
+
     def generating(self, x: float) -> float:
         """E[x^K]."""
-        gamma, eta = float(self.gamma), float(self.eta)
+        gamma, eta = self._law
+        if gamma == 1:
+            return x
         if eta == 0:
             return math.log1p(-(1 - gamma) * x) / math.log(gamma)
-        return (math.pow(1 - (1 - gamma) * x, -eta) - 1) / (math.pow(gamma, -eta) - 1)
+        # expm1 keeps the digits where η is small or γ near 1.
+        return math.expm1(-eta * math.log1p(-(1 - gamma) * x)) / math.expm1(-eta * math.log(gamma))
 
     @property
     def trials(self) -> float:
         """E[K]."""
-        gamma, eta = float(self.gamma), float(self.eta)
-        if gamma == 1:
+        gamma, eta = self._law
+        if 1 - gamma < 1e-12:  # the quotient below would lose its digits
             return 1.0
         if eta == 0:
             return (1 / gamma - 1) / math.log(1 / gamma)
-        return eta * (1 - gamma) / (gamma * (1 - math.pow(gamma, eta)))
+        return eta * (1 - gamma) / (gamma * -math.expm1(eta * math.log(gamma)))
 
     def error(self, confidence: Number = Fraction(19, 20)) -> float:
         """The share p of one trial's outcomes such that the result is among the best p, but for the failure allowed.
@@ -134,7 +142,7 @@ def best_of(
     shape = _checks.between("eta", eta, low=0, high=1, expected="between 0 and 1")
     for candidate in found:
         pure_epsilon(candidate.event)
-    return BestOf(found, score, _gamma(_checks.between("trials", trials, low=1, expected="1 or more"), shape), shape)
+    return BestOf(found, score, gamma_of(_checks.between("trials", trials, low=1, expected="1 or more"), shape), shape)
 
 
 def pure_epsilon(event: Event) -> Fraction:
@@ -152,7 +160,7 @@ def pure_epsilon(event: Event) -> Fraction:
     raise NotSupported(f"selection among private candidates needs a pure guarantee; {event!r} has none")
 
 
-def _gamma(trials: Fraction, eta: Fraction) -> Fraction:
+def gamma_of(trials: Fraction, eta: Fraction) -> Fraction:
     """The γ that gives the wanted mean, to nine digits; more trials for a smaller γ."""
     low, high = 0.0, 1.0
     for _ in range(80):

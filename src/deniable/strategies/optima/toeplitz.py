@@ -1,0 +1,98 @@
+"""The best Toeplitz coefficients.
+
+The loss is sensitivity² × error, a smooth function of the coefficients. With series c of C and a/c of A·C⁻¹ = B,
+
+    error = Σ_j W_j b_j²,   W_j = 1 − j/T for the mean over all models, 1 for the last (which is the worst),
+    sensitivity² = |Σ_m c shifted by m·separation|²   (the earliest pattern; exact for falling coefficients),
+
+and d b = −(b/c)·dc. L-BFGS on the logarithm of the loss, from the coefficients of the square root. What comes out is
+measured again by `Strategy.sensitivity`, which proves what it says for any coefficients: the optimiser can only cost
+accuracy.
+
+>>> from deniable.strategies import once
+>>> optimal_toeplitz(once(64), bands=4)
+Toeplitz(steps=64, bands=4)
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from deniable import _checks
+from deniable.errors import InvalidArgument
+from deniable.strategies import series
+from deniable.strategies.participation import Participation
+from deniable.strategies.sensitivity import falling
+from deniable.strategies.series import Array
+from deniable.strategies.toeplitz import Toeplitz
+from deniable.strategies.workloads import PREFIX, Workload
+
+ITERATIONS = 500
+
+OUTSIDE = 1e3
+"""Instead of ln(∞), where an error is too large for a number: a line search can interpolate away from it."""
+
+
+def optimal_toeplitz(
+    participation: Participation, *, bands: int | None = None, error: str = "mean", workload: Workload = PREFIX
+) -> Toeplitz:
+    """The Toeplitz strategy of so many bands with the least mean or largest error."""
+    from scipy.optimize import minimize
+
+    steps = participation.steps
+    kept = steps if bands is None else min(_checks.count("bands", bands), steps)
+    loss = Loss(participation, error=error, workload=workload)
+
+    def tail(values: Array) -> tuple[float, Array]:
+        value, slope = loss(np.concatenate([[1.0], values]))
+        return value, slope[1:]
+
+    def drops(values: Array) -> tuple[float, Array]:
+        value, slope = tail(np.cumsum(values[::-1])[::-1])
+        return value, np.cumsum(slope)
+
+    found = series.square_root(kept)
+    if kept > 1:
+        options = {"maxiter": ITERATIONS, "maxcor": 20}
+        best = minimize(tail, found[1:], jac=True, method="L-BFGS-B", options=options).x
+        if participation.times > 1 and kept > participation.separation and not falling(np.append(1.0, best)):
+            # The pattern is the worst one for falling coefficients only: stay among them, c_k = Σ_{j≥k} d_j with d ≥ 0.
+            limits, start = [(0, None)] * (kept - 1), -np.diff(found[1:], append=0.0)
+            best = minimize(drops, start, jac=True, method="L-BFGS-B", bounds=limits, options=options).x
+            best = np.cumsum(best[::-1])[::-1]
+        found = np.append(1.0, best)
+    return Toeplitz(found, steps)
+
+
+class Loss:
+    """ln(sensitivity² × error) of a series, and its gradient."""
+
+    def __init__(self, participation: Participation, *, error: str, workload: Workload) -> None:
+        if error not in ("mean", "max"):
+            raise InvalidArgument("error", error, "'mean' or 'max'")
+        self._steps, self._lag = participation.steps, workload.inverse
+        self._shifts = [m * participation.separation for m in range(participation.times)]
+        places = np.arange(self._steps)
+        self._weights = 1.0 - places / self._steps if error == "mean" else np.ones(self._steps)
+
+    def __call__(self, coefficients: Array) -> tuple[float, Array]:
+        with np.errstate(over="ignore", invalid="ignore"):  # a long step of a line search may leave all numbers behind
+            value, slope = self._measured(coefficients)
+        return (value, slope) if np.all(np.isfinite(slope)) else (OUTSIDE, np.zeros(len(coefficients)))
+
+    def _measured(self, coefficients: Array) -> tuple[float, Array]:
+        steps, kept = self._steps, len(coefficients)
+        noise = series.inverse(np.convolve(coefficients, self._lag), steps)
+        # b/c = a/c², with 1/c = b/a = b·A⁻¹.
+        slope = series.product(noise, np.convolve(noise, self._lag)[:steps], steps)
+        error = float(self._weights @ noise**2)
+        falls = -2.0 * series.correlation(self._weights * noise, slope, kept) / error
+        total = np.zeros(steps)
+        for shift in self._shifts:
+            total[shift : shift + kept] += coefficients[: steps - shift]
+        square = float(total @ total)
+        rises = np.zeros(kept)
+        for shift in self._shifts:
+            part = total[shift : shift + kept]
+            rises[: len(part)] += part
+        return float(np.log(error) + np.log(square)), falls + 2.0 * rises / square

@@ -1,0 +1,97 @@
+"""Lower-triangular Toeplitz strategies: every step's noise is corrected in the same way.
+
+`Toeplitz.square_root(T)` has C·C = A for prefix sums: coefficients C(2k, k)/4^k = 1, 1/2, 3/8, …
+(Fichtenberger–Henzinger– Upadhyay 2023). Its largest error is at most 1 + (γ + ln T)/π, and no Toeplitz strategy does
+better (Dvijotham et al. 2024), but its stream keeps every past vector. With `bands=b` the series is cut after b terms
+and the stream keeps b − 1 (Kalinin–Lampert 2024). `optimal_toeplitz` finds the best b coefficients for a participation;
+`Buffered` streams nearly the whole series with a handful of vectors.
+
+>>> Toeplitz.square_root(4).coefficients
+array([1.    , 0.5   , 0.375 , 0.3125])
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from deniable import _checks
+from deniable.errors import InvalidArgument
+from deniable.strategies import sensitivity as bounds
+from deniable.strategies import series
+from deniable.strategies.banded import BandedStream
+from deniable.strategies.base import Strategy, finite, packed, unpacked
+from deniable.strategies.participation import Participation
+from deniable.strategies.sensitivity import Sensitivity
+from deniable.strategies.series import Array
+from deniable.strategies.streams import Stream
+from deniable.strategies.workloads import PREFIX, Workload
+
+
+class Toeplitz(Strategy):
+    """C[t, t − k] = coefficients[k], for every t."""
+
+    def __init__(self, coefficients: Any, steps: int) -> None:
+        self.steps = _checks.count("steps", steps)
+        self.coefficients = finite("coefficients", coefficients)
+        if self.coefficients.ndim != 1 or len(self.coefficients) > self.steps or self.coefficients[0] <= 0:
+            raise InvalidArgument("coefficients", "…", f"at most {steps} numbers, the first of them positive")
+
+    @classmethod
+    def square_root(cls, steps: int, *, bands: int | None = None) -> Toeplitz:
+        """The square root of the matrix of prefix sums, or its first `bands` diagonals."""
+        whole = _checks.count("steps", steps)
+        kept = whole if bands is None else min(_checks.count("bands", bands), whole)
+        return Toeplitz(series.square_root(kept), whole)
+
+    @property
+    def bands(self) -> int:
+        return len(self.coefficients)
+
+    @property
+    def memory(self) -> int:
+        return self.bands - 1
+
+    @property
+    def positive(self) -> bool:
+        return bool(np.all(self.coefficients >= 0))
+
+    @property
+    def falls(self) -> bool:
+        """Whether the coefficients are at least 0 and never rise behind the first."""
+        return bounds.falling(self.coefficients)
+
+    def lengths(self) -> Array:
+        squares = np.zeros(self.steps)
+        squares[: self.bands] = self.coefficients**2
+        return np.asarray(np.sqrt(np.cumsum(squares))[::-1])
+
+    def columns(self, places: Any) -> Array:
+        found = np.zeros((self.steps, len(places)))
+        for column, first in enumerate(places):
+            kept = self.coefficients[: self.steps - first]
+            found[first : first + len(kept), column] = kept
+        return found
+
+    def _bound(self, participation: Participation) -> Sensitivity:
+        if participation.times > 1 and self.bands > participation.separation and self.falls:
+            return bounds.earliest(self.coefficients, participation)
+        return super()._bound(participation)
+
+    def stream(self) -> Stream:
+        return BandedStream(self.coefficients[None, :], self.steps)
+
+    def variances(self, workload: Workload = PREFIX) -> Array:
+        noise = series.inverse(np.convolve(self.coefficients, workload.inverse), self.steps)
+        return np.asarray(np.cumsum(noise**2))
+
+    def plain(self) -> dict[str, Any]:
+        return {"kind": "Toeplitz", "steps": self.steps, "coefficients": packed(self.coefficients)}
+
+    @classmethod
+    def _built(cls, found: dict[str, Any]) -> Strategy:
+        return Toeplitz(unpacked(found["coefficients"]), found["steps"])
+
+    def __repr__(self) -> str:
+        return f"Toeplitz(steps={self.steps}, bands={self.bands})"
