@@ -24,6 +24,7 @@ def main() -> None:
     options = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     options.add_argument("--epsilon", type=float, default=2.7)
     options.add_argument("--seeds", type=int, default=3)
+    options.add_argument("--first", type=int, default=0, help="the first seed")
     options.add_argument("--device", default="cuda" if torch.cuda.is_available() else "cpu")
     chosen = options.parse_args()
     warnings.simplefilter("ignore")
@@ -32,7 +33,7 @@ def main() -> None:
         for pixels, classes in (fashion.images("train"), fashion.images("t10k"))
     )
     found = []
-    for seed in range(chosen.seeds):
+    for seed in range(chosen.first, chosen.first + chosen.seeds):
         torch.manual_seed(seed)
         plain = network().to(chosen.device)
         averaged = AveragedModel(plain, multi_avg_fn=get_ema_multi_avg_fn(0.99))

@@ -13,7 +13,7 @@ import torch
 from torch import nn
 
 import deniable as dn
-from deniable.deep import FixedBatches, Observation, SeededGenerator, Trainer
+from deniable.deep import CyclicPoisson, FixedBatches, Observation, SeededGenerator, Trainer
 from deniable.deep.checkpoint import AHEAD, Journal
 from deniable.errors import DataError, DeniableError, InvalidArgument, LedgerError
 from tests.deep.models import cross_entropy, flat, ledger, network, plan, sgd, table
@@ -73,6 +73,86 @@ def test_steps_lost_in_a_crash_stay_spent(tmp_path: Path) -> None:
     resumed.fit(table())
     assert resumed.progress.step == 40
     assert len(seen) == 5 + 40 - (2 + AHEAD) <= 40
+
+
+@pytest.mark.parametrize("sampling", [FixedBatches(), CyclicPoisson(parts=10)], ids=repr)
+def test_a_crash_before_the_second_checkpoint_keeps_the_order(tmp_path: Path, sampling: Any) -> None:
+    """The first checkpoint is written before the first step. A new order would let a unit take part too often."""
+    seen: list[Observation] = []
+    stated = plan(batch=5, steps=40, sampling=sampling)
+    model = network()
+    trainer = Trainer(model, sgd(model), cross_entropy, stated, observers=[seen.append])
+    trainer.save(tmp_path / "run.pt")
+    taken(trainer, 15)._journal.close()  # type: ignore[union-attr]  # the process dies here
+    again = network()
+    Trainer.resume(tmp_path / "run.pt", again, sgd(again), cross_entropy, observers=[seen.append]).fit(table())
+    # By chance a new order passes with probability below 1e-6: some 100 units would have to stay where they were.
+    period = 40 if sampling == FixedBatches() else 10
+    phases: dict[int, set[int]] = {}
+    for each in seen:
+        for unit in each.units:
+            phases.setdefault(unit, set()).add(each.step % period)
+    assert len(seen) == 15 + 40 - AHEAD
+    assert {len(each) for each in phases.values()} == {1}
+    if sampling == FixedBatches():
+        drawn = [unit for each in seen for unit in each.units]
+        assert len(set(drawn)) == len(drawn)
+
+
+def test_a_checkpoint_without_its_order_is_refused(tmp_path: Path) -> None:
+    model = network()
+    trainer = Trainer(model, sgd(model), cross_entropy, plan(sampling=FixedBatches()))
+    trainer.save(tmp_path / "run.pt")
+    held = torch.load(tmp_path / "run.pt", weights_only=True)
+    assert sorted(held["order"].tolist()) == list(range(200))
+    torch.save({**held, "order": None}, tmp_path / "run.pt")
+    trainer.close()
+    Trainer.resume(tmp_path / "run.pt", model, sgd(model), cross_entropy).close()  # no step has begun
+    taken(Trainer.resume(tmp_path / "run.pt", model, sgd(model), cross_entropy), 1).close()
+    with pytest.raises(DataError, match="does not hold the order"):
+        Trainer.resume(tmp_path / "run.pt", model, sgd(model), cross_entropy)
+
+
+def test_a_closed_trainer_is_over(tmp_path: Path) -> None:
+    """Another process may have gone on: neither a step nor the journal may be set back."""
+    model = network()
+    first = Trainer(model, sgd(model), cross_entropy, plan(), run="one")
+    batches = first.batches(table())
+    first.step(next(batches))
+    held = next(batches)
+    first.save(tmp_path / "run.pt")
+    first.close()
+    first.close()
+    other = Trainer.resume(tmp_path / "run.pt", model, sgd(model), cross_entropy)
+    other.fit(table(), checkpoint=tmp_path / "run.pt")
+    other.close()
+    ways: list[Any] = [
+        lambda: first.save(tmp_path / "run.pt"), lambda: first.step(held), lambda: next(batches),
+        lambda: first.batches(table()), lambda: first.fit(table()),
+    ]  # fmt: skip
+    for way in ways:
+        with pytest.raises(DeniableError, match="is closed"):
+            way()
+    # A second run that has the same name and no ledger to tell them apart.
+    second = Trainer(model, sgd(model), cross_entropy, plan(), run="one")
+    for _ in range(2):
+        with pytest.raises(LedgerError, match="12 steps of run 'one' have begun"):
+            second.save(tmp_path / "run.pt")
+    assert Trainer.resume(tmp_path / "run.pt", model, sgd(model), cross_entropy).progress.step == 12
+
+
+def test_a_journal_takes_back_only_what_it_wrote_ahead(tmp_path: Path) -> None:
+    journal = Journal(tmp_path / "run.pt", run="one", create=True)
+    journal.begin(1, last=40)
+    assert journal.begun == AHEAD
+    journal.mark(3)
+    journal.close()
+    journal = Journal(tmp_path / "run.pt", run="one", create=False)
+    journal.begin(4, last=40)
+    with pytest.raises(LedgerError, match="3 steps of run 'one' have begun"):
+        journal.mark(2)
+    journal.mark(3)
+    journal.close()
 
 
 def test_no_noise_is_repeated_after_a_resume(tmp_path: Path) -> None:

@@ -19,10 +19,13 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from deniable.deep.clipping import clipped_gradients as clipped_gradients
+    from deniable.deep.correlated import CorrelatedNoise as CorrelatedNoise
+    from deniable.deep.cyclic import CyclicPoisson as CyclicPoisson
     from deniable.deep.huggingface import HuggingFaceTrainer as HuggingFaceTrainer
     from deniable.deep.noises import GaussianNoise as GaussianNoise
     from deniable.deep.noises import GridNoise as GridNoise
     from deniable.deep.noises import LaplaceNoise as LaplaceNoise
+    from deniable.deep.noises import NoiseShares as NoiseShares
     from deniable.deep.plan import Plan as Plan
     from deniable.deep.progress import Observation as Observation
     from deniable.deep.randomness import PhiloxGenerator as PhiloxGenerator
@@ -31,16 +34,20 @@ if TYPE_CHECKING:
     from deniable.deep.sampling import FixedBatches as FixedBatches
     from deniable.deep.sampling import Poisson as Poisson
     from deniable.deep.sampling import WithoutReplacement as WithoutReplacement
+    from deniable.deep.searching import search as search
     from deniable.deep.trainer import Trainer as Trainer
 
 _HOMES = {
     "clipping": ("clipped_gradients",),
+    "correlated": ("CorrelatedNoise",),
+    "cyclic": ("CyclicPoisson",),
     "huggingface": ("HuggingFaceTrainer",),
-    "noises": ("GaussianNoise", "GridNoise", "LaplaceNoise"),
+    "noises": ("GaussianNoise", "GridNoise", "LaplaceNoise", "NoiseShares"),
     "plan": ("Plan",),
     "progress": ("Observation",),
     "randomness": ("PhiloxGenerator", "SecureGenerator", "SeededGenerator"),
     "sampling": ("FixedBatches", "Poisson", "WithoutReplacement"),
+    "searching": ("search",),
     "trainer": ("Trainer",),
 }
 _PLACES = {name: home for home, names in _HOMES.items() for name in names}

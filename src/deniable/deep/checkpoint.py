@@ -1,9 +1,10 @@
 """Stopping and going on without paying twice, repeating noise, or forgetting a step.
 
-Two files. The *checkpoint* holds the plan, the run's key in the ledger, the step, model, optimizer, the order of fixed
-batches, and torch's generator state (for dropout). It holds no key of the noise: a resumed run draws fresh ones. The
-*journal* beside it says how many steps have begun. It is on disk before a step touches the data, some steps ahead, so a
-crash can only make it too large.
+Two files. The *checkpoint* holds the plan, the run's key in the ledger, the step, model, optimizer, the order of the
+units (drawn before the first checkpoint, and never again), and torch's generator state (for dropout). It holds no key
+of the noise: a resumed run draws fresh ones. The *journal* beside it says how many steps have begun. It is on disk
+before a step touches the data, some steps ahead, so a crash can only make it too large; and a process takes back only
+what it wrote ahead itself.
 
 A resumed run goes on at the step after the last one that may have begun. Steps that were lost in a crash stay
 spent: their noisy sums may have been seen, and computing them again with fresh noise would be a second release. A run
@@ -75,6 +76,8 @@ class Journal:
             os.close(self._file)
             raise LedgerError(f"another process is training run {run!r}; a run is executed once.") from None
         self.begun = self._read(create=create)
+        # What other processes began is not taken back; what this one wrote ahead of its own steps may be.
+        self._least = self.begun
 
     def _read(self, *, create: bool) -> int:
         text = os.pread(self._file, 4096, 0).split(b"\n")[0].strip(b" \0")
@@ -98,6 +101,11 @@ class Journal:
 
     def mark(self, begun: int) -> None:
         """Say durably that so many steps have begun. One line of fixed length, so that no write is half done."""
+        if begun < self._least:
+            raise LedgerError(
+                f"{self._path.name} says that {self._least} steps of run {self._run!r} have begun, and this trainer is"
+                f" at step {begun}. Trainer.resume goes on behind them; a new run needs another place."
+            )
         line = json.dumps({"run": self._run, "begun": begun}).encode().ljust(511) + b"\n"
         os.pwrite(self._file, line, 0)
         os.fsync(self._file)

@@ -54,6 +54,11 @@ class Rows:
     def __len__(self) -> int:
         return len(self._columns[0]) if self._columns is not None else len(self._dataset)
 
+    @property
+    def in_memory(self) -> bool:
+        """Whether the rows are tensors."""
+        return self._columns is not None
+
     def take(self, rows: Indices) -> tuple[Any, Any]:
         """The batch (x, y) of some rows, of which there is at least one."""
         if self._columns is not None:
@@ -85,6 +90,11 @@ class People:
     def __len__(self) -> int:
         return len(self._starts) - 1
 
+    @property
+    def places(self) -> tuple[Indices, Indices]:
+        """The rows, unit by unit, and where each unit begins among them."""
+        return self._order, self._starts
+
     def rows(self, units: Indices, source: Source) -> Indices:
         """Rows of each unit, a line per unit, −1 where there is none; of too many, a random choice."""
         if self._most == 1 and len(self) == len(self._order):
@@ -104,7 +114,7 @@ def chunk(rows: Rows, places: Indices, *, units: int | None, device: torch.devic
         places = np.concatenate([places, np.full((units - len(places), places.shape[1]), -1, dtype=np.int64)])
     flat = places.reshape(-1)
     # An empty place repeats a row that is there anyway; the mask takes it out of every sum.
-    filled = np.where(flat < 0, flat[flat >= 0][0], flat)
+    filled = np.where(flat < 0, flat.max(initial=0), flat)
     batch = rows.take(filled)
     return Chunk((moved(batch[0], device), moved(batch[1], device)), torch.from_numpy(flat >= 0).to(device))
 

@@ -5,6 +5,7 @@
 | `GaussianNoise()` | L2 | `Gaussian` | floating point, from a cryptographic generator, CPU or GPU |
 | `LaplaceNoise()` | L1 | `Laplace` | the same |
 | `GridNoise()` | L2 | `Gaussian`, and a leak below 10⁻²⁸⁰ | exact integers, on the CPU |
+| `NoiseShares()` | L2 | `Gaussian` of the honest shares | floating point, a share on each of several workers |
 
 `noise_multiplier` is the scale in units of the clipping norm. Under REPLACE two clipped gradients may point apart, so
 the sensitivity is two clipping norms while a unit's reach from its absence is one.
@@ -17,23 +18,19 @@ Laplace(scale=3, sensitivity=2, relation=REPLACE, reach=1)
 
 from __future__ import annotations
 
+import math
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import ClassVar
 
 from deniable import _checks
-from deniable.deep.sampling import Sampling, Schedule
+from deniable.deep.sampling import Poisson, Sampling, Schedule
 from deniable.errors import InvalidArgument
 from deniable.events import Claimed, Event, Gaussian, Laplace
 from deniable.guarantees import ApproxDP
+from deniable.noise.imitation import LEAK
 from deniable.units import Relation
-
-LEAK = Fraction(2, 10**308)
-"""What one integer of discrete Gaussian noise of variance σ² + `SPREAD` may give away beyond N(0, σ²)."""
-
-SPREAD = 36
-"""Added to the variance of grid noise, in squared steps; it makes `LEAK` so small."""
 
 MOST_PARAMETERS = 10**12
 """The number of parameters for which the leak of grid noise is stated; a trainer refuses more."""
@@ -44,6 +41,9 @@ class StepNoise(ABC):
     """A kind of noise. Plain kinds are independent from step to step."""
 
     norm: ClassVar[str] = "l2"
+    sampling: ClassVar[Sampling] = Poisson()
+    """How batches are drawn when a plan does not say."""
+
     registry: ClassVar[dict[str, type[StepNoise]]] = {}
 
     def __init_subclass__(cls) -> None:
@@ -97,6 +97,54 @@ class GridNoise(GaussianNoise):
     def event(self, multiplier: Fraction, relation: Relation, sampling: Sampling, schedule: Schedule) -> Event:
         leak = LEAK * MOST_PARAMETERS * schedule.steps
         return super().event(multiplier, relation, sampling, schedule) + Claimed(ApproxDP(0, leak, relation=relation))
+
+
+@dataclass(frozen=True)
+class NoiseShares(GaussianNoise):
+    """Every one of several workers holds data of its own and adds a share of the noise, of scale multiplier/√workers.
+
+    The sum of the shares is the plan's noise. The event is what remains against `dishonest` workers, who know their
+    shares or leave them out: the honest ones alone, of scale multiplier·√((workers − dishonest)/workers). It promises
+    for the units of honest workers, each of which draws its own Poisson sample, which nobody else learns. What is
+    promised is about the *totals*: where a worker sees what another sends, only dishonest=workers − 1 covers it.
+
+    >>> NoiseShares(workers=4, dishonest=3).step(Fraction(3), Relation.ADD_REMOVE)
+    Gaussian(scale=1.5)
+    """
+
+    workers: int
+    dishonest: int
+
+    def __post_init__(self) -> None:
+        _checks.count("workers", self.workers)
+        whole = isinstance(self.dishonest, int) and not isinstance(self.dishonest, bool)
+        if not whole or not 0 <= self.dishonest < self.workers:
+            raise InvalidArgument("dishonest", self.dishonest, f"a whole number from 0 to {self.workers - 1}")
+
+    def step(self, multiplier: Fraction, relation: Relation) -> Event:
+        honest = Fraction(self.workers - self.dishonest, self.workers)
+        return super().step(multiplier * root_below(honest, decimals=6), relation)
+
+    def event(self, multiplier: Fraction, relation: Relation, sampling: Sampling, schedule: Schedule) -> Event:
+        if type(sampling) is not Poisson:
+            raise InvalidArgument(
+                "sampling", sampling, "Poisson() where workers hold data of their own", "Each draws by itself."
+            )
+        return super().event(multiplier, relation, sampling, schedule)
+
+    @property
+    def share(self) -> Fraction:
+        """The part of the noise multiplier that each worker adds, rounded up: 1/√workers."""
+        return Fraction(1) / (self.workers * root_below(Fraction(1, self.workers), decimals=18))
+
+
+def root_below(value: Fraction, *, decimals: int) -> Fraction:
+    """The root of a fraction, rounded down to so many decimals.
+
+    >>> root_below(Fraction(9, 16), decimals=6)
+    Fraction(3, 4)
+    """
+    return Fraction(math.isqrt(value.numerator * 100**decimals // value.denominator), 10**decimals)
 
 
 def _apart(relation: Relation) -> int:

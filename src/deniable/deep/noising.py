@@ -15,10 +15,12 @@ import torch
 from torch import Tensor
 
 from deniable import noise as exact
-from deniable.deep.noises import MOST_PARAMETERS, SPREAD, GaussianNoise, GridNoise, LaplaceNoise, StepNoise
+from deniable.deep.correlated import CorrelatedNoise
+from deniable.deep.noises import MOST_PARAMETERS, GaussianNoise, GridNoise, LaplaceNoise, NoiseShares, StepNoise
 from deniable.deep.plan import Plan
 from deniable.deep.randomness import Generator
 from deniable.errors import DataError, NotSupported
+from deniable.noise.imitation import SPREAD
 
 Sums = dict[str, Tensor]
 
@@ -43,8 +45,8 @@ class Noising(ABC):
 class FloatNoising(Noising):
     """Floating-point noise of one law, scale `noise_multiplier` × clip, the product rounded up."""
 
-    def __init__(self, plan: Plan, law: str) -> None:
-        self.law, self.scale = law, rounded_up(plan.noise_multiplier * plan.clip)
+    def __init__(self, plan: Plan, law: str, *, share: Fraction = Fraction(1)) -> None:
+        self.law, self.scale = law, rounded_up(plan.noise_multiplier * plan.clip * share)
 
     def add(self, sums: Sums, *, step: int, generator: Generator) -> Sums:
         noisy: Sums = {}
@@ -96,6 +98,18 @@ def noising(noise: StepNoise, plan: Plan) -> Noising:
 @noising.register
 def _(noise: GaussianNoise, plan: Plan) -> Noising:
     return FloatNoising(plan, "normal")
+
+
+@noising.register
+def _(noise: NoiseShares, plan: Plan) -> Noising:
+    return FloatNoising(plan, "normal", share=noise.share)
+
+
+@noising.register
+def _(noise: CorrelatedNoise, plan: Plan) -> Noising:
+    from deniable.deep.correlating import CorrelatedNoising  # it builds on this module
+
+    return CorrelatedNoising(plan, noise)
 
 
 @noising.register

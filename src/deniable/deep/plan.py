@@ -30,13 +30,16 @@ from typing import Any
 
 from deniable import _checks
 from deniable._checks import Number, shown
+from deniable._notebook import Shown
 from deniable.calibration import Risk, calibrate, margin
+from deniable.deep.correlated import noise_of
 from deniable.deep.noises import GaussianNoise, StepNoise
-from deniable.deep.sampling import Poisson, Sampling, Schedule
+from deniable.deep.sampling import Sampling, Schedule
 from deniable.descriptions import Description
 from deniable.errors import InvalidArgument
 from deniable.events import Claimed, Event
 from deniable.guarantees import ApproxDP, Guarantee, Profile
+from deniable.strategies import Strategy
 from deniable.units import RECORD, Relation, Unit, one_relation, one_unit
 
 FORMAT = 1
@@ -44,7 +47,7 @@ FORMAT = 1
 
 
 @dataclass(frozen=True, init=False, repr=False)
-class Plan:
+class Plan(Shown):
     """What a training does. `batch` is the expected number of units in a batch, and the divisor of every step."""
 
     examples: int
@@ -70,7 +73,7 @@ class Plan:
         target: Guarantee | Risk | None = None,
         noise_multiplier: Number | None = None,
         sampling: Sampling | None = None,
-        noise: StepNoise | None = None,
+        noise: StepNoise | Strategy | None = None,
         relation: Relation | None = None,
         unit: Unit | str | None = None,
         rows_per_unit: int = 1,
@@ -88,9 +91,10 @@ class Plan:
             if epochs is not None
             else _checks.count("steps", steps)
         )
-        scheme, kind = sampling or Poisson(), noise or GaussianNoise()
-        _checks.member("sampling", scheme, Sampling, remedy="For example dn.deep.Poisson().")
+        kind = noise_of(noise)
         _checks.member("noise", kind, StepNoise, remedy="For example dn.deep.GaussianNoise().")
+        scheme = sampling or kind.sampling
+        _checks.member("sampling", scheme, Sampling, remedy="For example dn.deep.Poisson().")
         promised = target if isinstance(target, Guarantee) else None
         under = relation or (promised.relation if promised else scheme.relations[0])
         schedule = Schedule(people, wanted, taken)
@@ -104,6 +108,7 @@ class Plan:
                 "rows_per_unit", rows_per_unit, "1 unless unit names who a row is about", 'For example unit="user_id".'
             )
         ratio = _ratio(target, noise_multiplier, lambda ratio: kind.event(ratio, under, scheme, schedule))
+        kind.event(ratio, under, scheme, schedule)  # refuses what does not belong together, before anything runs
         values = {
             "examples": people, "batch": wanted, "steps": taken, "clip": _checks.positive("clip", clip),
             "noise_multiplier": ratio, "target": target, "sampling": scheme, "noise": kind, "relation": under,
@@ -157,7 +162,7 @@ class Plan:
     def __repr__(self) -> str:
         plain: dict[str, Any] = {
             "target": None,
-            "sampling": Poisson(),
+            "sampling": self.noise.sampling,
             "noise": GaussianNoise(),
             "unit": RECORD,
             "rows_per_unit": 1,
@@ -179,7 +184,7 @@ class Plan:
         found: dict[str, Any] = {"deniable_plan": FORMAT, "examples": self.examples, "steps": self.steps}
         found |= {name: shown(getattr(self, name)) for name in ("batch", "clip", "noise_multiplier")}
         found |= {
-            "sampling": type(self.sampling).__name__,
+            "sampling": _plain(self.sampling) if fields(self.sampling) else type(self.sampling).__name__,
             "noise": _plain(self.noise),
             "relation": self.relation.value,
         }
@@ -200,7 +205,7 @@ class Plan:
             kind = found.pop("noise")
             numbers: dict[str, Any] = {n: Fraction(found.pop(n)) for n in ("batch", "clip", "noise_multiplier")}
             plan = Plan(
-                sampling=Sampling.registry[found.pop("sampling")](),
+                sampling=_sampling(found.pop("sampling")),
                 noise=StepNoise.registry[kind.pop("kind")](**kind),
                 relation=Relation(found.pop("relation")),
                 unit=Unit(**about) if (about := found.pop("unit")) else None,
@@ -215,8 +220,17 @@ class Plan:
         return plan
 
 
-def _plain(noise: StepNoise) -> dict[str, Any]:
-    return {"kind": type(noise).__name__, **{f.name: getattr(noise, f.name) for f in fields(noise)}}
+def _plain(part: StepNoise | Sampling) -> dict[str, Any]:
+    values = {f.name: getattr(part, f.name) for f in fields(part)}
+    plain = {name: value.plain() if isinstance(value, Strategy) else value for name, value in values.items()}
+    return {"kind": type(part).__name__, **plain}
+
+
+def _sampling(found: Any) -> Sampling:
+    """A sampling by its name, or by its name and numbers."""
+    if isinstance(found, str):
+        return Sampling.registry[found]()
+    return Sampling.registry[found.pop("kind")](**found)
 
 
 def _unit(unit: Unit | str | None, promised: Guarantee | None) -> Unit:

@@ -8,8 +8,9 @@
 clipped (`deniable.deep.clipping`); the sum over microbatches; noise; division by the expected batch;
 `optimizer.step()`. An empty batch is a step like any other, of noise alone.
 
-Refused: a batch from elsewhere, a batch used twice or left out, a step beyond the plan, a model whose parameters
-changed, a generator that is not secure beside a ledger, a ledger about other units.
+Refused: a batch from elsewhere, a batch used twice or left out, a step beyond the plan, a step after `close`, other
+data under a fixed order, a model whose parameters changed, a generator that is not secure beside a ledger, a ledger
+about other units.
 """
 
 from __future__ import annotations
@@ -30,13 +31,15 @@ from deniable import noise
 from deniable.deep import checkpoint
 from deniable.deep.charging import charge
 from deniable.deep.data import Chunk, Collate, Indices, People, Rows, chunk
+from deniable.deep.distributed import workers_of
+from deniable.deep.fingerprints import Fingerprint, differ, fingerprint
 from deniable.deep.noising import noising
 from deniable.deep.plan import Plan
 from deniable.deep.progress import Observation, Observer, PrivateStatistics, Progress
 from deniable.deep.randomness import Generator, SecureGenerator
 from deniable.deep.sums import Accumulator
-from deniable.errors import DataError, DeniableError, InvalidArgument, NotSupported
-from deniable.ledger import Ledger
+from deniable.errors import DataError, DeniableError, InvalidArgument, LedgerError, NotSupported
+from deniable.ledger import Charge, Ledger
 from deniable.units import Relation
 
 Loss = Callable[[Any, Any], Tensor]
@@ -78,11 +81,19 @@ class Trainer:
         """
         self._set_up(model, optimizer, loss, plan, microbatch, generator, observers, clipping)
         if sample is not None:
-            self._sums.check(*sample, clip=float(plan.clip))
+            self._workers.everywhere(lambda: self._sums.check(*sample, clip=float(plan.clip)))
             self._checked = True
         word = noise.secure().word
-        self.run = run if run is not None else f"training {word():016x}"
-        self._charge = charge(plan, ledger, run=self.run, who=who, secure=self._generator.secure, resumed=False)
+        self.run = self._workers.once(lambda: run if run is not None else f"training {word():016x}")
+        self._pay(ledger, who, resumed=False)
+
+    def _pay(self, ledger: Ledger | str | os.PathLike[str] | None, who: str | None, *, resumed: bool) -> None:
+        """Charge the plan, before any step: once, on the first rank; the others wait for it."""
+        secure = self._generator.secure
+        self._workers.agree("ledger", ledger is None)
+        self._charge: Charge | None = self._workers.once(
+            lambda: charge(self.plan, ledger, run=self.run, who=who, secure=secure, resumed=resumed)
+        )
 
     def _set_up(
         self,
@@ -98,18 +109,25 @@ class Trainer:
         """Everything but the charge."""
         if not isinstance(plan, Plan):
             raise InvalidArgument("plan", plan, "a dn.deep.Plan", "It states what will be executed and charged.")
-        _check_optimizer(optimizer, model)
-        self.model, self.optimizer, self.plan = model, optimizer, plan
-        self._generator: Generator = generator if generator is not None else SecureGenerator()
-        self._sums = Accumulator(model, loss, plan, microbatch=microbatch, clipping=clipping)
+        self._workers = workers_of(model, plan)
+        _check_optimizer(optimizer, self._workers.model)
+        self.model, self.optimizer, self.plan = self._workers.model, optimizer, plan
+        self._generator = self._workers.generator(generator if generator is not None else SecureGenerator())
+        self._sums = self._workers.everywhere(
+            lambda: Accumulator(self._workers, loss, plan, microbatch=microbatch, clipping=clipping)
+        )
+        self._workers.agree("plan", (repr(plan), list(self._sums.parameters), len(observers)))
         self._noising = noising(plan.noise, plan)
         self._observers = tuple(observers)
         self._shape = self._fingerprint()
         self._step = 0
-        self._order: Indices | None = None
+        # Drawn before anything can be saved: a run that is resumed must never draw another.
+        self._order: Indices | None = self._workers.once(self._drawn_order) if plan.sampling.ordered else None
         self._journal: checkpoint.Journal | None = None
+        self._closed = False
         self._issued: Batch | None = None
         self._data: tuple[Rows, People] | None = None
+        self._known: Fingerprint | None = None
         self._checked = False
         self.private = PrivateStatistics(torch.empty(0), torch.empty(0), 0, float(plan.clip))
 
@@ -119,6 +137,7 @@ class Trainer:
         self, dataset: Any, *, people: ArrayLike | None = None, collate: Collate | None = None
     ) -> Iterator[Batch]:
         """The remaining batches of the plan. Every one must be given to `step` before the next is drawn."""
+        self._refuse_closed()
         self._refuse_left_out()
         self._data = self._opened(dataset, people, collate)
         return self._drawn(len(self._data[1]))
@@ -126,15 +145,27 @@ class Trainer:
     def _drawn(self, size: int) -> Iterator[Batch]:
         """A batch of the units 0 … size−1 for every step that remains."""
         while self._step < self.plan.steps:
+            self._refuse_closed()
             self._refuse_left_out()
-            if self.plan.sampling.ordered and self._order is None:
-                self._order = noise.permutation(size, source=self._generator.source(0, purpose="order"))
-            source = self._generator.source(self._step, purpose="sampling")
-            units = self.plan.sampling.draw(
-                self.plan.schedule, step=self._step, size=size, order=self._order, source=source
-            )
+            units = self._workers.drawn(lambda: self._draw(size))
             self._issued = Batch(self._step + 1, units)
             yield self._issued
+
+    def _drawn_order(self) -> Indices:
+        """An order of all units. Samplings that use one are for relations under which their number is public."""
+        return noise.permutation(self.plan.examples, source=self._generator.source(0, purpose="order"))
+
+    def _draw(self, size: int) -> Indices:
+        """The units of the next step."""
+        source = self._generator.source(self._step, purpose="sampling")
+        return self.plan.sampling.draw(self.plan.schedule, step=self._step, size=size, order=self._order, source=source)
+
+    def _refuse_closed(self) -> None:
+        if self._closed:
+            raise DeniableError(
+                "this trainer is closed: another process may have gone on with its run. Save before you close, and go"
+                " on with Trainer.resume."
+            )
 
     def _refuse_left_out(self) -> None:
         if self._issued is not None:
@@ -145,6 +176,7 @@ class Trainer:
 
     def step(self, batch: Batch) -> Progress:
         """Take the step of a batch that `batches` gave."""
+        self._refuse_closed()
         if self._data is None or batch is None or batch is not self._issued:
             raise DeniableError(
                 "this batch does not come from trainer.batches, or was used before. The guarantee holds for batches"
@@ -160,14 +192,17 @@ class Trainer:
         self._issued = None
         self._step = batch.step
         rows, people = self._data
-        places = people.rows(batch.units, self._generator.source(batch.step - 1, purpose="rows"))
+        places = people.rows(self._workers.part(batch.units), self._generator.source(batch.step - 1, purpose="rows"))
         sums, norms, losses = self._sums.over(rows, places)
-        noisy = self._noising.add(sums, step=batch.step - 1, generator=self._generator)
+        noisy = self._workers.noisy(
+            sums, lambda given: self._noising.add(given, step=batch.step - 1, generator=self._generator)
+        )
         self._update(noisy)
         self.private = PrivateStatistics(norms, losses, int((places >= 0).sum()), float(self.plan.clip))
         if self._observers:
-            divided = {name: each / float(self.plan.batch) for name, each in noisy.items()}
-            seen = Observation(batch.step, divided, sums, batch.units.tolist())
+            whole = self._workers.released(noisy)
+            divided = {name: each / float(self.plan.batch) for name, each in whole.items()}
+            seen = Observation(batch.step, divided, self._workers.seen(sums), batch.units.tolist())
             for observe in self._observers:
                 observe(seen)
         return self.progress
@@ -202,17 +237,27 @@ class Trainer:
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write a checkpoint; from now on a journal beside it counts the steps that begin."""
+        self._refuse_closed()
         where = Path(path).absolute()
+        state = self._workers.state(self.optimizer)
+        self._workers.once(lambda: self._write(where, state))
+
+    def _write(self, where: Path, state: dict[str, Any]) -> None:
         if self._journal is None:
-            self._journal = checkpoint.Journal(where, run=self.run, create=True)
-        state = {
+            journal = checkpoint.Journal(where, run=self.run, create=True)
+            try:
+                journal.mark(self._step)  # refused where another process began more steps of this run
+            except LedgerError:
+                journal.close()
+                raise
+            self._journal = journal
+        state |= {
             "plan": self.plan.to_json(),
             "run": self.run,
             "step": self._step,
-            "model": self.model.state_dict(),
-            "optimizer": self.optimizer.state_dict(),
             "order": None if self._order is None else torch.from_numpy(np.array(self._order)),
-            "noise": self._noising.state(),
+            # With the memory of correlated noise one could take noise off; a finished run has no more use for it.
+            "noise": self._noising.state() if self._step < self.plan.steps else {},
             "torch": torch.get_rng_state(),
             "cuda": torch.cuda.get_rng_state_all() if torch.cuda.is_available() else [],
             "charge": None if self._charge is None else [self._charge.seq, self._charge.hash],
@@ -244,21 +289,31 @@ class Trainer:
         plan = Plan.from_json(found["plan"])
         trainer._set_up(model, optimizer, loss, plan, microbatch, generator, observers, clipping)
         trainer.run = found["run"]
-        trainer._journal = checkpoint.Journal(where, run=trainer.run, create=False)
-        secure = trainer._generator.secure
-        trainer._charge = charge(plan, ledger, run=trainer.run, who=who, secure=secure, resumed=True)
-        model.load_state_dict(found["model"])
-        optimizer.load_state_dict(found["optimizer"])
+        begun = max(found["step"], trainer._workers.once(lambda: trainer._taken_up(where)))
+        if begun and plan.sampling.ordered and found["order"] is None:
+            raise DataError(
+                f"the checkpoint at {where} does not hold the order of the units, and {begun} steps have begun. Another"
+                " order would let a unit take part more often than was paid for. Start a new run and pay for it."
+            )
+        trainer._pay(ledger, who, resumed=True)
+        trainer._workers.load(found, optimizer)
         trainer._noising.load(found["noise"])
-        trainer._order = None if found["order"] is None else found["order"].numpy()
+        if found["order"] is not None:
+            trainer._order = found["order"].numpy()
         torch.set_rng_state(found["torch"])
         if found["cuda"] and torch.cuda.is_available():
             torch.cuda.set_rng_state_all(found["cuda"])
-        trainer._step = max(found["step"], trainer._journal.begun)
+        trainer._step = begun
         return trainer
 
+    def _taken_up(self, where: Path) -> int:
+        """Take over the journal of a checkpoint; how many steps have begun."""
+        self._journal = checkpoint.Journal(where, run=self.run, create=False)
+        return self._journal.begun
+
     def close(self) -> None:
-        """Let another process go on with this run from its checkpoint."""
+        """Let another process go on with this run from its checkpoint. This trainer takes no more steps."""
+        self._closed = True
         if self._journal is not None:
             self._journal.mark(self._step)
             self._journal.close()
@@ -268,30 +323,55 @@ class Trainer:
 
     def _opened(self, dataset: Any, ids: ArrayLike | None, collate: Collate | None) -> tuple[Rows, People]:
         """The data, checked against what the plan says is public."""
+        rows, people = self._workers.everywhere(lambda: self._read(dataset, ids, collate))
+        self._refuse_other_data(rows, people)
+        if self.plan.relation is not Relation.ADD_REMOVE:
+            units = self._workers.total(len(people))
+            if units != self.plan.examples:
+                raise DataError(
+                    f"under {self.plan.relation.name} the number of units is public and fixed by the plan:"
+                    f" examples={self.plan.examples}, the data have {units}."
+                )
+        # Every rank comes here, with units or without: whether another has some may be private.
+        self._workers.everywhere(lambda: self._check(rows, people))
+        return rows, people
+
+    def _read(self, dataset: Any, ids: ArrayLike | None, collate: Collate | None) -> tuple[Rows, People]:
         rows = Rows(dataset, collate=collate)
         if (self.plan.unit.column is None) != (ids is None):
             raise InvalidArgument(
                 "people", None if ids is None else "...", "given exactly when the plan's unit names who a row is about",
                 f"The plan protects {self.plan.unit.one}.",
             )  # fmt: skip
-        people = People(len(rows), ids=ids, rows_per_unit=self.plan.rows_per_unit)
-        if self.plan.relation is not Relation.ADD_REMOVE and len(people) != self.plan.examples:
+        return rows, People(len(rows), ids=ids, rows_per_unit=self.plan.rows_per_unit)
+
+    def _refuse_other_data(self, rows: Rows, people: People) -> None:
+        """Where units go by their places: the same ones on every rank, and under one order for the whole run."""
+        if not (self._workers.shared or self.plan.sampling.ordered):
+            return
+        found = self._workers.everywhere(lambda: fingerprint(rows, people))
+        self._workers.same(found)
+        if self.plan.sampling.ordered and self._known is not None and differ([self._known, found]):
             raise DataError(
-                f"under {self.plan.relation.name} the number of units is public and fixed by the plan:"
-                f" examples={self.plan.examples}, the data have {len(people)}."
+                f"these are not the rows that this run began with, in their order. {self.plan.sampling!r} is about"
+                " places: shuffled data would let a unit take part more often than was paid for. Give the same data;"
+                " the trainer shuffles them, once."
             )
-        if not self._checked and len(people):
+        self._known = found
+
+    def _check(self, rows: Rows, people: People) -> None:
+        """The self-check on the first rows of the data, once."""
+        if len(people) and not self._checked:
             few = people.rows(np.arange(min(8, len(people))), noise.secure())
             found: Chunk = chunk(rows, few, units=None, device=self._sums.device)
             self._sums.check(*found.batch, clip=float(self.plan.clip), mask=found.mask)
             self._checked = True
-        return rows, people
 
     def _update(self, noisy: dict[str, Tensor]) -> None:
         """Noisy sums over the expected batch, to the optimizer; no other gradient survives."""
         self.optimizer.zero_grad(set_to_none=True)
         for name, parameter in self._sums.parameters.items():
-            parameter.grad = (noisy[name] / float(self.plan.batch)).to(parameter.device, parameter.dtype)
+            parameter.grad = self._workers.gradient(name, parameter, noisy[name] / float(self.plan.batch))
         self.optimizer.step()
         self.optimizer.zero_grad(set_to_none=True)
 

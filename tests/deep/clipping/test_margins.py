@@ -8,7 +8,7 @@ from torch import Tensor, nn
 
 from deniable.deep.clipping.contributions import Factors, OneHot, Stack
 from deniable.deep.clipping.margins import bounds, clip_factors
-from deniable.deep.clipping.norms import settle
+from deniable.deep.clipping.norms import RUN, absolutes, settle, squares
 from deniable.deep.clipping.precision import product
 
 
@@ -88,6 +88,21 @@ def test_the_cheaper_form_is_chosen() -> None:
     both = settle([Factors(few, few, (10, 10)), Factors(few, few, (10, 10))])
     assert isinstance(both.kept[0], Stack)
     torch.testing.assert_close(both.square, 4 * settle([Factors(few, few, (10, 10))]).square)
+
+
+def test_more_room_keeps_more_finished_gradients() -> None:
+    """p·d ≤ 2·r(p + d) for the fast mode; never for look-ups, whose unit vectors take no memory."""
+    few = torch.randn(2, 3, 10)
+    assert isinstance(settle([Factors(few, few, (10, 10))], room=2).kept[0], Stack)
+    table = Factors(OneHot(torch.tensor([[1, 2, 3], [4, 5, 6]]), 10), few, (10, 10))
+    assert isinstance(settle([table], room=2).kept[0], Factors)
+
+
+@pytest.mark.parametrize("size", [1, RUN - 1, RUN, RUN + 1, 3 * RUN + 7])
+def test_sums_in_runs_leave_nothing_out(size: int) -> None:
+    values = torch.randn(3, size)
+    torch.testing.assert_close(squares(values).double(), values.double().square().sum(1), rtol=1e-5, atol=0)
+    torch.testing.assert_close(absolutes(values).double(), values.double().abs().sum(1), rtol=1e-5, atol=0)
 
 
 def test_linear_layers_have_norms_of_their_own_gradients() -> None:

@@ -11,7 +11,7 @@ from torch import Tensor
 from torch.utils._pytree import tree_leaves, tree_map
 
 from deniable.deep.clipping.contributions import Contribution
-from deniable.deep.clipping.origins import Origin, leaves, pulled_back
+from deniable.deep.clipping.origins import Derived, Origin, leaves, pulled_back
 from deniable.errors import NotSupported
 
 
@@ -49,6 +49,8 @@ class Sketch:
     sources: tuple[Tensor, ...]
     saved: tuple[Tensor, ...]
     contribute: Contribute
+    needs_values: bool = False
+    """Whether contributions are computed from values of the parameters too."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -82,6 +84,11 @@ class Call:
         origins = [self.origin(each) for each in tree_leaves((self.args, dict(self.kwargs)))]
         return frozenset(name for each in origins if each is not None for name in leaves(each))
 
+    def transformed(self) -> bool:
+        """Whether a parameter takes part in another form than its own."""
+        origins = (self.origin(each) for each in tree_leaves((self.args, dict(self.kwargs))))
+        return any(isinstance(each, Derived) for each in origins)
+
     def described(self) -> tuple[tuple[Any, ...], dict[str, Any]]:
         """The arguments, with origins in the place of the tensors that they describe."""
         args, kwargs = tree_map(lambda each: self.origin(each) or each, (self.args, dict(self.kwargs)))
@@ -100,6 +107,7 @@ class Use:
     dtype: torch.dtype
     contribute: Contribute
     versions: tuple[int, ...]
+    needs_values: bool = False
 
     def contributions(self, saved: Sequence[Tensor], gradient: Tensor) -> list[tuple[str, Contribution]]:
         """One contribution per parameter of the call, from the saved tensors and the output's gradient."""

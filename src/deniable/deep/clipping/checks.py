@@ -23,7 +23,8 @@ import torch
 from torch import Tensor, nn
 from torch.utils._pytree import tree_map
 
-from deniable.deep.clipping.passes import chosen, output, row_losses
+from deniable.deep.clipping.passes import called, chosen, output, row_losses
+from deniable.deep.clipping.sharding import Sharding, local
 from deniable.deep.clipping.steps import Clipped, Recipe
 from deniable.errors import NotSupported
 
@@ -52,9 +53,10 @@ class SelfCheck:
 def check(engine: ClippingEngine, batch: tuple[Any, Any], *, clip: float, mask: Tensor | None) -> SelfCheck:
     """Compare the engine with one unit at a time. Raises NotSupported with the reason when they differ."""
     recipe = engine.recipe
-    given, copies = engine.tensors(), dict[int, Tensor]()
-    # Tied parameters are one tensor under several names, and stay one.
-    tensors = {name: copies.setdefault(id(each), each.detach().clone()) for name, each in given.items()}
+    tensors, copies = engine.tensors(), dict[int, Tensor]()
+    if recipe.sharding is None:
+        # Tied parameters are one tensor under several names, and stay one.
+        tensors = {name: copies.setdefault(id(each), each.detach().clone()) for name, each in tensors.items()}
     few = _few_units(batch, recipe, mask)
     rows = UNITS * recipe.rows_per_unit
     before = {name: tensors[name].clone() for name, _ in recipe.model.named_buffers()}
@@ -140,7 +142,8 @@ def _compare(recipe: Recipe, tensors: dict[str, Tensor], batch: tuple[Any, Any],
     """Norms and sums against each unit alone. Returns the parameters that have no gradient at all."""
     tolerance = TOLERANCE[recipe.autocast]
     size = recipe.rows_per_unit
-    sums = {name: torch.zeros_like(found.sums[name]) for name in recipe.names}
+    given = {name: each / recipe.ranks for name, each in found.sums.items()}
+    sums = {name: torch.zeros_like(given[name]) for name in recipe.names}
     scale = torch.zeros((), device=found.norms.device)
     unused = set(recipe.names)
     for unit in range(UNITS):
@@ -149,15 +152,15 @@ def _compare(recipe: Recipe, tensors: dict[str, Tensor], batch: tuple[Any, Any],
         unused -= gradients.keys()
         flat = [each.flatten().to(found.norms.dtype) for each in gradients.values()]
         together = torch.cat(flat) if flat else found.norms.new_zeros(1)
-        norm = together.norm(1 if recipe.norm == "l1" else 2)
+        norm = recipe.length(together, order=1 if recipe.norm == "l1" else 2)
         if not bool(torch.isfinite(norm)):
             continue
         if bool((found.norms[unit] - norm).abs() > tolerance * (norm + 1e-6)):
             raise NotSupported("the per-example norms of this model do not agree with those of single examples" + _HINT)
         for name, each in gradients.items():
             sums[name] += found.factors[unit] * each.to(sums[name].dtype)
-        scale += found.factors[unit] * together.norm()
-    wrong = [name for name in recipe.names if bool((found.sums[name] - sums[name]).norm() > tolerance * scale + 1e-6)]
+        scale += found.factors[unit] * recipe.length(together, order=2)
+    wrong = [name for name in recipe.names if bool((given[name] - sums[name]).norm() > tolerance * scale + 1e-6)]
     if wrong:
         raise NotSupported(f"the gradient of {', '.join(wrong)} is not what single examples give" + _HINT)
     return tuple(name for name in recipe.names if name in unused)
@@ -177,6 +180,8 @@ def _compare_norms(recipe: Recipe, one: Clipped, two: Clipped) -> None:
 
 def _alone(recipe: Recipe, tensors: dict[str, Tensor], batch: tuple[Any, Any], rows: int) -> dict[str, Tensor]:
     """One unit's gradient by plain autograd; parameters without one are left out."""
+    if recipe.sharding is not None:
+        return _alone_on_all(recipe, recipe.sharding, batch, rows)
     device = next(iter(tensors.values())).device
     tied: dict[int, Tensor] = {}
     with torch.enable_grad():
@@ -193,6 +198,19 @@ def _alone(recipe: Recipe, tensors: dict[str, Tensor], batch: tuple[Any, Any], r
         for name, each in zip(recipe.names, gradients, strict=True)
         if each is not None
     }
+
+
+def _alone_on_all(recipe: Recipe, sharding: Sharding, batch: tuple[Any, Any], rows: int) -> dict[str, Tensor]:
+    """The same where parameters are spread: every rank takes the same unit, and FSDP2 averages equal gradients.
+
+    What is returned is this rank's part of each gradient.
+    """
+    with torch.enable_grad(), sharding.plainly() as parameters:
+        with recipe.precision(next(iter(parameters.values())).device):
+            losses = row_losses(recipe.loss, called(recipe.model, batch[0]), batch[1], rows)
+        (losses * recipe.loss_scale).sum().backward()  # type: ignore[no-untyped-call]
+        gradients = {name: parameters[name].grad for name in recipe.names}
+    return {name: local(each).float() / recipe.loss_scale for name, each in gradients.items() if each is not None}
 
 
 @contextmanager

@@ -15,6 +15,7 @@ gradient of each unit, and the sum over units with one factor each.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Protocol, TypeAlias, runtime_checkable
 
@@ -44,6 +45,9 @@ class Contribution(Protocol):
     def total(self, factors: Tensor, alive: Tensor) -> Tensor:
         """Σ_i factor_i · gradient_i over the units that are alive, accumulated in fp32."""
 
+    def pieces(self) -> Sequence[Contribution]:
+        """The same units in one or several runs, in order, each of which is finished in little memory."""
+
 
 @runtime_checkable
 class Factored(Contribution, Protocol):
@@ -68,6 +72,9 @@ class Stack:
 
     def stack(self) -> Tensor:
         return self.values
+
+    def pieces(self) -> Sequence[Contribution]:
+        return (self,)
 
     def total(self, factors: Tensor, alive: Tensor) -> Tensor:
         values = widened(silenced(self.values, alive))
@@ -94,6 +101,9 @@ class Factors:
     def sides(self) -> tuple[Rows, Tensor]:
         return self.left, self.right
 
+    def pieces(self) -> Sequence[Contribution]:
+        return (self,)
+
     def stack(self) -> Tensor:
         if not isinstance(self.left, OneHot):
             return finished(self.left, self.right).view(self.right.shape[0], *self.shape)
@@ -114,5 +124,7 @@ class Factors:
 
 
 def silenced(values: Tensor, alive: Tensor) -> Tensor:
-    """Zeros in the place of dead units."""
+    """Zeros in the place of dead units; no work if nobody is dead and no device has to be waited for."""
+    if type(alive) is Tensor and alive.device.type == "cpu" and bool(alive.all()):
+        return values
     return torch.where(alive.view(-1, *[1] * (values.dim() - 1)), values, 0)

@@ -25,6 +25,7 @@ from deniable.deep.clipping.observing import observe
 from deniable.deep.clipping.passes import Loss, chosen, row_count
 from deniable.deep.clipping.per_example import clip_per_example
 from deniable.deep.clipping.refusals import refuse_mixing
+from deniable.deep.clipping.sharding import Sharding, is_sharded, local
 from deniable.deep.clipping.steps import Clipped, Question, Recipe
 from deniable.deep.clipping.tape import Step
 from deniable.deep.clipping.tracing import Stage, compiled, signature
@@ -42,7 +43,7 @@ class ClippingEngine:
     """Sums of per-unit gradients, each clipped to one norm.
 
     `loss(output, y)` returns one loss per example. `mode` is "fast" (one backward pass, inputs and output gradients
-    kept), "two_pass" (plain training's memory, a second backward pass), "vmap" (the gradient of every unit, for
+    kept), "two_pass" (nearly plain training's memory, a second backward pass), "vmap" (the gradient of every unit, for
     models that the tape cannot follow) or "auto" (fast, or vmap where the tape cannot follow). With `rows_per_unit`=R
     a unit is R rows in succession, padded by masked rows. `microbatch` rows are worked on at a time.
     """
@@ -83,7 +84,10 @@ class ClippingEngine:
             norm=norm,
             autocast=autocast,
             loss_scale=float(loss_scale),
+            sharding=Sharding.of(model) if is_sharded(model) else None,
         )
+        if self.recipe.sharding is not None and (compile or mode == "vmap"):
+            raise NotSupported("a model under FSDP2 is clipped eagerly: leave out compile=True and mode='vmap'")
         if self.microbatch is not None and self.microbatch % self.recipe.rows_per_unit:
             raise InvalidArgument("microbatch", microbatch, f"a multiple of rows_per_unit={rows_per_unit}")
         self._scripts: dict[bool, tuple[str, list[Step]]] = {}
@@ -164,13 +168,15 @@ class ClippingEngine:
                     self.recipe.model, {name: tensors[name] for name in self.parameters}, tensors, batch[0]
                 )
         except NotSupported:
-            if self.mode == "auto":
+            if self.mode == "auto" and self.recipe.sharding is None:
                 return "vmap", []
             raise
         return ("fast" if self.mode == "auto" else self.mode), script
 
     def tensors(self) -> dict[str, Tensor]:
         """Parameters and buffers by name, none of which requires a gradient; tied ones are one tensor."""
+        if self.recipe.sharding is not None:
+            return self.recipe.sharding.tensors()
         model = self.recipe.model
         made: dict[int, Tensor] = {}
         found = {}
@@ -180,7 +186,7 @@ class ClippingEngine:
         return found
 
     def _nothing(self, device: torch.device) -> Clipped:
-        sums = {name: torch.zeros(each.shape, device=device) for name, each in self.parameters.items()}
+        sums = {name: torch.zeros(local(each).shape, device=device) for name, each in self.parameters.items()}
         none = torch.zeros(0, device=device)
         return Clipped(sums, none, none, none)
 

@@ -55,9 +55,11 @@ def clip_fast(recipe: Recipe, question: Question) -> Clipped:
         use, _, saved = kept.pop()
         gradient = gradients.pop()
         if gradient is not None:
-            for name, part in use.contributions(saved, gradient):
+            with recipe.present(use):
+                contributions = use.contributions(saved, gradient)
+            for name, part in contributions:
                 parts.setdefault(name, []).append(part)
     settled = {}
     for name in list(parts):
-        settled[name] = settle(parts.pop(name), norm=recipe.norm)
+        settled[name] = settle(parts.pop(name), norm=recipe.norm, room=2)
     return answer(recipe, question, settled, losses)

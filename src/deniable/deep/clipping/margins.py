@@ -26,7 +26,7 @@ import torch
 from torch import Tensor
 
 from deniable.deep.clipping.norms import Settled
-from deniable.deep.clipping.precision import ROUNDOFF
+from deniable.deep.clipping.precision import ROUNDOFF, stored
 
 # A sum of fp32 squares, each through at most 2¹² roundings of 2⁻²⁴ (reductions work in blocks); half of that for its
 # root; the roundings of the root, the division and the product with the factor.
@@ -34,7 +34,7 @@ ETA = 2.0**-12
 
 
 class Factor(NamedTuple):
-    """Per unit: the norm, the factor it is multiplied by, and whether it takes part at all."""
+    """Per unit: the norm, the factor it is multiplied by, and whether it is finite, so that 0 times it is 0."""
 
     norms: Tensor
     factors: Tensor
@@ -68,11 +68,11 @@ def clip_factors(measured: Tensor, *, clip: Tensor, mask: Tensor | None = None, 
         norms = square.sqrt()
         upper = (square + hidden).sqrt() + moved.sqrt()
     alive = torch.isfinite(upper)
-    if mask is not None:
-        alive = alive & mask
     bound = clip * (1 - ETA)
     factors = torch.where(upper > bound, bound / upper, torch.ones_like(upper))
-    norms = torch.where(torch.isfinite(upper), norms, torch.inf)
+    norms = torch.where(alive, norms, torch.inf)
+    taken = alive
     if mask is not None:
-        norms = torch.where(mask, norms, 0)
-    return Factor(norms, torch.where(alive, factors, 0), alive)
+        norms, taken = torch.where(mask, norms, 0), alive & mask
+    # Else a compiler would work them out anew for every element that they multiply.
+    return Factor(norms, stored(torch.where(taken, factors, 0)), stored(alive))

@@ -8,7 +8,8 @@ section 4, for sequences):
 
 Several uses of one parameter are one longer list of rows; the pairs between uses are the cross terms. With r rows of
 widths p and d this costs r²(p + d) multiplications and keeps r(p + d) numbers; the gradient costs r·p·d and keeps
-p·d. One inequality, p·d ≤ r(p + d), therefore says which is cheaper in time and in memory.
+p·d. One inequality, p·d ≤ r(p + d), therefore says which is cheaper in time and in memory. Where finished gradients are
+kept for the sum, the product that finishes them is no extra work, and is worth twice the memory (`room`).
 
 >>> import torch
 >>> from deniable.deep.clipping.contributions import Factors
@@ -18,18 +19,20 @@ p·d. One inequality, p·d ≤ r(p + d), therefore says which is cheaper in time
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import torch
 from torch import Tensor
 
-from deniable.deep.clipping.contributions import Contribution, Factored, OneHot, Rows, Stack
+from deniable.deep.clipping.contributions import Contribution, Factored, Factors, OneHot, Rows, Stack
 from deniable.deep.clipping.precision import product, roundoff, widened
 
 BLOCK = 256
 # Roundings that a product may go through while BLOCK² of them are added up: reductions work in blocks, not in a chain.
 CHAIN = 2**8
+# Squares added up in one run; then the runs are added. No sum of fewer than 2²⁴ squares is a longer chain than this.
+RUN = 2**12
 
 
 @dataclass(frozen=True)
@@ -51,22 +54,45 @@ class Settled:
         return sum(rest, start=first)
 
 
-def settle(parts: Sequence[Contribution], *, norm: str = "l2") -> Settled:
-    """Take the norm of one parameter's gradient, from all its uses, and decide what to keep."""
-    sizes = [part.sizes for part in parts if isinstance(part, Factored)]
-    if norm == "l2" and len(sizes) == len(parts) and not finished_is_smaller(sizes):
-        return _from_factors([part for part in parts if isinstance(part, Factored)])
+def settle(parts: Sequence[Contribution], *, norm: str = "l2", room: int = 1) -> Settled:
+    """Take the norm of one parameter's gradient, from all its uses, and decide what to keep.
+
+    Finished gradients may take `room` times the memory of the pair.
+    """
+    factored = [part for part in parts if isinstance(part, Factored)]
+    if norm == "l2" and len(factored) == len(parts) and not finished_fits(factored, room):
+        return _from_factors(factored)
     finished = [part.stack() for part in parts]
     values = finished[0] if len(finished) == 1 else sum(map(widened, finished[1:]), start=widened(finished[0]))
     wide = widened(values).reshape(values.shape[0], -1)
-    square = wide.abs().sum(1) if norm == "l1" else wide.square().sum(1)
-    return Settled(square, (Stack(values),))
+    return Settled(absolutes(wide) if norm == "l1" else squares(wide), (Stack(values),))
 
 
-def finished_is_smaller(sizes: Sequence[tuple[int, int, int]]) -> bool:
-    """Whether p·d ≤ r(p + d), r the rows of all uses together."""
-    _, left, right = sizes[0]
-    return left * right <= sum(rows for rows, _, _ in sizes) * (left + right)
+def finished_fits(parts: Sequence[Factored], room: int) -> bool:
+    """Whether p·d ≤ room · r(p + d), r the rows of all uses together."""
+    if any(isinstance(part, Factors) and isinstance(part.left, OneHot) for part in parts):
+        room = 1  # unit vectors take no memory, and their products no time
+    _, left, right = parts[0].sizes
+    return left * right <= room * sum(part.sizes[0] for part in parts) * (left + right)
+
+
+def squares(values: Tensor) -> Tensor:
+    """[units]: sums of squares of [units, n], in runs."""
+    # On a CPU a norm is one pass where squares and their sum are two; the root and its square round by one unit each.
+    return _in_runs(values, lambda run: torch.linalg.vector_norm(run, dim=-1).square())
+
+
+def absolutes(values: Tensor) -> Tensor:
+    """[units]: sums of absolute values of [units, n], in runs."""
+    return _in_runs(values, lambda run: run.abs().sum(-1))
+
+
+def _in_runs(values: Tensor, summed: Callable[[Tensor], Tensor]) -> Tensor:
+    whole = values.shape[1] // RUN * RUN
+    if not whole:
+        return summed(values)
+    total = summed(torch.unflatten(values[:, :whole], 1, (-1, RUN))).sum(1)
+    return total if whole == values.shape[1] else total + summed(values[:, whole:])
 
 
 def _from_factors(parts: Sequence[Factored]) -> Settled:
@@ -91,7 +117,7 @@ def _self_pairs(left: Rows, right: Tensor) -> tuple[Tensor, Tensor]:
     """Σ_{s,t} ⟨left_s, left_t⟩⟨right_s, right_t⟩ and Σ_t ‖left_t‖‖right_t‖; each pair of blocks once."""
     rows = right.shape[1]
     if rows == 1 and not isinstance(left, OneHot):
-        square = widened(left).square().sum((1, 2)) * widened(right).square().sum((1, 2))
+        square = squares(widened(left).flatten(1)) * squares(widened(right).flatten(1))
         return square, square.sqrt()
     square = right.new_zeros((), dtype=widened(right[:0]).dtype)
     spread = square

@@ -10,6 +10,7 @@ from torch import Tensor, nn
 from torch.autograd.graph import GradientEdge
 from torch.utils._pytree import tree_leaves, tree_map
 
+from deniable.deep.clipping.sharding import is_sharded, one_pass
 from deniable.errors import InvalidArgument, NotSupported
 
 Loss = Callable[[Any, Any], Tensor]
@@ -26,8 +27,12 @@ def called(model: nn.Module, inputs: Any) -> Any:
 def inside(model: nn.Module, tensors: Mapping[str, Tensor], body: Callable[[], Made]) -> Made:
     """What `body` returns, run while the model has other parameters and buffers.
 
-    A backward pass belongs inside as well: under activation checkpointing it runs parts of the model again.
+    A backward pass belongs inside as well: under activation checkpointing it runs parts of the model again. FSDP2 puts
+    parameters in place by itself, module by module.
     """
+    if is_sharded(model):
+        with one_pass(model):
+            return body()
     made: Made = torch.func.functional_call(
         _Holder(model), {f"model.{k}": each for k, each in tensors.items()}, (body,)
     )

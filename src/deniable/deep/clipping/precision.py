@@ -57,3 +57,11 @@ def finished(left: Tensor, right: Tensor) -> Tensor:
     if right.dtype == torch.float16:
         return product(left.transpose(1, 2), right)
     return left.transpose(1, 2) @ right
+
+
+def stored(values: Tensor) -> Tensor:
+    """The same values, for certain in memory: a compiler makes them once, and not again wherever they are used.
+
+    For results of their own, not for views: the place of a view in its memory would be lost.
+    """
+    return values.as_strided(values.shape, values.stride())

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from typing import Any, NamedTuple
@@ -10,9 +10,11 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor, nn
 
+from deniable.deep.clipping.calls import Use
 from deniable.deep.clipping.margins import bounds, clip_factors
 from deniable.deep.clipping.norms import Settled
 from deniable.deep.clipping.passes import Loss
+from deniable.deep.clipping.sharding import Sharding
 from deniable.deep.clipping.tape import Step
 
 
@@ -40,6 +42,8 @@ class Recipe:
     norm: str = "l2"
     autocast: torch.dtype | None = None
     loss_scale: float = 1.0
+    sharding: Sharding | None = None
+    """Where parameters are spread over ranks: then sums are over all ranks, and each holds its part of them."""
 
     def precision(self, device: torch.device) -> AbstractContextManager[Any]:
         """Autocast, if asked for."""
@@ -48,6 +52,19 @@ class Recipe:
     def seeds(self, losses: Tensor, mask: Tensor) -> Tensor:
         """The gradient that each row's loss is given: the loss scale, or zero for a masked row."""
         return mask.to(losses.dtype) * self.loss_scale
+
+    def present(self, use: Use) -> AbstractContextManager[None]:
+        """While a use becomes contributions: its parameters' values are there, if it needs them."""
+        return self.sharding.present(use.parameters) if self.sharding and use.needs_values else nullcontext()
+
+    @property
+    def ranks(self) -> int:
+        """Over how many ranks a sum is taken."""
+        return 1 if self.sharding is None else self.sharding.ranks
+
+    def length(self, values: Tensor, *, order: int) -> Tensor:
+        """The norm of a gradient, of which `values` are all numbers, or this rank's."""
+        return values.norm(order) if self.sharding is None else self.sharding.length(values, order=order)
 
     def unit_mask(self, mask: Tensor) -> Tensor:
         """A unit takes part if one of its rows does."""
@@ -65,25 +82,37 @@ class Question:
     script: Sequence[Step] = ()
 
 
-def answer(recipe: Recipe, question: Question, settled: Mapping[str, Settled], losses: Tensor) -> Clipped:
+def answer(recipe: Recipe, question: Question, settled: dict[str, Settled], losses: Tensor) -> Clipped:
     """Factors from the norms of all parameters together, then one weighted sum per parameter."""
     scaled = question.clip * recipe.loss_scale
     factor = clip_factors(bounds(settled.values()), clip=scaled, mask=recipe.unit_mask(question.mask), norm=recipe.norm)
-    sums = {name: part.total(factor.factors, factor.alive) for name, part in settled.items()}
-    return completed(recipe, question, sums, factor.norms, factor.factors, losses)
+
+    def total(name: str) -> Tensor | None:
+        return settled.pop(name).total(factor.factors, factor.alive) if name in settled else None
+
+    return completed(recipe, question, total, factor.norms, factor.factors, losses)
 
 
 def completed(
-    recipe: Recipe, question: Question, sums: Mapping[str, Tensor], norms: Tensor, factors: Tensor, losses: Tensor
+    recipe: Recipe,
+    question: Question,
+    total: Callable[[str], Tensor | None],
+    norms: Tensor,
+    factors: Tensor,
+    losses: Tensor,
 ) -> Clipped:
-    """The answer: the loss scale divided out, zeros for parameters without a gradient, masked losses at zero."""
+    """The answer: the loss scale divided out, zeros for parameters without a gradient, masked losses at zero.
+
+    Sums are taken one by one, so that over ranks each is spread before the next is made.
+    """
     scale = recipe.loss_scale
     full = {}
     for name in recipe.names:
         shape = question.tensors[name].shape
-        found = sums.get(name)
+        found = total(name)
         if found is None:
             found = torch.zeros(shape, dtype=norms.dtype, device=norms.device)
-        full[name] = found.reshape(shape) if scale == 1 else found.reshape(shape) / scale
+        found = found.reshape(shape) if scale == 1 else found.reshape(shape) / scale
+        full[name] = found if recipe.sharding is None else recipe.sharding.spread(name, found)
     norms = norms if scale == 1 else norms / scale
     return Clipped(full, norms, torch.where(question.mask, losses.detach(), 0), factors)

@@ -22,6 +22,7 @@ from torch.utils._pytree import tree_leaves
 from deniable.deep.clipping.calls import Axes, Call, Use
 from deniable.deep.clipping.origins import Derived, Leaf, Origin
 from deniable.deep.clipping.rules import OPENED, rule_for
+from deniable.deep.clipping.sharding import looking_away
 from deniable.errors import NotSupported
 
 Step: TypeAlias = Axes | None
@@ -41,6 +42,8 @@ class Watch(TorchFunctionMode):
         self, function: Any, types: Any, args: Sequence[Any] = (), kwargs: Mapping[str, Any] | None = None
     ) -> Any:
         kwargs = kwargs or {}
+        if looking_away():
+            return function(*args, **kwargs)
         if function in OPENED:
             with self:
                 return OPENED[function](*args, **kwargs)
@@ -119,7 +122,10 @@ class Tape(Watch):
         sketch = rule_for(call.function)(call)
         saved = tuple(each.detach() for each in sketch.saved)
         versions = tuple(each._version for each in saved)
-        use = Use(call.name, call.parameters(), step, self._rows, self._units, made.dtype, sketch.contribute, versions)
+        values = sketch.needs_values or call.transformed()
+        use = Use(
+            call.name, call.parameters(), step, self._rows, self._units, made.dtype, sketch.contribute, versions, values
+        )
         return self._mark(use, made, saved)
 
     def finish(self) -> None:

@@ -13,6 +13,7 @@ from typing import Any, TypeAlias
 
 import torch
 from torch import Tensor
+from torch._dynamo.exc import BackendCompilerFailed
 from torch.fx.experimental.proxy_tensor import make_fx
 from torch.utils._pytree import tree_flatten, tree_leaves, tree_map
 
@@ -55,11 +56,21 @@ class Replay:
         side.wait_stream(torch.cuda.current_stream())
         with torch.cuda.stream(side):  # compiles, and warms up what allocates on first use
             for _ in range(2):
-                self._step(tensors, self._inputs)
+                _run(self._step, tensors, self._inputs)
         torch.cuda.current_stream().wait_stream(side)
         self._graph = torch.cuda.CUDAGraph()
         with torch.cuda.graph(self._graph):
             self._outputs = self._step(tensors, self._inputs)
+
+
+def _run(step: Stage, tensors: Tensors, changing: Any) -> None:
+    """Run a step; memory that runs out while it is compiled is memory that runs out."""
+    try:
+        step(tensors, changing)
+    except BackendCompilerFailed as error:
+        if isinstance(error.inner_exception, torch.OutOfMemoryError):
+            raise error.inner_exception from None
+        raise
 
 
 def _places(tensors: Tensors) -> tuple[int, ...]:

@@ -59,7 +59,7 @@ def anything(call: Call) -> Sketch:
             stacks = torch.vmap(one)(gradient, *tensors)
         return [(origin, Stack(stack)) for origin, stack in zip(origins, stacks, strict=True)]
 
-    return Sketch(tuple(saved), tuple(saved), contribute)
+    return Sketch(tuple(saved), tuple(saved), contribute, needs_values=True)
 
 
 def _value(origin: Origin) -> Tensor:

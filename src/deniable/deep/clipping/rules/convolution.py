@@ -18,11 +18,14 @@ from torch import Tensor
 from deniable.deep.clipping.calls import Call, Sketch, as_multiplied
 from deniable.deep.clipping.contributions import Contribution, Rows, Stack, silenced
 from deniable.deep.clipping.origins import Origin
-from deniable.deep.clipping.precision import finished, product, scaled, widened
+from deniable.deep.clipping.precision import finished, product, scaled, stored, widened
 from deniable.deep.clipping.rules.anything import anything
 
 PATCHES = 2**26
 """Numbers in patches at one time."""
+
+FEWER = 4
+"""The two-pass mode, which is there to save memory, holds so many times fewer."""
 
 
 @dataclass(frozen=True)
@@ -51,7 +54,8 @@ class Geometry:
     def padded(self, inputs: Tensor) -> Tensor:
         if not any(any(pair) for pair in self.padding):
             return inputs
-        return F.pad(inputs, [each for pair in reversed(self.padding) for each in pair])
+        # Stored, lest a compiler join the patches of several pieces in one kernel, and hold all of them.
+        return stored(F.pad(inputs, [each for pair in reversed(self.padding) for each in pair]))
 
     def weight_gradient(self, inputs: Tensor, outs: Tensor, shape: tuple[int, ...]) -> Tensor:
         """The convolution's own sum over everything."""
@@ -85,14 +89,18 @@ class Patches:
         left = self.outs.flatten(3).transpose(2, 3).flatten(1, 2)
         return left, self.geometry.patches(self.inputs.flatten(0, 1)).reshape(units, left.shape[1], -1)
 
-    def stack(self) -> Tensor:
-        # So many units at a time that the patches stay small beside the activations of a network.
+    def pieces(self) -> list[Patches]:
+        return self._cut(PATCHES // FEWER)
+
+    def _cut(self, most: int) -> list[Patches]:
+        """So many units at a time that the patches stay small beside the activations of a network."""
         rows, _, width = self.sizes
-        size = max(1, PATCHES // (rows * width))
-        parts = [
-            finished(*Patches(inputs, outs, self.geometry, self.shape)._sides())
-            for inputs, outs in zip(torch.split(self.inputs, size), torch.split(self.outs, size), strict=True)
-        ]
+        size = max(1, most // (rows * width))
+        pairs = zip(torch.split(self.inputs, size), torch.split(self.outs, size), strict=True)
+        return [Patches(inputs, outs, self.geometry, self.shape) for inputs, outs in pairs]
+
+    def stack(self) -> Tensor:
+        parts = [finished(*piece._sides()) for piece in self._cut(PATCHES)]
         values = parts[0] if len(parts) == 1 else torch.cat(parts)
         return values.view(values.shape[0], *self.shape)
 
@@ -102,8 +110,11 @@ class Patches:
         if inputs.dtype in (torch.float32, torch.float64):
             return self.geometry.weight_gradient(inputs.flatten(0, 1), outs.flatten(0, 1), self.shape)
         # The convolution's own weight gradient would come back in the narrow type.
-        left, right = Patches(inputs, outs, self.geometry, self.shape)._sides()
-        return product(left.flatten(0, 1).t(), right.flatten(0, 1)).view(self.shape)
+        total = torch.zeros((), device=inputs.device)
+        for piece in Patches(inputs, outs, self.geometry, self.shape)._cut(PATCHES):
+            left, right = piece._sides()
+            total = total + product(left.flatten(0, 1).t(), right.flatten(0, 1))
+        return total.view(self.shape)
 
 
 def convolution(call: Call) -> Sketch:

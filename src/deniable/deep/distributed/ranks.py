@@ -1,0 +1,143 @@
+"""What replicas and shards share: a process group, and how its ranks agree, divide a batch and keep apart in noise."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from torch import Tensor, distributed, nn
+
+from deniable.deep.correlated import CorrelatedNoise
+from deniable.deep.data import Indices
+from deniable.deep.distributed.alone import Alone, Made, Sums
+from deniable.deep.fingerprints import Fingerprint, differ
+from deniable.deep.plan import Plan
+from deniable.deep.randomness import Generator, SeededGenerator
+from deniable.errors import DeniableError, InvalidArgument, NotSupported
+
+
+class Ranks(Alone):
+    """The ranks of a process group, each of which runs the same program."""
+
+    def __init__(self, model: nn.Module, plan: Plan, *, group: Any, device: torch.device) -> None:
+        if isinstance(plan.noise, CorrelatedNoise):
+            raise NotSupported(f"{plan.noise!r} has a memory that lives on one device; train on one, or without it")
+        self._group, self._device = group, device
+        self.rank, self.number = distributed.get_rank(group), distributed.get_world_size(group)
+        super().__init__(model, plan)
+
+    # agreeing
+
+    def once(self, action: Callable[[], Made]) -> Made:
+        outcome: list[Any] = [None, None]
+        if self.rank == 0:
+            try:
+                outcome = [action(), None]
+            except Exception as error:  # of any kind: the other ranks wait
+                self._sent([None, _told_elsewhere(error)])
+                raise
+        made, failure = self._sent(outcome)
+        if failure is not None:
+            raise DeniableError(f"rank 0 could not go on: {failure}")
+        result: Made = made
+        return result
+
+    def _sent(self, values: list[Any]) -> list[Any]:
+        """Objects from the first rank."""
+        distributed.broadcast_object_list(values, group=self._group, group_src=0, device=self._device)
+        return values
+
+    def everywhere(self, action: Callable[[], Made]) -> Made:
+        try:
+            made = action()
+        except Exception as error:  # of any kind: the other ranks wait
+            self._told(_told_elsewhere(error))
+            raise
+        for rank, failure in enumerate(self._told(None)):
+            if failure is not None:
+                raise DeniableError(f"rank {rank} could not go on: {failure}")
+        return made
+
+    def agree(self, what: str, value: object) -> None:
+        own = hashlib.sha256(repr(value).encode()).hexdigest()
+        if len(set(self._told(own))) > 1:
+            raise InvalidArgument(what, "different from rank to rank", "the same on every rank")
+
+    def _told(self, value: object) -> list[Any]:
+        """What every rank says."""
+        told: list[Any] = [None] * self.number
+        distributed.all_gather_object(told, value, group=self._group)
+        return told
+
+    # data
+
+    @property
+    def shared(self) -> bool:
+        return not self._own_data
+
+    def same(self, data: Fingerprint) -> None:
+        if self.shared and differ(self._told(data)):
+            raise InvalidArgument(
+                "dataset", "different from rank to rank", "the same rows in the same order on every rank",
+                "The trainer divides every batch itself: give each rank the whole data set, not a shard of it.",
+            )  # fmt: skip
+
+    def total(self, units: int) -> int:
+        return self._counted(units, distributed.ReduceOp.SUM) if self._own_data else units
+
+    def drawn(self, draw: Callable[[], Indices]) -> Indices:
+        if self._own_data:
+            return draw()
+        units = torch.from_numpy(draw()).to(self._device) if self.rank == 0 else None
+        size = torch.tensor([0 if units is None else units.numel()], device=self._device)
+        self._broadcast(size)
+        if units is None:
+            units = torch.empty(int(size), dtype=torch.int64, device=self._device)
+        if units.numel():
+            self._broadcast(units)
+        found: Indices = units.cpu().numpy()
+        return found
+
+    def _broadcast(self, values: Tensor) -> None:
+        distributed.broadcast(values, group=self._group, group_src=0)
+
+    def part(self, units: Indices) -> Indices:
+        return units if self._own_data else units[self.rank :: self.number]
+
+    def _counted(self, value: int, how: Any) -> int:
+        count = torch.tensor([value], device=self._device)
+        distributed.all_reduce(count, op=how, group=self._group)
+        return int(count)
+
+    # randomness and sums
+
+    def generator(self, given: Generator) -> Generator:
+        # A secure generator is fresh in every process. The first rank keeps a seed, so that its samples are those of
+        # one process; the others get seeds of their own.
+        if self.rank == 0 or not isinstance(given, SeededGenerator):
+            return given
+        name = f"deniable rank {self.rank} of a run with seed {given.seed}"
+        return type(given)(int.from_bytes(hashlib.sha256(name.encode()).digest()))
+
+    def _summed(self, flat: Tensor) -> Tensor:
+        """The sum over all ranks, in one message; it takes the place of what is given."""
+        distributed.all_reduce(flat, group=self._group)
+        return flat
+
+
+def _told_elsewhere(error: Exception) -> str:
+    """An error in words for other ranks. Only errors of this library are known to name no private value."""
+    return str(error) if isinstance(error, DeniableError) else f"{type(error).__name__}, see what it printed"
+
+
+def flattened(sums: Sums) -> Tensor:
+    """All numbers in one row."""
+    return torch.cat([each.reshape(-1) for each in sums.values()])
+
+
+def like(sums: Sums, flat: Tensor) -> Sums:
+    """One row of numbers in the shapes of `sums`."""
+    parts = torch.split(flat, [each.numel() for each in sums.values()])
+    return {name: part.view_as(each) for (name, each), part in zip(sums.items(), parts, strict=True)}
