@@ -12,10 +12,15 @@ from __future__ import annotations
 
 import os
 import re
+import shutil
 from collections.abc import Generator
+from typing import TYPE_CHECKING, Any
 
 import hypothesis
 import pytest
+
+if TYPE_CHECKING:
+    from tests.postgres import Server
 
 ALLOWED_IN_CI: tuple[str, ...] = ()
 """Parts of the reasons that may skip in CI: hardware that a CI machine does not have."""
@@ -65,3 +70,40 @@ def pytest_make_collect_report() -> Generator[None, pytest.CollectReport, pytest
     report = yield
     _judge(report)
     return report
+
+
+@pytest.fixture(scope="session")
+def postgres() -> Generator[Server]:
+    """A PostgreSQL server, one for each worker of pytest; `postgres.database()` is a new database of it."""
+    from tests.postgres import running
+
+    with running() as server:
+        yield server
+
+
+@pytest.fixture(scope="session")
+def spark() -> Generator[Any]:
+    """A local Spark. Tests that use it are of one group, so that one worker of pytest starts Java, once:
+
+    pytestmark = pytest.mark.xdist_group("spark")
+    """
+    if shutil.which("java") is None and "JAVA_HOME" not in os.environ:
+        pytest.skip("needs Java; run: apt-get install default-jre-headless")
+    sql = pytest.importorskip("pyspark.sql", reason="needs pyspark; run: pip install 'deniable[spark]'")
+    builder = sql.SparkSession.builder.master("local[1]").appName("tests")
+    for setting, value in {
+        "spark.ui.enabled": "false",
+        "spark.ui.showConsoleProgress": "false",
+        "spark.log.level": "ERROR",
+        "spark.sql.shuffle.partitions": "1",
+        "spark.sql.adaptive.enabled": "false",
+        # Small tables: time goes into plans and compilation, not into rows.
+        "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
+        "spark.driver.bindAddress": "127.0.0.1",
+        "spark.driver.host": "127.0.0.1",
+        "spark.sql.session.timeZone": "America/New_York",  # a session's own zone must not matter
+    }.items():
+        builder = builder.config(setting, value)
+    session = builder.getOrCreate()
+    yield session
+    session.stop()

@@ -143,14 +143,14 @@ WRONG = {
     "neither epsilon nor error": ([*COUNT, *KEYS, *LIMITS, *LEDGER], "epsilon must be given, or error"),
     "both epsilon and error": (
         [*COUNT, "--epsilon", "1", "--error", "5", *KEYS, *LIMITS, *LEDGER],
-        "epsilon must be given, or error",
+        "error must be left out when epsilon is given",
     ),
     "error 0": ([*COUNT, "--error", "0", *KEYS, *LIMITS, *LEDGER], "error must be a positive number"),
     "error of words": ([*COUNT, "--error", "small", *KEYS, *LIMITS, *LEDGER], "--error must be a number"),
     "error of an unknown name": ([*COUNT, "--error", "x=5", *KEYS, *LIMITS, *LEDGER], "Use the name after AS"),
     "error of an average": (
         [*MEAN, "--error", "5", "--bounds", "cost=0:500", *LIMITS, *LEDGER],
-        "group_size=1000",
+        "--group-size 1000",
     ),
     "error with private bounds": (
         [*MEAN, "--error", "5", "--bounds", "private", *LIMITS, *LEDGER],
@@ -173,7 +173,7 @@ WRONG = {
         [*COUNT, "--epsilon", "1", "--table", "visits=empty.csv", *KEYS, *LIMITS, *LEDGER],
         "a table of a new name",
     ),
-    "no limits": ([*COUNT, "--epsilon", "1", *KEYS, *LEDGER], "per_unit"),
+    "no limits": ([*COUNT, "--epsilon", "1", *KEYS, *LEDGER], "--groups-per-unit 2 --rows-per-unit 4"),
     "half of the limits": ([*COUNT, "--epsilon", "1", *KEYS, *LEDGER, "--rows-per-unit", "2"], "--groups-per-unit"),
     "zero groups": (
         [*COUNT, "--epsilon", "1", *KEYS, *LEDGER, "--rows-per-unit", "2", "--groups-per-unit", "0"],
@@ -200,7 +200,7 @@ WRONG = {
             *LIMITS,
             *LEDGER,
         ],
-        "public table",
+        "joined to itself",
     ),
     "rows": (["query", "visits.csv", "SELECT * FROM visits", "--epsilon", "1", *LIMITS, *LEDGER], "SELECT *"),
     "not SQL": (["query", "visits.csv", "how many?", "--epsilon", "1", *LIMITS, *LEDGER], "SQL"),

@@ -199,21 +199,63 @@ def test_python_objects_beside_a_connection_have_no_guessed_type(
     assert session.sql("SELECT COUNT(o) AS n FROM t", epsilon=EXACT).columns["n"] == [3001]
 
 
+class Secretive:
+    """An object that cannot be written down."""
+
+    def __str__(self) -> str:
+        raise RuntimeError("secret")
+
+    __repr__ = __str__
+
+
+def test_python_objects_that_cannot_be_written_down_are_no_value(opened: Opened) -> None:
+    """Writing them would run code of their own, after the charge. A whole number of 5,000 digits is one as well."""
+    held = [Secretive(), [Secretive()], {"a": 1}, 10**5000, object(), "a", 1, 1.5, pd.Timestamp("2026-01-01"), None]
+    session = opened({"t": pd.DataFrame({"o": pd.Series(held, dtype=object)})})
+    for what in ("o", "UPPER(o)", "DISTINCT o"):
+        assert session.sql(f"SELECT COUNT({what}) AS n FROM t", epsilon=EXACT).columns["n"] == [4]
+
+
+@pytest.mark.parametrize("odd", [None, float("nan"), "x", 2.5, pd.Timestamp("2026-01-01")])
+def test_one_object_does_not_change_how_others_are_written(opened: Opened, odd: object) -> None:
+    """Left to itself, pandas makes floats of whole numbers if one is missing: 1 would become 1.0 for everybody."""
+    for held in ([1, 2, 2], [1, 2, 2, odd]):
+        session = opened({"t": pd.DataFrame({"o": pd.Series(held, dtype=object)})})
+        sql = "SELECT o, COUNT(*) AS n FROM t GROUP BY o"
+        assert session.sql(sql, epsilon=EXACT, keys={"o": ["1", "2"]}).columns["n"] == [1, 2]
+
+
 def test_settings_that_are_locked_are_refused(connection: duckdb.DuckDBPyConnection, opened: Opened) -> None:
     connection.execute("CREATE TABLE t (x INT); SET lock_configuration = true")
     with pytest.raises(DataError, match="lock_configuration"):
         opened(connection)
 
 
-@pytest.mark.parametrize("kind", ["parquet", "arrow"])
+@pytest.mark.parametrize("kind", ["parquet", "arrow", "pandas"])
 @pytest.mark.parametrize("what", ["COUNT(c)", "COUNT(UPPER(c))", "COUNT(CAST(c AS BIGINT))", "COUNT(DISTINCT c)"])
 def test_a_text_that_is_not_utf8_does_not_fail(tmp_path: Path, opened: Opened, kind: str, what: str) -> None:
     raw = pa.array([b"ok", b"\xff\xfe", b"7"], type=pa.binary())
     table = pa.table({"c": pa.Array.from_buffers(pa.string(), 3, raw.buffers())})
     pq.write_table(table, tmp_path / "t.parquet")
-    session = opened(tmp_path / "t.parquet" if kind == "parquet" else {"t": table})
+    frame = pd.DataFrame({"c": pd.Series(pd.arrays.ArrowExtensionArray(table.column("c")))})
+    session = opened({"t": {"parquet": tmp_path / "t.parquet", "arrow": table, "pandas": frame}[kind]})
     expected = 1 if "BIGINT" in what else 3
     assert session.sql(f"SELECT {what} AS n FROM t", epsilon=EXACT).columns["n"] == [expected]
+
+
+@pytest.mark.parametrize(
+    "change", ["DROP TABLE t", "ALTER TABLE t DROP x", "ALTER TABLE t ALTER x TYPE VARCHAR", "close"]
+)
+def test_a_table_that_is_gone_is_refused_before_the_charge(
+    connection: duckdb.DuckDBPyConnection, opened: Opened, change: str
+) -> None:
+    connection.execute("CREATE TABLE t (x INT, y INT)")
+    session = opened(connection)
+    plan = session.plan("SELECT SUM(x) AS n FROM t", epsilon=1, bounds={"x": (0, 1)})
+    session.close() if change == "close" else connection.execute(change)
+    with pytest.raises(DataError, match="closed, or a table is gone or has other columns"):
+        plan.run()
+    assert charges(session) == 0
 
 
 @pytest.mark.parametrize("unit", ["s", "ms", "us", "ns"])
@@ -278,3 +320,12 @@ def test_a_first_line_that_may_be_a_row_is_not_shown(tmp_path: Path, opened: Ope
     with pytest.raises(DataError) as caught:
         opened(tmp_path / "t.csv", unit="person")
     assert "Alice" not in str(caught.value)
+
+
+@pytest.mark.parametrize("line", ["P001,Alice,Alice", "P001,Alice,2026-01-31", "P001,Alice,alice"])
+def test_a_first_line_with_a_name_twice_or_a_date_is_not_shown(tmp_path: Path, opened: Opened, line: str) -> None:
+    """Column names are public, but a file may have no line of names."""
+    (tmp_path / "t.csv").write_text(f"{line}\n")
+    with pytest.raises(DataError, match=r"columns 2 and 3 of|a name has letters") as caught:
+        opened(tmp_path / "t.csv")
+    assert not any(part in str(caught.value) for part in ("Alice", "alice", "P001", "2026"))

@@ -16,6 +16,7 @@ from deniable.query.engines import DuckDB
 from deniable.query.keys import declare, unknown
 from deniable.query.reading import read
 from deniable.query.readings import Values
+from deniable.query.schema import Column, Kind, Table
 from deniable.query.totals import Totals
 
 KEY = (0x0123456789ABCDEF, 0xFEDCBA9876543210)
@@ -132,6 +133,32 @@ def test_everybody_within_the_limits_is_whole() -> None:
     keys = [declare(table.columns[1], range(10))]
     text = bounding.bounded(question, keys, [], unit=table.columns[0], limits=AtMost(groups=2, rows=4), groups=10)
     assert engine.run(text, groups=10, key=KEY).rows.tolist() == [0, 0, 0, 0, 0, 4, 0, 1, 1, 4]
+    engine.close()
+
+
+@pytest.mark.parametrize("type_", [pa.int8(), pa.uint8(), pa.int32(), pa.int64(), pa.uint64(), "HUGEINT"])
+@pytest.mark.parametrize("first", [0, 5, -3])
+def test_keys_in_a_row_need_no_list(type_: Any, first: int) -> None:
+    """Whatever else the column holds, up to the ends of its type; the same groups as by a list."""
+    whole = pa.int64() if type_ == "HUGEINT" else type_
+    low, high = {1: (-128, 127), 4: (-(1 << 31), (1 << 31) - 1)}.get(whole.byte_width, (-(1 << 63), (1 << 63) - 1))
+    low, high = (0, high * 2 + 1) if str(whole).startswith("u") else (low, high)
+    held = sorted({v for v in (low, high, *range(first - 1, first + 5)) if low <= v <= high})
+    data = pa.table({"ward": pa.array([*held, *held, None], type=whole)})
+    engine = DuckDB()
+    if type_ == "HUGEINT":
+        engine._connection.register("whole", data)
+        huge = "SELECT ward::HUGEINT AS ward FROM whole UNION ALL VALUES (-(2::HUGEINT ** 126)::HUGEINT)"
+        engine._connection.execute(f"CREATE TEMP TABLE t AS {huge}")
+        table = Table("t", (Column("ward", Kind.INTEGER, "HUGEINT"),))
+    else:
+        table = engine.add("t", data)
+    question = read("SELECT ward, COUNT(*) FROM t GROUP BY ward", (table,))
+    for wards in (list(range(first, first + 4)), [first, first + 2, first + 1, first + 3]):
+        keys = [declare(table.columns[0], wards)]
+        text = bounding.bounded(question, keys, [], unit=None, limits=AtMost(groups=1, rows=1), groups=4)
+        assert bool(text.lists) is (wards != sorted(wards) or table.columns[0].wide)
+        assert engine.run(text, groups=4, key=KEY).rows.tolist() == [2 * (w in held) for w in wards]
     engine.close()
 
 

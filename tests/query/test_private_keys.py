@@ -47,6 +47,18 @@ def test_the_plan_says_so(make_plan: Any) -> None:
     plan._engine.close()
 
 
+def test_a_release_without_groups_says_so(make_plan: Any) -> None:
+    """At ε = 20 and δ = 10⁻⁹ one person reaches the threshold with probability 10⁻⁹."""
+    plan = make_plan(
+        people({"a": 1}), "SELECT g, COUNT(*) AS n FROM t GROUP BY g", delta=1e-9, epsilon=20, per_unit=ONE
+    )
+    release = plan.run()
+    assert release.rows == ()
+    assert str(release).splitlines()[1] == "no group is released"
+    assert "no group is released" in release._repr_html_()
+    plan._engine.close()
+
+
 @pytest.mark.parametrize("relation", list(Relation))
 @pytest.mark.parametrize(("groups", "delta"), [(1, 1e-6), (3, 1e-6), (3, 1e-2), (50, 1e-9)])
 def test_the_threshold_hides_what_one_person_has(make_plan: Any, relation: Relation, groups: int, delta: float) -> None:

@@ -1,11 +1,10 @@
-"""A publication: one fixed event, one charge, whole files, and a crash at any point that costs nothing twice."""
+"""A publication: one fixed event, one charge, whole files, a note that says how; and files that are refused."""
 
 from __future__ import annotations
 
 import csv
 import json
-import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from fractions import Fraction
 from functools import reduce
 from operator import add
@@ -15,72 +14,16 @@ from typing import Any
 import pytest
 
 from deniable.accounting import account
-from deniable.errors import BudgetExceeded, DataError, DeniableError
+from deniable.errors import DataError, DeniableError
 from deniable.guarantees import ApproxDP, PureDP
-from deniable.ledger import Ledger
 from deniable.query import Publication
 from deniable.query.engines import DuckDB
 from deniable.query.engines.fakes import FakeDuckDB
-from deniable.query.publication import folder as folders
-from deniable.query.publication import publication as publishing
 from deniable.query.publication.rehearsal import pools, rehearse
+from tests.query.publications import ALL, CITIES, EXACT, HEAD, _home, _publication, charges
 
-HEAD = """
-title = "Visits, 2026"
-ledger = "hospital.ledger"
-epsilon = 1
-[data]
-visits = "visits.csv"
-"""
-ALL = """
-[tables.all]
-sql = "SELECT COUNT(*) AS n FROM visits"
-per_unit = {groups = 1, rows = 2}
-weight = 3
-"""
-CITIES = """
-[tables.by_city]
-title = "Costs by city"
-sql = '''
-SELECT city, SUM(cost) AS total
-FROM visits GROUP BY city'''
-keys.city = "cities.txt"
-bounds.cost = [0, 0.5]
-per_unit = {groups = 2, rows = 2}
-"""
-EXACT = """
-[tables.exact]
-sql = "SELECT COUNT(*) AS n FROM visits"
-per_unit = {groups = 1, rows = 1}
-error = 30
-"""
-
-
-@pytest.fixture(name="home")
-def _home(tmp_path: Path) -> Path:
-    (tmp_path / "visits.csv").write_text("patient_id,city,cost\n1,Bern,0.25\n1,Basel,7\n2,Bern,0.5\n", encoding="utf-8")
-    (tmp_path / "cities.txt").write_text("Bern\nBasel\n", encoding="utf-8")
-    Ledger.create(tmp_path / "hospital.ledger", unit="patient_id", budget=ApproxDP(3, 1e-6)).close()
-    return tmp_path
-
-
-@pytest.fixture(name="publication")
-def _publication(home: Path) -> Iterator[Callable[[str], Publication]]:
-    opened: list[Publication] = []
-
-    def read(text: str) -> Publication:
-        (home / "tables.toml").write_text(text, encoding="utf-8")
-        opened.append(Publication.read(home / "tables.toml"))
-        return opened[-1]
-
-    yield read
-    for each in opened:
-        each.close()
-
-
-def charges(home: Path, name: str = "hospital.ledger") -> list[Any]:
-    with Ledger.open(home / name) as ledger:
-        return list(ledger.charges())
+__all__ = ["_home", "_publication"]
+"""Fixtures."""
 
 
 def test_a_set_of_tables_is_one_charge(home: Path, publication: Callable[[str], Publication]) -> None:
@@ -210,139 +153,6 @@ def test_what_fails_in_the_rehearsal_costs_nothing(
     assert not (home / "release.partial").exists()
 
 
-class Cut(BaseException):
-    """Power fails."""
-
-
-def test_cut_anywhere_a_second_run_finishes_and_pays_nothing_more(
-    home: Path, publication: Callable[[str], Publication], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Every write and every rename is a place to be cut at, before it and after it."""
-    Ledger.create(home / "large.ledger", unit="patient_id", budget=PureDP(1000)).close()
-    found = publication(HEAD.replace("hospital.ledger", "large.ledger") + ALL + CITIES + "diagnose = 0.05\n")
-    monkeypatch.setattr(publishing, "rehearse", lambda publication: None)
-    monkeypatch.setattr(os, "fsync", lambda handle: None)  # what is synced does not matter to a process
-    true_write, true_replace, true_rename, true_answer = folders._write, Path.replace, os.rename, publishing.answer
-    steps = 0
-    for cut_at in range(1, 60):
-        out, seen, answered = home / f"release-{cut_at}", 0, []
-
-        def step() -> None:
-            nonlocal seen
-            seen += 1
-            if seen == cut_at:  # noqa: B023
-                raise Cut
-
-        def around(true: Callable[..., Any]) -> Callable[..., Any]:
-            def stepped(*args: Any, **named: Any) -> Any:
-                step()
-                done = true(*args, **named)
-                step()
-                return done
-
-            return stepped
-
-        def answer(plan: Any) -> Any:
-            answered.append(plan.sql)  # noqa: B023
-            return true_answer(plan)
-
-        monkeypatch.setattr(folders, "_write", around(true_write))
-        monkeypatch.setattr(Path, "replace", around(true_replace))
-        monkeypatch.setattr(os, "rename", around(true_rename))
-        monkeypatch.setattr(publishing, "answer", around(answer))
-        before = len(charges(home, "large.ledger"))
-        try:
-            with pytest.raises(Cut):
-                found.write(out)
-        except pytest.fail.Exception:
-            break
-        finally:
-            monkeypatch.setattr(folders, "_write", true_write)
-            monkeypatch.setattr(Path, "replace", true_replace)
-            monkeypatch.setattr(os, "rename", true_rename)
-        steps += 1
-        if not out.exists():
-            kept = {p.name: p.read_bytes() for p in (home / f"{out.name}.partial").glob("*.csv")}
-            answered.clear()
-            monkeypatch.setattr(publishing, "answer", answer)
-            assert found.write(out) == out
-            assert len(answered) == 2 - len(kept), "a table that was written is not computed again"
-            for name, content in kept.items():
-                assert (out / name).read_bytes() == content, "nor drawn again"
-        assert len(charges(home, "large.ledger")) == before + 1, "one charge"
-        assert sorted(path.name for path in out.iterdir()) == ["METHOD.md", "all.csv", "by_city.csv", "release.json"]
-        assert not (home / f"{out.name}.partial").exists()
-        assert "- clamped: " in (out / "METHOD.md").read_text(encoding="utf-8"), "what was found is not lost"
-    assert steps > 20
-    with Ledger.open(home / "large.ledger") as ledger:
-        ledger.verify()
-
-
-def test_whoever_deletes_what_was_begun_pays_again(
-    home: Path, publication: Callable[[str], Publication], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    import shutil
-
-    found = publication(HEAD + ALL)
-    with monkeypatch.context() as cut:
-        cut.setattr(publishing, "answer", lambda plan: (_ for _ in ()).throw(Cut))
-        with pytest.raises(Cut):
-            found.write(home / "release")
-    shutil.rmtree(home / "release.partial")
-    found.write(home / "release")
-    assert len(charges(home)) == 2
-
-
-def test_another_plan_does_not_finish_it(
-    home: Path, publication: Callable[[str], Publication], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    with monkeypatch.context() as cut:
-        cut.setattr(publishing, "answer", lambda plan: (_ for _ in ()).throw(Cut))
-        with pytest.raises(Cut):
-            publication(HEAD + ALL).write(home / "release")
-    with pytest.raises(DataError, match="begun by another plan"):
-        publication(HEAD + ALL.replace("rows = 2", "rows = 3")).write(home / "release")
-    assert len(charges(home)) == 1
-
-
-def test_only_one_process_at_a_time(home: Path, publication: Callable[[str], Publication]) -> None:
-    found = publication(HEAD + ALL)
-    with (
-        folders.Folder.open(home / "release", digest=found.digest),
-        pytest.raises(DataError, match="another process"),
-    ):
-        found.write(home / "release")
-    assert found.write(home / "release").exists()
-
-
-def test_the_unfinished_folder_is_private(home: Path) -> None:
-    with folders.Folder.open(home / "release", digest="x") as folder:
-        assert folder.work.stat().st_mode & 0o077 == 0
-
-
-@pytest.mark.parametrize("there", ["file", "folder", "full", "link"])
-def test_nothing_is_overwritten(home: Path, publication: Callable[[str], Publication], there: str) -> None:
-    out = home / "release"
-    if there == "file":
-        out.write_text("mine")
-    elif there == "link":
-        out.symlink_to(home / "nowhere")
-    else:
-        out.mkdir()
-        if there == "full":
-            (out / "all.csv").write_text("mine")
-    with pytest.raises(DataError, match="never overwritten"):
-        publication(HEAD + ALL).write(out)
-    assert not charges(home)
-
-
-def test_a_refused_charge_leaves_nothing_behind(home: Path, publication: Callable[[str], Publication]) -> None:
-    found = publication(HEAD.replace("epsilon = 1", "epsilon = 4") + ALL)
-    with pytest.raises(BudgetExceeded):
-        found.write(home / "release")
-    assert sorted(path.name for path in home.iterdir() if "release" in path.name) == []
-
-
 def test_stages_and_their_findings_are_in_the_note(home: Path, publication: Callable[[str], Publication]) -> None:
     found = publication(
         HEAD
@@ -362,40 +172,11 @@ def test_stages_and_their_findings_are_in_the_note(home: Path, publication: Call
 def test_looking_at_a_publication(home: Path, publication: Callable[[str], Publication]) -> None:
     found = publication(HEAD + ALL + CITIES)
     assert "by_city" in str(found)
-    assert found.explain().count("WITH base") == 2
+    assert found.explain().count("answer, if there are some\nWITH base") == 2
     assert found.to_json()["tables"]["all"]["epsilon"] == 0.75
     assert found.describe().guarantee == found.cost
     assert "by_city: total" in found._repr_html_()
     assert not charges(home)
-
-
-def test_a_full_disk_after_the_charge(
-    home: Path, publication: Callable[[str], Publication], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    found = publication(HEAD + ALL)
-
-    def full(path: Path, text: str) -> None:
-        raise OSError(28, "No space left on device")
-
-    with monkeypatch.context() as disk:
-        write = folders._write
-        disk.setattr(folders, "_write", lambda path, text: (full if path.suffix == ".csv" else write)(path, text))
-        with pytest.raises(DataError, match="No space left on device; the charge stands"):
-            found.write(home / "release")
-    assert found.write(home / "release").exists()
-    assert len(charges(home)) == 1
-
-
-def test_keys_that_changed_are_another_plan(
-    home: Path, publication: Callable[[str], Publication], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    with monkeypatch.context() as cut:
-        cut.setattr(publishing, "answer", lambda plan: (_ for _ in ()).throw(Cut))
-        with pytest.raises(Cut):
-            publication(HEAD + CITIES).write(home / "release")
-    (home / "cities.txt").write_text("Bern\nBale\n", encoding="utf-8")
-    with pytest.raises(DataError, match="begun by another plan"):
-        publication(HEAD + CITIES).write(home / "release")
 
 
 def test_keys_from_the_data_and_a_public_table(home: Path, publication: Callable[[str], Publication]) -> None:

@@ -67,6 +67,8 @@ def _ledger_is_unchanged(ledger: Ledger) -> Iterator[None]:
 @pytest.mark.parametrize(
     ("change", "words"),
     [
+        ({"epsilon": None}, "epsilon must be given, or error in its place"),
+        ({"error": 5}, "error must be left out when epsilon is given"),
         ({"epsilon": 0}, "epsilon must be a positive number"),
         ({"epsilon": -1}, "epsilon must be a positive number; got epsilon=-1"),
         ({"epsilon": float("nan")}, "epsilon must be a positive number"),
@@ -121,8 +123,8 @@ def test_arguments(session: Session, change: dict[str, Any], words: str) -> None
         ("SELECT COUNT(*) FROM 'visits.parquet'", "there is no table visits.parquet", None),
         ("SELECT COUNT(*) FROM read_parquet('visits.parquet')", "is not a table", None),
         ("SELECT COUNT(*) FROM main.visits", "a schema name", (1, 22)),
-        ("SELECT COUNT(*) FROM visits, visits AS v", "visits is not a public table", (1, 30)),
-        ("SELECT COUNT(*) FROM visits JOIN visits AS v USING (city)", "visits is not a public table", (1, 34)),
+        ("SELECT COUNT(*) FROM visits, visits AS v", "visits cannot be joined to itself", (1, 30)),
+        ("SELECT COUNT(*) FROM visits JOIN visits AS v USING (city)", "visits cannot be joined to itself", (1, 34)),
         ("SELECT COUNT(*) FROM visits JOIN wards USING (city)", "there is no table wards", (1, 34)),
         ("SELECT COUNT(*) FROM visits CROSS JOIN visits", "CROSS is not supported", (1, 29)),
         ("SELECT COUNT(*) FROM visits FULL JOIN visits USING (city)", "FULL is not supported", (1, 29)),
@@ -267,7 +269,7 @@ def test_sql_is_text(session: Session) -> None:
         ("latin.csv", "patient_id,größe\n1,2\n".encode("latin-1"), "is not CSV in UTF-8"),
         ("headless.csv", b"17,Bern,120\n18,Basel,80\n", "must hold the column names"),
         ("unnamed.csv", b"patient_id,,cost\n", "must hold the column names"),
-        ("twice.csv", b"patient_id,city,City\n", "two columns City"),
+        ("twice.csv", b"patient_id,city,City\n", "columns 2 and 3 of twice.csv have one name"),
         ("nobody.csv", b"city,cost\nBern,3\n", "by the column patient_id, which table nobody does not have"),
     ],
 )

@@ -188,7 +188,8 @@ def _(ask: Ask) -> None:
 
 @rule("pandas columns of Python objects")
 def _(ask: Ask) -> None:
-    data = pd.DataFrame({"person": [1, 2, 3], "x": pd.Series([5, "7", None], dtype=object)})
+    data = pd.DataFrame({"person": [1, 2, 3, 4], "x": pd.Series([5, "7", None, [1]], dtype=object)})
+    assert ask.one(data, "SELECT COUNT(x) AS n FROM t") == 2
     assert ask.one(data, "SELECT SUM(x) AS s FROM t", bounds={"x": (0, 10, 1)}) == 12
     assert ask.one(data, "SELECT COUNT(*) AS n FROM t WHERE x = '5'") == 1
 
@@ -203,7 +204,7 @@ def _(ask: Ask) -> None:
     assert ask.one(data, "SELECT MODE(x) AS m FROM t", keys={"x": ["a", "b"]}) == "b"
 
 
-@rule("bytes that are not UTF-8 in a text of Parquet or Arrow")
+@rule("bytes that are not UTF-8 in a text of Parquet, Arrow or pandas")
 def _(ask: Ask) -> None:
     raw = pa.array([b"a", b"\xff"], pa.binary())
     data = pa.table({"person": [1, 2], "x": pa.Array.from_buffers(pa.string(), 2, raw.buffers())})

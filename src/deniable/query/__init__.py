@@ -3,10 +3,10 @@
 The way of a query, one module each: `requests` (what was said, and the rules for what was not), `parsing` (text to
 tree), `reading` (tree to question, by whitelist) with `sources` (FROM, JOIN), `expressions`, `predicates` and
 `finishing` (HAVING, ORDER BY, LIMIT), `grids` and `keys` (what was declared), `aggregates` and `measures` (which
-integers, and how far one unit moves them), `split` (ε), `bounding`, `choice` and `cells` (the SQL that runs),
-`planning` (all of it, frozen), `engines`, `answering` with `thresholds` (noise, and which groups are shown), `release`.
-Around it: `accuracy` (ε from an error), `surveys` and `staging` (bounds and limits found privately, a diagnosis),
-`publication` (many tables, one charge), `explanation` and `notebook`.
+integers, and how far one unit moves them), `split` (ε), `bounding` with `choice`, `portable`, `shortcut` and `cells`
+(the SQL that runs), `planning` (all of it, frozen), `engines`, `answering` with `thresholds` (noise, and which groups
+are shown), `release`. Around it: `accuracy` (ε from an error), `surveys` and `staging` (bounds and limits found
+privately, a diagnosis), `publication` (many tables, one charge), `explanation` and `notebook`.
 """
 
 from deniable.query.limits import AtMost

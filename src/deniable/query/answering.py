@@ -23,7 +23,8 @@ from numpy.typing import NDArray
 from deniable.query.aggregates import Aggregate, Choice, Estimate, Noisy
 from deniable.query.keys import Keys
 from deniable.query.measures import Measure
-from deniable.query.reading import KeyOutput, Question
+from deniable.query.outputs import KeyOutput
+from deniable.query.reading import Question
 from deniable.query.thresholds import Noise, chosen
 from deniable.query.totals import Totals
 from deniable.query.values import name

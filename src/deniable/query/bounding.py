@@ -12,16 +12,20 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from deniable.query import choice
+from deniable.query import choice, portable
 from deniable.query.choice import KEY_PARAMETERS, Base
 from deniable.query.keys import Keys
 from deniable.query.limits import AtMost
 from deniable.query.reading import Question
-from deniable.query.readings import Reading
+from deniable.query.readings import Distinct, Reading
 from deniable.query.schema import Column, Kind
+from deniable.query.shortcut import Shortcut, shortcut
 from deniable.query.values import column_as, name
 
-__all__ = ["KEY_PARAMETERS", "Bounded", "base", "bounded", "lists", "rows"]
+__all__ = ["EVERY_ROW", "KEY_PARAMETERS", "Bounded", "base", "bounded", "hashed", "lists", "rows"]
+
+EVERY_ROW = "rows AS NOT MATERIALIZED (\n  SELECT * FROM base\n)"
+"""The step `rows` where nothing is left out."""
 
 
 @dataclass(frozen=True)
@@ -33,6 +37,8 @@ class Bounded:
     values: tuple[Reading, ...]
     hashed: bool
     """Whether it needs the hash key."""
+    shortcut: Shortcut | None = None
+    """A faster way to the same totals, which an engine may try."""
 
 
 def bounded(
@@ -44,31 +50,49 @@ def bounded(
     limits: AtMost,
     groups: int | None,
     units: bool = False,
+    alike: bool = False,
 ) -> Bounded:
     """The bounded SQL of a question; `unit` is None when every row is a unit of its own, `groups` when their number is
-    private.
+    private, `alike` asks for the choice of rows that all engines make alike.
 
     It answers with a row per group that has rows: the group's columns, n (rows), p (units, if asked for), and for each
     reading the count m and the sum, in two halves, h·2³² + l, because drivers turn 128-bit integers into floats.
     """
     source = base(question, keys, readings, unit=unit)
+    plain = _answer(source, [source.step], "base", ("COUNT(*)", "COUNT(v{})", "SUM(v{})"), units=units, groups=groups)
     if unit is None:
-        steps, place, row, each = [source.step], "base", "COUNT(*)", ("COUNT(v{})", "SUM(v{})")
-    else:
-        steps, place = choice.counted(source, limits=limits, groups=groups, units=units), "counted"
-        row, each = "SUM(n)", ("SUM(m{})", "SUM(s{})")
-    columns = [*source.by, f"CAST({row} AS BIGINT) AS n"]
-    columns += ["COUNT(*) AS p"] if units else []
-    for i in range(1, len(readings) + 1):
-        count, whole = each[0].format(i), f"COALESCE({each[1].format(i)}, 0)"
-        columns.append(f"CAST({count} AS BIGINT) AS m{i}")
-        columns.append(f"CAST({whole} >> 32 AS BIGINT) AS h{i}")
-        columns.append(f"CAST({whole} & 4294967295 AS BIGINT) AS l{i}")
-    listed = ",\n".join(steps)
-    by = ", ".join(source.by)
+        return Bounded(plain, lists(keys), tuple(readings), False)
+    steps = _counted(source, limits=limits, groups=groups, units=units, alike=alike)
+    text = _answer(source, steps, "counted", ("SUM(n)", "SUM(m{})", "SUM(s{})"), units=units, groups=groups)
+    return Bounded(
+        text,
+        lists(keys),
+        tuple(readings),
+        hashed(text),
+        None if alike or groups is None else shortcut(source.step, source.by, plain, limits=limits, groups=groups),
+    )
+
+
+def hashed(text: str) -> bool:
+    """Whether a SQL text needs the hash key."""
+    return any(f"${parameter}" in text for parameter in KEY_PARAMETERS)
+
+
+def _answer(
+    source: Base, steps: Sequence[str], place: str, sums: tuple[str, str, str], *, units: bool, groups: int | None
+) -> str:
+    """The totals of every group over the last of some steps; `sums` give the rows, and the number and sum of values."""
+    rows, count, whole = sums
+    columns = [*source.by, f"CAST({rows} AS BIGINT) AS n"]
+    columns += [f"COUNT({'DISTINCT u' if place == 'base' else '*'}) AS p"] if units else []
+    for i in range(1, len(source.values) + 1):
+        total = f"COALESCE({whole.format(i)}, 0)"
+        columns.append(f"CAST({count.format(i)} AS BIGINT) AS m{i}")
+        columns.append(f"CAST({total} >> 32 AS BIGINT) AS h{i}")
+        columns.append(f"CAST({total} & 4294967295 AS BIGINT) AS l{i}")
+    listed, by = ",\n".join(steps), ", ".join(source.by)
     text = f"WITH {listed}\nSELECT {', '.join(columns)}\nFROM {place}\nGROUP BY {by}"
-    text += f"\nORDER BY {by}" if groups is None else ""
-    return Bounded(text, lists(keys), tuple(readings), any(f"${parameter}" in text for parameter in KEY_PARAMETERS))
+    return text + (f"\nORDER BY {by}" if groups is None else "")
 
 
 def rows(
@@ -79,12 +103,21 @@ def rows(
     unit: Column | None,
     limits: AtMost,
     groups: int | None,
+    alike: bool = False,
 ) -> list[str]:
     """The steps of a WITH whose last one, `rows`, holds the rows that stay: u (if there are units), group, values."""
     source = base(question, keys, readings, unit=unit)
     if unit is None:
-        return [source.step, "rows AS NOT MATERIALIZED (\n  SELECT * FROM base\n)"]
+        return [source.step, EVERY_ROW]
+    if alike:
+        return portable.rows(source, limits=limits, groups=groups)
     return choice.rows(source, limits=limits, groups=groups)
+
+
+def _counted(source: Base, *, limits: AtMost, groups: int | None, units: bool, alike: bool) -> list[str]:
+    if alike:
+        return portable.counted(source, limits=limits, groups=groups)
+    return choice.counted(source, limits=limits, groups=groups, units=units)
 
 
 def base(question: Question, keys: Sequence[Keys], readings: Sequence[Reading], *, unit: Column | None) -> Base:
@@ -94,6 +127,8 @@ def base(question: Question, keys: Sequence[Keys], readings: Sequence[Reading], 
         if k.texts is None:
             group[f"k{i}"] = _whole(k.column, k.type)
             conditions.append(f"{group[f'k{i}']} IS NOT NULL")
+        elif (ends := k.run) is not None:
+            conditions.append(f"{column_as(k.column, k.type)} BETWEEN {ends[0]} AND {ends[1]}")
         else:
             listing = f"CAST(${_parameter(i)} AS {k.type}[])"
             keyed = f"SELECT UNNEST({listing}) AS k, UNNEST(RANGE({len(k.texts)})) AS i"
@@ -102,12 +137,19 @@ def base(question: Question, keys: Sequence[Keys], readings: Sequence[Reading], 
     conditions += [f"{person} IS NOT NULL"] if person is not None else []
     conditions += [question.where] if question.where is not None else []
     values = tuple(reading.sql for reading in readings)
-    return Base(question.source, person, group, values, tuple(joins), tuple(conditions))
+    kinds = {"g": Kind.INTEGER} | ({"u": unit.kind} if unit is not None else {})
+    kinds |= {f"k{i}": k.column.kind for i, k in enumerate(keys, start=1) if k.private}
+    kinds |= {f"v{i}": _kind(reading) for i, reading in enumerate(readings, start=1)}
+    return Base(question.source, person, group, values, tuple(joins), tuple(conditions), kinds)
 
 
 def lists(keys: Sequence[Keys]) -> dict[str, tuple[str, ...]]:
     """The declared keys, as parameters of the SQL."""
-    return {_parameter(i): k.texts for i, k in enumerate(keys, start=1) if k.texts is not None}
+    return {_parameter(i): k.texts for i, k in enumerate(keys, start=1) if k.texts is not None and k.run is None}
+
+
+def _kind(reading: Reading) -> Kind:
+    return reading.column.kind if isinstance(reading, Distinct) else Kind.INTEGER
 
 
 def _whole(column: Column, type: str) -> str:
@@ -123,9 +165,19 @@ def _group_number(keys: Sequence[Keys]) -> str:
     terms, stride = [], 1
     for i, k in reversed(list(enumerate(keys, start=1))):
         if k.texts is not None:
-            terms.append(f"k{i}.i * {stride}" if stride > 1 else f"k{i}.i")
+            terms.append(f"{_place(k, i)} * {stride}" if stride > 1 else _place(k, i))
             stride *= len(k.texts)
     return " + ".join(reversed(terms)) or "CAST(0 AS BIGINT)"
+
+
+def _place(keys: Keys, number: int) -> str:
+    """The place of a row's key among those of a column. No row can make it fail, whether or not it has one of them."""
+    ends = keys.run
+    if ends is None:
+        return f"k{number}.i"
+    small = name(keys.column) if keys.column.type == "INTEGER" else f"TRY_CAST({name(keys.column)} AS INTEGER)"
+    value = f"CAST({small} AS BIGINT)"
+    return f"({value} - {ends[0]})" if ends[0] else value
 
 
 def _parameter(number: int) -> str:

@@ -13,12 +13,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from deniable.query import bounding
-from deniable.query.bounding import KEY_PARAMETERS, Bounded
+from deniable.query.bounding import EVERY_ROW, Bounded
+from deniable.query.choice import Base
 from deniable.query.keys import Keys
 from deniable.query.limits import AtMost
 from deniable.query.reading import Question
 from deniable.query.readings import Bins, Distinct, Reading, Values
 from deniable.query.schema import Column
+from deniable.query.shortcut import shortcut
 from deniable.query.totals import Cells, Totals, joined
 
 
@@ -30,16 +32,27 @@ def detailed(
     unit: Column | None,
     limits: AtMost,
     groups: int | None,
+    alike: bool = False,
 ) -> Bounded:
     """The bounded SQL of a question; its columns are those that `gather` reads.
 
     `part` is 0 in a group's line and i in the lines of the i-th reading's bins; `i` numbers the groups that have rows
     in both; `b` is the bin. A sum comes in two halves, h·2³² + l, because drivers turn 128-bit integers into floats.
     """
-    steps = bounding.rows(question, keys, readings, unit=unit, limits=limits, groups=groups)
-    found = [f"k{i}" for i, k in enumerate(keys, start=1) if k.private]
-    by = ", ".join(["g", *found])
-    people = "COUNT(DISTINCT u)" if unit is not None else "COUNT(*)"
+    steps = bounding.rows(question, keys, readings, unit=unit, limits=limits, groups=groups, alike=alike)
+    source = bounding.base(question, keys, readings, unit=unit)
+    text = _lines(source, steps, readings)
+    easier = None
+    if unit is not None and groups is not None and not alike:
+        plain = _lines(source, [source.step, EVERY_ROW], readings)
+        easier = shortcut(source.step, source.by, plain, limits=limits, groups=groups)
+    return Bounded(text, bounding.lists(keys), tuple(readings), bounding.hashed(text), easier)
+
+
+def _lines(source: Base, steps: Sequence[str], readings: Sequence[Reading]) -> str:
+    """The lines of every group over the step `rows`."""
+    by = ", ".join(source.by)
+    people = "COUNT(DISTINCT u)" if source.person is not None else "COUNT(*)"
     lines = [
         f"SELECT 0 AS part, {by}, 0 AS b, COUNT(*) AS n, {people} AS p{_totals(readings)}\nFROM rows GROUP BY {by}"
     ]
@@ -51,9 +64,8 @@ def detailed(
     ]
     # The number of a group serves to tell the lines of a group apart from others; no choice depends on it.
     number = f"DENSE_RANK() OVER (ORDER BY {by}) - 1 AS i"
-    text = "WITH " + ",\n".join([*steps, "counted AS (\n" + "\nUNION ALL\n".join(lines) + "\n)"])
-    text += f"\nSELECT *, {number} FROM counted"
-    return Bounded(text, bounding.lists(keys), tuple(readings), any(f"${name}" in text for name in KEY_PARAMETERS))
+    listed = ",\n".join([*steps, "counted AS (\n" + "\nUNION ALL\n".join(lines) + "\n)"])
+    return f"WITH {listed}\nSELECT *, {number} FROM counted"
 
 
 def _totals(readings: Sequence[Reading]) -> str:

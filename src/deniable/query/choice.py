@@ -6,8 +6,8 @@ rank, so K at most: ties can only leave fewer.
 1. `people`, `busy`: in one pass over the rows, which of 64 equal intervals of ranks each unit has groups in, as the
    bits of a number. The K smallest ranks lie in the first K intervals that are not empty, so rows beyond those are
    left out before anything is grouped by unit and group. That is not a choice yet: what the next steps choose lies
-   before. Units that are within their limits anyway (few rows; or few enough rows in one group) need no choice, and
-   are added up together, under u = NULL.
+   before. Units that are surely within their limits (see `shortcut`) need no choice, and are added up together, under
+   u = NULL.
 2. `shares`: per unit and group the number of rows, of values, and the sums.
 3. `crowd`, `last`, `kept`: of units that still have more than K groups, those below the (K+1)-th smallest rank.
 
@@ -23,11 +23,13 @@ one each time.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 
 from deniable.errors import NotSupported
 from deniable.query.limits import AtMost
+from deniable.query.schema import Kind
+from deniable.query.shortcut import marks
 
 KEY_PARAMETERS = ("key_1", "key_2")
 """The two 64-bit halves of the hash key; their values are drawn at every run and are not part of the text."""
@@ -52,6 +54,8 @@ class Base:
     """What is read of a row; the columns are called v1, v2, …"""
     joins: tuple[str, ...]
     conditions: tuple[str, ...]
+    kinds: Mapping[str, Kind] = field(default_factory=dict)
+    """What the columns of unit, group and values hold, by name."""
 
     @property
     def by(self) -> tuple[str, ...]:
@@ -83,8 +87,7 @@ class Base:
 def counted(base: Base, *, limits: AtMost, groups: int | None, units: bool) -> list[str]:
     """The steps up to `counted`: n, m1, s1, … per unit and group that stay. Without `units`, units that need no choice
     may be added up."""
-    few = groups is None or limits.groups < groups
-    steps = _shares(base, limits=limits, few=few, merged=few and not units, sums=True)
+    steps = _shares(base, limits=limits, groups=groups, merged=not units, sums=True)
     by, parts = ", ".join(base.by), "".join(f", m{i}, s{i}" for i in range(1, len(base.values) + 1))
     if not base.values:
         # All rows of a unit and group are alike: counting the first R is the choice.
@@ -94,43 +97,44 @@ def counted(base: Base, *, limits: AtMost, groups: int | None, units: bool) -> l
         *steps,
         *_placed(base, limits=limits),
         f"counted AS (\n  SELECT {by}, n{parts} FROM kept WHERE u IS NULL OR n <= {limits.rows}\n  UNION ALL\n"
-        f"  SELECT {by}, COUNT(*) AS n{_sums(base)} FROM placed WHERE place <= {limits.rows} GROUP BY u, {by}\n)",
+        f"  SELECT {by}, COUNT(*) AS n{summed(base)} FROM placed WHERE place <= {limits.rows} GROUP BY u, {by}\n)",
     ]
 
 
 def rows(base: Base, *, limits: AtMost, groups: int | None) -> list[str]:
     """The steps up to `rows`: the rows that stay, with their unit, group and values."""
-    few = groups is None or limits.groups < groups
-    steps = _shares(base, limits=limits, few=few, merged=False, sums=False)
+    steps = _shares(base, limits=limits, groups=groups, merged=False, sums=False)
     columns = ["u", *base.by, *base.names]
     listed, own = ", ".join(columns), ", ".join(f"base.{column}" for column in columns)
     return [
         *steps,
         *_placed(base, limits=limits),
-        f"rows AS MATERIALIZED (\n  SELECT {own} FROM base JOIN kept ON {_same(base)} AND kept.n <= {limits.rows}\n"
+        f"rows AS MATERIALIZED (\n  SELECT {own} FROM base JOIN kept ON {same(base)} AND kept.n <= {limits.rows}\n"
         f"  UNION ALL\n  SELECT {listed} FROM placed WHERE place <= {limits.rows}\n)",
     ]
 
 
-def _shares(base: Base, *, limits: AtMost, few: bool, merged: bool, sums: bool) -> list[str]:
+def _shares(base: Base, *, limits: AtMost, groups: int | None, merged: bool, sums: bool) -> list[str]:
     """The steps up to `kept`, with n and, if asked for, the sums."""
     by, most = ", ".join(base.by), limits.groups
-    parts = _sums(base) if sums else ""
+    parts = summed(base) if sums else ""
+    few = groups is None or most < groups
     if few and most > MOST_KEPT:
         raise NotSupported(f"per_unit keeps {most} groups; at most {MOST_KEPT} are supported, or all of them")
+    sifted = few and most < BUCKETS
     steps, source = [base.step], "base"
-    if few and most < BUCKETS:
-        needed = f"n > {limits.rows} OR (n > {most} AND NOT one)" if merged else f"BIT_COUNT(bits) > {most}"
-        tests = [f"MIN({column}) = MAX({column})" for column in base.by]
-        more = f"COUNT(*) AS n, {' AND '.join(tests)} AS one, " if merged else ""
+    if sifted or merged:
+        found = marks(base.by, limits=limits, groups=groups)
         bits = f"BIT_OR({_bit('u', base.by)}) AS bits"
-        steps.append(f"people AS (\n  SELECT u, {more}{bits} FROM base GROUP BY u\n)")
-        steps.append(f"busy AS (\n  SELECT u, bits FROM people WHERE {needed}\n)")
+        columns = [*([found.columns] if merged else []), *([bits] if sifted else [])]
+        needed = found.beyond if merged else f"BIT_COUNT(bits) > {most}"
+        steps.append(f"people AS (\n  SELECT u, {', '.join(columns)} FROM base GROUP BY u\n)")
+        steps.append(f"busy AS (\n  SELECT u{', bits' if sifted else ''} FROM people WHERE {needed}\n)")
         before = f"BIT_COUNT(busy.bits & ({_bit(str(base.person), list(base.group.values()))} - 1))"
         source = base.select(
             person="busy.u" if merged else None,
             join=f"LEFT JOIN busy ON busy.u = {base.person}",
-            condition=f"(busy.u IS NULL OR {before} < {most})",
+            condition=f"(busy.u IS NULL OR {before} < {most})" if sifted else "",
         )
         source = f"(\n{_indented(source, 4)}\n  )"
     share = f"  SELECT u, {by}, COUNT(*) AS n{parts}\n  FROM {source} GROUP BY u, {by}"
@@ -149,21 +153,30 @@ def _shares(base: Base, *, limits: AtMost, few: bool, merged: bool, sums: bool) 
 
 def _placed(base: Base, *, limits: AtMost) -> list[str]:
     """The rows of units and groups with more than R of them, and the place of each."""
-    own = ", ".join(f"base.{column}" for column in ("u", *base.by, *base.names))
     order = ", ".join([_mixed("u", [*base.by, *base.names, "copy"]), *base.names, "copy"])
     return [
-        f"copies AS (\n  SELECT {own},\n    ROW_NUMBER() OVER (PARTITION BY {own}) AS copy\n"
-        f"  FROM base JOIN kept ON {_same(base)} AND kept.n > {limits.rows}\n)",
+        copies(base, limits=limits),
         f"placed AS (\n  SELECT *, ROW_NUMBER() OVER (PARTITION BY u, {', '.join(base.by)} ORDER BY {order}) AS place\n"
         "  FROM copies\n)",
     ]
 
 
-def _same(base: Base) -> str:
+def copies(base: Base, *, limits: AtMost) -> str:
+    """The rows of units and groups with more than R of them, numbered where they are alike in all that counts."""
+    own = ", ".join(f"base.{column}" for column in ("u", *base.by, *base.names))
+    return (
+        f"copies AS (\n  SELECT {own},\n    ROW_NUMBER() OVER (PARTITION BY {own}) AS copy\n"
+        f"  FROM base JOIN kept ON {same(base)} AND kept.n > {limits.rows}\n)"
+    )
+
+
+def same(base: Base) -> str:
+    """That a row of `base` is of the unit and group of `kept`."""
     return " AND ".join(f"base.{column} = kept.{column}" for column in ("u", *base.by))
 
 
-def _sums(base: Base) -> str:
+def summed(base: Base) -> str:
+    """The number and the sum of every value, as columns."""
     return "".join(f", COUNT(v{i}) AS m{i}, SUM(v{i}) AS s{i}" for i in range(1, len(base.values) + 1))
 
 

@@ -56,21 +56,22 @@ def explain_stages(plan: StagedPlan, *, sql: bool) -> str:
 
 def words(plan: QueryPlan) -> Words:
     """A plain plan in words."""
-    facts = [("cost", str(plan.cost)), *_keys(plan), ("limits", _limits(plan)), *_bounds(plan), *_split(plan)]
+    facts = [("cost", str(plan.cost)), *_keys(plan), *_joins(plan), ("limits", _limits(plan))]
+    facts += [*_bounds(plan), *_split(plan)]
     errors = [(name, str(error)) for name, error in plan.error.items()]
     return Words(
         " ".join(plan.sql.split()),
         tuple(facts),
         (_header(plan), *(_measured(plan, place) for place in range(len(plan.noises)))),
         (("released", f"error of the noise, {percent(plan)}"), *errors),
-        (("answer", plan.bounded.text),),
+        _written(plan, "answer"),
     )
 
 
 def staged_words(plan: StagedPlan) -> Words:
     """A plan in stages in words."""
     answer, searched = plan.answer, {survey.column for survey in plan.bounds}
-    facts = [("cost", str(plan.cost)), *_keys(answer, known=plan.limits is None)]
+    facts = [("cost", str(plan.cost)), *_keys(answer, known=plan.limits is None), *_joins(answer)]
     if plan.limits is None:
         facts.append(("limits", _limits(answer)))
     else:
@@ -95,14 +96,38 @@ def staged_words(plan: StagedPlan) -> Words:
         for a in answer.aggregates
     ]
     stages = [*plan.surveys, *([plan.diagnosis] if plan.diagnosis is not None else [])]
+    written = answer._engine.written
     title = "answer" if plan.settled else "answer, with the bounds and limits found in place of the widest"
     return Words(
         " ".join(plan.sql.split()),
         tuple(facts),
         (_header(answer), *rows),
         (("released", f"error of the noise, {percent(answer)}"), *errors),
-        (*((stage.name, stage.sql.text) for stage in stages), (title, answer.bounded.text)),
+        (*((stage.name, written(stage.sql)) for stage in stages), *_written(answer, title)),
     )
+
+
+def _written(plan: QueryPlan, title: str) -> tuple[tuple[str, str], ...]:
+    """The SQL of an answer; where there is a shortcut, with the question that decides."""
+    text, easy = plan._engine.written(plan.bounded), plan.bounded.shortcut
+    if easy is None:
+        return ((title, text),)
+    noun = plan.cost.unit.noun
+    return (
+        (f"how many {noun}s are not surely within the limits?", easy.check),
+        (f"{title}, if there are none", easy.plain),
+        (f"{title}, if there are some", text),
+    )
+
+
+def _joins(plan: QueryPlan) -> list[tuple[str, str]]:
+    """Private tables that are joined count with one row per key."""
+    noun = plan.cost.unit.noun
+    return [
+        ("joins", f"{join.table.name}: one row per {', '.join(join.columns)}, the first of each {noun}'s")
+        for join in plan.question.joins
+        if not join.table.public
+    ]
 
 
 def percent(plan: QueryPlan) -> str:

@@ -36,11 +36,6 @@ class Function:
     range: Ranges = lambda given: None
     domain: tuple[int, ...] | None = None
 
-    @property
-    def type(self) -> str:
-        """The engine's name of the result's type."""
-        return {Kind.INTEGER: "BIGINT", Kind.REAL: "DOUBLE", Kind.TEXT: "VARCHAR", Kind.BOOLEAN: "BOOLEAN"}[self.kind]
-
 
 def _real(sql: str, range: Ranges = lambda given: None) -> Function:
     return Function(("this",), (NUMBER,), sql, Kind.REAL, range)

@@ -1,7 +1,7 @@
 """Bounds, and the grid of whole numbers on which values are added up.
 
 A value x of a column with bounds (low, high) enters a sum as the whole number round(clamp(x) / step), clamped once
-more in whole numbers, so whatever floating point does in between, a row adds an integer in [grid.lowest,
+more in whole numbers where floats could leave the grid (see `place`), so a row adds an integer in [grid.lowest,
 grid.highest]. The step is public. It is 1 for a column of whole numbers with whole bounds; else the smallest power of
 ten that keeps the grid within a billion points and its indices exact in a float64; or the third entry of the bounds,
 when given.
@@ -36,6 +36,7 @@ BINS = 4096
 """How many bins quantiles are read off, at most."""
 
 _EXACT = 1 << 52
+_SURE = 1 << 50
 
 
 def choose(column: Column, bounds: Sequence[Number]) -> Grid:
@@ -110,16 +111,22 @@ def coarse(column: Column, grid: Grid) -> Grid:
 def place(column: Column, grid: Grid) -> str:
     """SQL that gives a row's whole number on the grid, or NULL; no row can make it fail.
 
-    LEAST and GREATEST pass over NULL, so NULL is taken out first.
+    LEAST and GREATEST pass over NULL, so NULL is taken out first. The cast to a whole number takes the nearest one, and
+    of two the even one. Where the parts of the step are floats, an index is off by three roundings, 3·2⁻⁵³ of itself:
+    up to 2⁵⁰ less than a half, so that none lies beyond the ends of the grid. Elsewhere it is clamped once more.
     """
     low, high = grid.lowest, grid.highest
     if column.kind is Kind.INTEGER and grid.step == 1:
         inner = f"LEAST(GREATEST({name(column)}, {low}), {high})"
         return f"CASE WHEN {name(column)} IS NULL THEN NULL ELSE CAST({inner} AS BIGINT) END"
     value = name(column) if column.type == "DOUBLE" else f"TRY_CAST({name(column)} AS DOUBLE)"
-    clamped = f"LEAST(GREATEST({value}, {double(float(grid.low))}), {double(float(grid.high))})"
-    index = f"{clamped} * {double(float(grid.step.denominator))} / {double(float(grid.step.numerator))}"
-    whole = f"LEAST(GREATEST(TRY_CAST(ROUND({index}) AS BIGINT), {low}), {high})"
+    index = f"LEAST(GREATEST({value}, {double(float(grid.low))}), {double(float(grid.high))})"
+    up, down = grid.step.denominator, grid.step.numerator
+    index += f" * {double(float(up))}" if up > 1 else ""
+    index += f" / {double(float(down))}" if down > 1 else ""
+    whole = f"TRY_CAST({index} AS BIGINT)"
+    if max(-low, high) > _SURE or max(up, down) > _EXACT:
+        whole = f"LEAST(GREATEST({whole}, {low}), {high})"
     return f"CASE WHEN {value} IS NULL OR ISNAN({value}) THEN NULL ELSE {whole} END"
 
 

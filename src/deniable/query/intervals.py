@@ -64,6 +64,28 @@ def divided(tops: NDArray[Any], bottoms: NDArray[Any]) -> NDArray[np.float64]:
     return np.asarray(np.asarray(tops / bottoms), dtype=np.float64)
 
 
+def outward(
+    low: NDArray[np.float64], high: NDArray[np.float64], *, least: float, most: float
+) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """The ends of intervals within [least, most], rounded outward to four digits of half their width, so that they can
+    be read and still cover what they covered.
+
+    They are whole multiples of a power of ten, less than 10¹² of them, so that the few roundings of floats which the
+    ends have been through are below a thousandth of it: an end that near to a multiple goes on to the next.
+    """
+    half = np.maximum((high - low) / 2, np.finfo(np.float64).tiny)
+    furthest = max(abs(least), abs(most), np.finfo(np.float64).tiny)
+    digits = np.minimum(3 - np.floor(np.log10(half)), 11 - math.floor(math.log10(furthest))).astype(np.int64)
+    up, down = (_TENS[np.clip(sign * digits, 0, len(_TENS) - 1)] for sign in (1, -1))
+    lower = np.floor(low * up / down - 1e-3) * down / up
+    upper = np.ceil(high * up / down + 1e-3) * down / up
+    return np.maximum(lower, least), np.minimum(upper, most)
+
+
+_TENS = np.array([float(10**power) for power in range(23)])
+"""The powers of ten that are floats."""
+
+
 @lru_cache(maxsize=4096)
 def sum_margin(scale: Fraction, weights: tuple[tuple[float, int], ...], failure: Fraction) -> float:
     """A t with Pr[Σ wᵢXᵢ > t] ≤ failure, for independent discrete Laplace Xᵢ; `weights` are (weight, how many).

@@ -15,10 +15,12 @@ if enough people have it (see `thresholds`).
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import date, datetime
 from fractions import Fraction
+from functools import cached_property
 from math import prod
 from typing import Any
 
@@ -48,30 +50,53 @@ class Keys:
         """Whether the keys are found in the data."""
         return self.values is None
 
+    @cached_property
+    def run(self) -> tuple[int, int] | None:
+        """The first and the last of keys that are whole numbers in a row, as years or ages are."""
+        if self.values is None or self.type != "BIGINT" or self.column.kind is not Kind.INTEGER:
+            return None
+        first, last = self.values[0], self.values[-1]
+        small = max(abs(first), abs(last)) < 1 << 31
+        return (first, last) if small and self.values == tuple(range(first, last + 1)) else None
+
 
 def declare(column: Column, given: object) -> Keys:
     """Check and convert the keys declared for one column."""
     what = f"keys[{column.name!r}]"
     if isinstance(given, str | bytes | Mapping) or not isinstance(given, Iterable):
         raise InvalidArgument(what, given, "a list of keys", f"For example keys={{{column.name!r}: ['a', 'b']}}.")
-    shown = tuple(_plain(key) for key in given)
+    shown: tuple[Any, ...] = tuple(given)
+    if not {type(key) for key in shown} <= {int, str}:
+        shown = tuple(_plain(key) for key in shown)
     if not shown:
         raise InvalidArgument(what, [], "a list with at least one key")
-    values = tuple(_value(what, column, key) for key in shown)
+    values, type_, texts = _written(what, column, shown)
+    if len(set(texts)) < len(texts):
+        counted = Counter(texts)
+        again = next(key for key, text in zip(shown, texts, strict=True) if counted[text] > 1)
+        raise InvalidArgument(what, again, "without repetition", "A key is released once.")
+    if not is_unicode("".join(texts)):
+        odd = next(text for text in texts if not is_unicode(text))
+        raise InvalidArgument(what, ascii(odd), "texts of Unicode letters", "Half of a surrogate pair is none.")
+    return Keys(column, values, type_, texts)
+
+
+def _written(what: str, column: Column, shown: tuple[Any, ...]) -> tuple[tuple[Any, ...], str, tuple[str, ...]]:
+    """Keys as values that the column may hold, the type they are compared in, and their texts in it."""
+    kinds = {type(key) for key in shown}
+    if kinds == {str} and column.kind in (Kind.TEXT, Kind.UNTYPED):
+        return shown, "VARCHAR", shown
+    values = shown if kinds == {int} else tuple(_value(what, column, key) for key in shown)
+    # Of whole numbers the ends tell the type of all; there may be a million of them.
+    telling = {min(values), max(values)} if kinds == {int} else values
     try:
-        types = {meeting_type(column, value) for value in values}
-        type = _joined(types)
-        texts = tuple(plain_text(value, type) for value in values)
+        type_ = _joined({meeting_type(column, value) for value in telling})
+        if kinds == {int} and type_ in ("BIGINT", "HUGEINT"):
+            return values, type_, tuple(map(str, values))
+        texts = tuple(plain_text(value, type_) for value in values)
     except ValueError as misfit:
         raise InvalidArgument(what, list(shown), "keys that the column can hold", _sentence(misfit)) from None
-    seen: set[str] = set()
-    for key, text in zip(shown, texts, strict=True):
-        if not is_unicode(text):
-            raise InvalidArgument(what, ascii(text), "texts of Unicode letters", "Half of a surrogate pair is none.")
-        if text in seen:
-            raise InvalidArgument(what, key, "without repetition", "A key is released once.")
-        seen.add(text)
-    return Keys(column, tuple(float(value) if isinstance(value, Fraction) else value for value in values), type, texts)
+    return tuple(float(value) if isinstance(value, Fraction) else value for value in values), type_, texts
 
 
 Look = Callable[[str], Sequence[tuple[Any, ...]]]

@@ -34,9 +34,9 @@ def plan_html(plan: Words) -> str:
     )
 
 
-def release_html(release: Release, shown: Sequence[Sequence[str]], *, names: Sequence[str], more: int) -> str:
+def release_html(release: Release, shown: Sequence[Sequence[str]], *, names: Sequence[str], note: str) -> str:
     """A release: per number its value, its interval and a bar of it; below, the facts. `shown` holds the printed cells
-    by row, `names` the released numbers."""
+    by row, `names` the released numbers; `note` follows the rows."""
     ends = {name + ending for name in names for ending in ("_low", "_high")}
     head = "".join(
         f"<th colspan='{3 if name in names else 1}' style='{_CELL};text-align:left;font-weight:600'>{escape(name)}</th>"
@@ -57,8 +57,8 @@ def release_html(release: Release, shown: Sequence[Sequence[str]], *, names: Seq
             elif name not in ends:
                 parts.append(_td(escape(cell)))
         body.append(f"<tr style='background:none'>{''.join(parts)}</tr>")
-    note = f"<div style='{_FAINT}'>… and {more} more rows</div>" if more else ""
-    return _framed(_grid(head, "".join(body)), note, _facts(release.facts))
+    below = f"<div style='{_FAINT}'>{escape(note)}</div>" if note else ""
+    return _framed(_grid(head, "".join(body)), below, _facts(release.facts))
 
 
 def _framed(*parts: str) -> str:

@@ -140,7 +140,7 @@ class QueryPlan:
             ],
             "error": {name: str(error) for name, error in self.error.items()},
             "confidence": float(self.confidence),
-            "bounded_sql": self.bounded.text,
+            "bounded_sql": self._engine.written(self.bounded),
         }
 
 
@@ -190,7 +190,7 @@ def plan(
         keys=declared,
         limits=held,
         noises=noises,
-        bounded=_bounded(question, declared, tuple(split), unit=column, limits=limits, groups=groups),
+        bounded=_bounded(question, declared, tuple(split), unit=column, limits=limits, groups=groups, engine=engine),
         cost=_cost(whole, allowed, ledger),
         confidence=sure,
         weights=weights,
@@ -263,7 +263,7 @@ def _cost(epsilon: Fraction, delta: Fraction | None, ledger: Budget) -> PureDP |
 def _check_joins(question: Question, unit: Unit, engine: Engine) -> None:
     """Where a row is a unit, a join must not make several rows of one. The tables that are asked are public."""
     for join in question.joins:
-        if unit.column is None and engine.look(join.repeats)[0][0]:
+        if unit.column is None and join.table.public and engine.look(join.repeats)[0][0]:
             raise QueryError(
                 f"the public table {join.table.name} has several rows for one key, so a row of {question.table.name} "
                 "would count several times, and this ledger protects single rows; join a table with one row per key"
@@ -278,13 +278,19 @@ def _bounded(
     unit: Column | None,
     limits: AtMost,
     groups: int | None,
+    engine: Engine,
 ) -> Bounded:
     """The SQL that measures them: of sums alone, or of rows where a measure needs them."""
     readings = tuple(dict.fromkeys(m.reading for m in measures if m.reading is not None))
     if all(isinstance(reading, Values) for reading in readings):
-        units = {"units": True} if any(isinstance(m, People) for m in measures) else {}
-        return bounded(question, keys, readings, unit=unit, limits=limits, groups=groups, **units)
-    return detailed(question, keys, readings, unit=unit, limits=limits, groups=groups)
+        units = any(isinstance(m, People) for m in measures)
+        found = bounded(
+            question, keys, readings, unit=unit, limits=limits, groups=groups, units=units, alike=engine.alike
+        )
+    else:
+        found = detailed(question, keys, readings, unit=unit, limits=limits, groups=groups, alike=engine.alike)
+    engine.written(found)  # refuses what the engine's SQL cannot say, before the charge
+    return found
 
 
 def _limits(per_unit: AtMost | None, unit: Unit) -> AtMost:

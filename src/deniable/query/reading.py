@@ -20,7 +20,10 @@ from typing import TypeGuard
 from sqlglot import exp
 
 from deniable.errors import QueryError
+from deniable.query import googlesql, per_person
 from deniable.query.finishing import Finish, Finisher
+from deniable.query.googlesql import Form
+from deniable.query.outputs import AggregateOutput, KeyOutput
 from deniable.query.parsing import parse, refusal
 from deniable.query.predicates import Reader
 from deniable.query.ranges import Range
@@ -66,28 +69,6 @@ _CLAUSES = ("expressions", "from", "from_", "joins", "where", "group", "having",
 
 
 @dataclass(frozen=True)
-class KeyOutput:
-    """A column of the answer that holds a group's key."""
-
-    name: str
-    column: Column
-
-
-@dataclass(frozen=True)
-class AggregateOutput:
-    """A column of the answer that holds a released number: `function` of `column`, or of the rows when it is None."""
-
-    name: str
-    function: str
-    column: Column | None
-    text: str
-    """ "AVG(cost)"."""
-    level: Fraction | None = None
-    """Which quantile."""
-    distinct: bool = False
-
-
-@dataclass(frozen=True)
 class Question:
     """What a query asks."""
 
@@ -103,10 +84,14 @@ class Question:
     finish: Finish
     reader: Reader = field(repr=False, compare=False)
     """What reads further expressions over the same tables: those that bounds and keys name."""
+    people: str | None = None
+    """The table of one row per person and group that is asked in place of the rows (see `per_person`)."""
 
     @property
     def source(self) -> str:
         """What the rows come from, after FROM: the private table, called t, and what is joined to it."""
+        if self.people is not None:
+            return self.people
         return "\n".join([f"{relation(self.table)} AS t", *(join.sql for join in self.joins)])
 
     @property
@@ -118,6 +103,9 @@ class Question:
 def read(sql: str, tables: tuple[Table, ...], ranges: Mapping[str, Range] | None = None) -> Question:
     """What a SQL text asks of these tables; `ranges` are the declared bounds of columns, by folded name."""
     try:
+        form = googlesql.form(sql)
+        if form is not None:
+            return _google_question(sql, form, tables)
         return _question(sql, parse(sql), tables, ranges or {})
     except RecursionError:
         raise QueryError("the SQL is nested too deeply; write a shorter condition") from None
@@ -142,6 +130,20 @@ def _question(sql: str, tree: exp.Select, tables: tuple[Table, ...], ranges: Map
     condition = reader.condition(where.this) if where is not None else None
     finish = Finisher(reader, plain).read(tree)
     return Question(tables, reader.table, outputs, groups, condition, joins, finish, reader)
+
+
+def _google_question(sql: str, form: Form, tables: tuple[Table, ...]) -> Question:
+    """What a GoogleSQL text asks: of people's numbers, or of rows where bounds are per row."""
+    tree = parse(form.text)
+    question = _question(sql, tree, tables, {text.casefold(): ends for text, ends in form.per_row.items()})
+    calls = [bare(node.this if isinstance(node, exp.Alias) else node) for node in tree.expressions]
+    if not form.per_row:
+        return per_person.derived(question, form, [call.meta.get("start") for call in calls])
+    for call, output in zip(calls, question.outputs, strict=True):
+        if isinstance(output, AggregateOutput) and output.function in ("count", "sum", "avg", "mode"):
+            what = f"{output.text} and bounds per row in one query are not supported"
+            raise refusal(call, f"{what}; ask two queries", sql)
+    return question
 
 
 def is_key(output: KeyOutput | AggregateOutput) -> TypeGuard[KeyOutput]:

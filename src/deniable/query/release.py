@@ -26,7 +26,8 @@ from deniable.query.explanation import aligned
 from deniable.query.keys import Keys
 from deniable.query.limits import AtMost
 from deniable.query.notebook import release_html
-from deniable.query.reading import KeyOutput, Question
+from deniable.query.outputs import KeyOutput
+from deniable.query.reading import Question
 from deniable.query.surveys.diagnosis import Findings
 
 MOST_SHOWN = 60
@@ -196,19 +197,21 @@ class Release:
     def __str__(self) -> str:
         right = [bool(column) and not isinstance(column[0], str) for column in self.columns.values()]
         lines = aligned([list(self.columns), *self._cells()], right=right)
-        if self._more:
-            lines.append(f"… and {self._more} more rows")
+        lines += [self._rest] if self._rest else []
         width = max(len(name) for name, _ in self.facts) + 2
         return "\n".join([*lines, "", *(f"{name:<{width}}{fact}" for name, fact in self.facts)])
 
     def _repr_html_(self) -> str:
         names = [name for name, estimate in self.estimates.items() if isinstance(estimate, Estimate)]
-        return release_html(self, self._cells(), names=names, more=self._more)
+        return release_html(self, self._cells(), names=names, note=self._rest)
 
     @property
-    def _more(self) -> int:
-        """Rows that are not shown."""
-        return max(0, len(next(iter(self.columns.values()))) - MOST_SHOWN)
+    def _rest(self) -> str:
+        """What there is to say about rows that are not shown."""
+        rows = len(next(iter(self.columns.values())))
+        if not rows:
+            return "no group is released"
+        return f"… and {rows - MOST_SHOWN} more rows" if rows > MOST_SHOWN else ""
 
     def _cells(self) -> list[list[str]]:
         """What is shown, row by row."""

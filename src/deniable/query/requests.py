@@ -13,17 +13,18 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import Any, TypeAlias
 
 from deniable import _checks
 from deniable._checks import Number
-from deniable.errors import InvalidArgument
-from deniable.query import planning
+from deniable.errors import InvalidArgument, QueryError
+from deniable.query import googlesql, planning
 from deniable.query.accuracy import solve
 from deniable.query.engines.base import Engine
 from deniable.query.grids import declared
+from deniable.query.keys import Declared
 from deniable.query.limits import AtMost
 from deniable.query.planning import Budget, QueryPlan
 from deniable.query.reading import read
@@ -61,9 +62,37 @@ class Request:
 
     def plan(self, place: Place) -> Plan:
         """The plan; free, reads no rows."""
-        if (self.epsilon is None) == (self.error is None):
-            got = {"epsilon": self.epsilon, "error": self.error}
-            raise InvalidArgument("epsilon", got, "given, or error in its place", "For example epsilon=0.5.")
+        return self._completed(place)._plan(place)
+
+    def _completed(self, place: Place) -> Request:
+        """The request with what a GoogleSQL text itself says about privacy."""
+        form = googlesql.form(self.sql)
+        if form is None:
+            return self
+        for what in ("epsilon", "error", "bounds", "per_unit", "delta"):
+            if getattr(self, what) not in (None, {}):
+                raise InvalidArgument(what, getattr(self, what), "left out: WITH DIFFERENTIAL_PRIVACY states it")
+        unit = place.ledger.unit
+        if unit.column is None or unit.column.casefold() != form.unit.casefold():
+            raise QueryError(f"privacy_unit_column is {form.unit}, and the ledger protects {unit.column or 'rows'}")
+        question = read(self.sql, place.tables)
+        if question.groups and form.groups is None:
+            raise QueryError("max_groups_contributed is missing from OPTIONS: one unit may be in many groups")
+        said = Declared(self.keys, question, place.engine.look)
+        found = any(said.of(column) is None for column in question.groups)
+        return replace(
+            self,
+            epsilon=form.epsilon,
+            delta=form.delta if found else None,
+            bounds=dict(form.per_row) or None,
+            per_unit=AtMost(groups=form.groups or 1, rows=googlesql.ROWS if form.per_row else 1),
+        )
+
+    def _plan(self, place: Place) -> Plan:
+        if self.epsilon is None and self.error is None:
+            raise InvalidArgument("epsilon", None, "given, or error in its place", "For example epsilon=0.5.")
+        if self.epsilon is not None and self.error is not None:
+            raise InvalidArgument("error", self.error, "left out when epsilon is given", "One follows from the other.")
         question = read(self.sql, place.tables, declared(self.bounds))
         epsilon, weights = self._accurate(place) if self.error is not None else (self._whole, self.weights)
 

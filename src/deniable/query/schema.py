@@ -70,6 +70,8 @@ class Table:
     name: str
     columns: tuple[Column, ...]
     public: bool = False
+    owner: str | None = None
+    """The column that says whose a row is; None for a public table, and where every row is a unit of its own."""
 
     def has(self, name: str) -> bool:
         """Whether `find` would find this column."""

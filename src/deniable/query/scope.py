@@ -20,6 +20,9 @@ from deniable.query.ranges import Range
 from deniable.query.schema import Column, Table
 from deniable.query.values import Value, quoted
 
+FIRST = "t"
+"""What the bounded SQL calls the first table, which is private."""
+
 _DIGITS = 400
 _LARGEST = 308  # powers of ten that a float holds
 
@@ -36,9 +39,9 @@ class Named:
 
     def column(self, column: Column) -> Column:
         """A column of the table as the query sees it. One of a public table says where its values are listed."""
-        if not self.table.public:
-            return column
         plain = quoted(column.name)
+        if not self.table.public:
+            return column if self.short == FIRST else replace(column, sql=f"{self.short}.{plain}")
         listing = f"SELECT DISTINCT {plain} FROM {relation(self.table)} WHERE {plain} IS NOT NULL ORDER BY 1"
         return replace(column, sql=f"{self.short}.{plain}", listing=listing)
 

@@ -20,6 +20,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
@@ -27,7 +28,7 @@ from typing import Any, Self
 from deniable._checks import Number
 from deniable.errors import DataError, InvalidArgument
 from deniable.ledger import Ledger
-from deniable.query.engines import DuckDB, databases
+from deniable.query.engines import opening
 from deniable.query.limits import AtMost
 from deniable.query.release import Release
 from deniable.query.requests import Place, Plan, Request
@@ -40,9 +41,11 @@ class Session:
 
     `data` is a path to a CSV or Parquet file, whose table is named by the file's stem; a DuckDB connection or a path to
     a DuckDB file, for all of its tables; or a mapping from table names to any of these, or to pandas, Polars or Arrow
-    tables. `ledger` is a path or a `Ledger`; it says who is protected. `public` holds tables that are about nobody
-    (districts, price lists), which queries may join. `who` is the analyst in whose name charges are made. Opening reads
-    column names and types, no rows; public tables are copied.
+    tables. Tables of PostgreSQL (a URL, or a psycopg connection), of Spark (a DataFrame, `spark:table`, or a session by
+    the table's name) and of Ibis are asked where they are (docs/engines.md). `ledger` is a path or a `Ledger`; it says
+    who is protected. `public` holds tables that are about nobody (districts, price lists), which queries may join.
+    `who` is the analyst in whose name charges are made. Opening reads column names and types, no rows; public tables
+    are copied.
     """
 
     def __init__(
@@ -57,11 +60,12 @@ class Session:
         named, known = _named(data), {} if nobody else _named(public)
         _check_names([*named, *known])
         self.ledger, self.who = Ledger.of(ledger), who
-        self._engine = DuckDB(databases.shared([*named.values(), *known.values()]))
+        self._engine = opening.opened(named.values(), known.values())
         try:
             private = tuple(self._engine.add(name, given) for name, given in named.items())
             for table in private:
                 _check_unit(table, self.ledger.unit)
+            private = tuple(replace(table, owner=self.ledger.unit.column) for table in private)
             others = (self._engine.add(name, given, public=True) for name, given in known.items())
             self._tables = (*private, *others)
         except DataError:
@@ -148,7 +152,7 @@ class Session:
 
 def _named(data: Any) -> dict[str, Any]:
     """Tables by name."""
-    data = databases.expanded(data)
+    data = opening.expanded(data)
     if isinstance(data, str | os.PathLike):
         return {Path(data).stem: data}
     if isinstance(data, Mapping) and data:

@@ -1,4 +1,4 @@
-"""FROM and JOIN: one private table, and public tables joined to it by equal columns.
+"""FROM and JOIN: one private table, and tables joined to it by equal columns: public ones, or those of `private_joins`.
 
 A join with a public table turns every private row into the rows of that table that match it, none, one or many. All of
 them belong to the person of the private row, and limits are applied after the join, so a join that multiplies a
@@ -13,23 +13,26 @@ from dataclasses import dataclass, replace
 
 from sqlglot import exp
 
+from deniable.query import private_joins
 from deniable.query.parsing import refusal
 from deniable.query.predicates import Reader, common_type
 from deniable.query.ranges import Range
 from deniable.query.schema import Column, Kind, Table, listed
-from deniable.query.scope import Named, relation, shown
-from deniable.query.values import column_as
+from deniable.query.scope import FIRST, Named, relation, shown
+from deniable.query.values import column_as, quoted
 
 
 @dataclass(frozen=True)
 class Join:
-    """A public table joined by equal columns."""
+    """A table joined by equal columns."""
 
     table: Table
     sql: str
     """The JOIN as it stands in the bounded SQL."""
     repeats: str
-    """SQL that counts the keys of which the public table has several rows."""
+    """SQL that counts the keys of which a public table has several rows."""
+    columns: tuple[str, ...] = ()
+    """The names of its equal columns."""
 
 
 def read_tables(
@@ -40,7 +43,7 @@ def read_tables(
     if origin is None:
         names = listed(tuple(table.name for table in tables))
         raise refusal(tree, f"FROM is missing; the tables are {names}", sql)
-    first = _named(sql, origin.this, tables, short="t")
+    first = _named(sql, origin.this, tables, short=FIRST)
     if first.table.public:
         raise refusal(
             origin.this,
@@ -50,12 +53,7 @@ def read_tables(
     reader, joins = Reader(sql, (first,), ranges), []
     for i, node in enumerate(tree.args.get("joins") or [], start=1):
         named = _named(sql, node.this, tables, short=f"p{i}")
-        if not named.table.public:
-            raise refusal(
-                node.this,
-                f"{named.table.name} is not a public table; only tables opened by Session(…, public=…) can be joined",
-                sql,
-            )
+        named = named if named.table.public else private_joins.admitted(sql, node.this, named, reader.tables)
         if named.alias.casefold() in (other.alias.casefold() for other in reader.tables):
             raise refusal(node.this, f"two tables are called {named.alias}; rename one with AS", sql)
         named = replace(named, merged=frozenset(part.name.casefold() for part in node.args.get("using") or []))
@@ -92,6 +90,8 @@ def _join(reader: Reader, node: exp.Join, named: Named) -> Join:
     pairs = _pairs(reader, node, named)
     if not pairs:
         raise reader.refuse(node, "a join needs ON with equal columns, or USING; a product of tables is not supported")
+    if not named.table.public:
+        private_joins.check(reader, node, named, pairs)
     tests, keys = [], []
     for theirs, ours in pairs:
         both_untyped = theirs.kind is ours.kind is Kind.UNTYPED
@@ -103,6 +103,11 @@ def _join(reader: Reader, node: exp.Join, named: Named) -> Join:
             )
         tests.append(f"{column_as(ours, type)} = {column_as(theirs, type)}")
         keys.append(column_as(theirs, type) + (" + 0" if type == "DOUBLE" else ""))
+    if not named.table.public:
+        ones = [quoted(theirs.name) for theirs, _ in pairs]
+        place = f"{private_joins.source(named, [f'one.{name}' for name in ones])} AS {named.short}"
+        sql = f"{'LEFT ' if side else ''}JOIN {place} ON {' AND '.join(tests)}"
+        return Join(named.table, sql, "", tuple(theirs.name for theirs, _ in pairs))
     place = f"{relation(named.table)} AS {named.short}"
     present = " AND ".join(f"{key} IS NOT NULL" for key in keys)
     grouped = f"SELECT 1 FROM {place} WHERE {present} GROUP BY {', '.join(keys)} HAVING COUNT(*) > 1"
@@ -110,6 +115,7 @@ def _join(reader: Reader, node: exp.Join, named: Named) -> Join:
         named.table,
         f"{'LEFT ' if side else ''}JOIN {place} ON {' AND '.join(tests)}",
         f"SELECT COUNT(*) FROM ({grouped})",
+        tuple(theirs.name for theirs, _ in pairs),
     )
 
 

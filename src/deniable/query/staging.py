@@ -2,9 +2,9 @@
 
 **What is fixed before.** The event that is charged is the sum of the surveys' events, of the answer's, and of the
 diagnosis'. Where bounds or limits are found by a survey, the noise of the answer depends on what was found, so its
-event cannot be written down beforehand; what can is its promise: whatever bounds and limits come out, the answer is
-planned with the same ε (and δ), its sensitivity is computed for what came out, and its noise is scaled to that. So it
-enters as `Claimed`. A fixed list of promises, each kept whatever the earlier outputs were, composes like independent
+event cannot be written down beforehand; what can are its promises: whatever bounds and limits come out, every measure
+is taken with the same ε, its sensitivity is computed for what came out, and its noise is scaled to that. So each enters
+as `Claimed`. A fixed list of promises, each kept whatever the earlier outputs were, composes like independent
 ones (adaptive composition: Dwork and Roth 2014, Theorem B.1, for ε; Zhu, Dong and Wang 2022, Theorem 10, for the
 dominating pairs that the accountant uses).
 
@@ -31,6 +31,7 @@ from deniable.query import planning
 from deniable.query.aggregates import ExpectedError
 from deniable.query.explanation import explain_stages, staged_words
 from deniable.query.limits import AtMost
+from deniable.query.measures import Measure
 from deniable.query.notebook import plan_html
 from deniable.query.planning import QueryPlan
 from deniable.query.reading import Question
@@ -93,7 +94,7 @@ class StagedPlan:
     def event(self) -> Event:
         """What running will do to the data; fixed, whatever the surveys find."""
         parts: list[Event] = [survey.event for survey in self.surveys]
-        parts.append(self.answer.event if self.settled else Claimed(self.answer.cost))
+        parts += [self.answer.event] if self.settled else promises(self.answer)
         if self.diagnosis is not None:
             pure = PureDP(self.diagnosis.epsilon, relation=self.cost.relation, unit=self.cost.unit)
             parts.append(self.diagnosis.event if self.settled else Claimed(pure))
@@ -124,6 +125,7 @@ class StagedPlan:
     def to_json(self) -> dict[str, Any]:
         """The plan as plain values, for machines."""
         stages = [*self.surveys, *([self.diagnosis] if self.diagnosis is not None else [])]
+        written = self.answer._engine.written
         return {
             **self.answer.to_json(),
             "cost": str(self.cost),
@@ -131,11 +133,39 @@ class StagedPlan:
             "event": self.event.to_json(),
             "settled": self.settled,
             "stages": [
-                {"name": s.name, "epsilon": float(s.epsilon), "scale": float(s.scale), "sql": s.sql.text}
+                {"name": s.name, "epsilon": float(s.epsilon), "scale": float(s.scale), "sql": written(s.sql)}
                 for s in stages
             ],
             "answer_epsilon": float(self.answer.cost.epsilon),
         }
+
+
+def promises(plan: QueryPlan) -> list[Event]:
+    """What an answer promises before its bounds and limits are known: an ε for the measures of each kind.
+
+    Measures that differ by grid or centre only have one promise, since with other bounds they may be one measure, as a
+    sum and the sum of an average are where the middle of the bounds is 0.
+    """
+    parts: dict[object, Fraction] = {}
+    for part in plan.noises:
+        kind = _kind(part.measure)
+        parts[kind] = parts.get(kind, Fraction(0)) + part.epsilon
+    keys = None if plan.threshold is None else _kind(plan.threshold.measure)
+    relation, unit = plan.cost.relation, plan.cost.unit
+    return [
+        Claimed(
+            ApproxDP(epsilon, plan.cost.delta, relation=relation, unit=unit)
+            if kind == keys and isinstance(plan.cost, ApproxDP)
+            else PureDP(epsilon, relation=relation, unit=unit)
+        )
+        for kind, epsilon in parts.items()
+    ]
+
+
+def _kind(measure: Measure) -> object:
+    """What is measured, whatever the bounds."""
+    column = None if measure.reading is None else measure.reading.column
+    return type(measure), column, measure.summed, measure.values is not None and measure.values.squared
 
 
 def answer(plan: StagedPlan) -> Release:
@@ -196,6 +226,8 @@ def stage(
         _per_unit=None if searched else limit,
         _remake=remake,
     )
+    for survey in (*found.surveys, *([found.diagnosis] if found.diagnosis is not None else [])):
+        made._engine.written(survey.sql)  # refuses what the engine's SQL cannot say, before the charge
     if looked and found.diagnosis is None:
         raise InvalidArgument(
             "diagnose", diagnose, "left out: this query clamps nothing and leaves no row out", "Spend it on the answer."

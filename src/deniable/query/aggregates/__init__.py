@@ -21,7 +21,7 @@ from deniable.query.aggregates.variance import Variance
 from deniable.query.grids import coarse, find
 from deniable.query.keys import Keys
 from deniable.query.measures import Different, People, Values
-from deniable.query.reading import AggregateOutput
+from deniable.query.outputs import AggregateOutput
 from deniable.query.readings import Bins, Distinct
 from deniable.query.schema import Column
 

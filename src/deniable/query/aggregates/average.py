@@ -19,7 +19,7 @@ from fractions import Fraction
 import numpy as np
 
 from deniable.query.aggregates.base import Aggregate, Estimate, ExpectedError, Noisy, rounded
-from deniable.query.intervals import divided, margin, ratio_range
+from deniable.query.intervals import divided, margin, outward, ratio_range
 from deniable.query.measures import Measure, Values
 
 
@@ -47,7 +47,9 @@ class Average(Aggregate):
         )
         value = np.clip(divided(sums.values, np.maximum(counts.values, 1)), total.low, total.high)
         step, centre = float(total.step), float(total.centre * total.step)
-        return Estimate(value * step + centre, low * step + centre, high * step + centre)
+        least, most = ((end + total.centre) * total.step for end in (total.low, total.high))
+        ends = outward(low * step + centre, high * step + centre, least=float(least), most=float(most))
+        return Estimate(np.clip(value * step + centre, float(least), float(most)), *ends)
 
     def error(self, scales: Mapping[Measure, Fraction], *, failure: Fraction) -> ExpectedError:
         total, count = self.measures

@@ -19,7 +19,7 @@ from fractions import Fraction
 
 import numpy as np
 
-from deniable.query.aggregates.base import Aggregate, Choice, ExpectedError, Noisy, PlainError
+from deniable.query.aggregates.base import Aggregate, Choice, ExpectedError, Noisy, PlainError, rounded
 from deniable.query.intervals import margin
 from deniable.query.measures import Measure
 from deniable.query.readings import Bins
@@ -46,4 +46,11 @@ class Mode(Aggregate):
         return Choice(names[found.values.argmax(axis=1)], np.array(among, dtype=object))
 
     def error(self, scales: Mapping[Measure, Fraction], *, failure: Fraction) -> ExpectedError:
-        return PlainError(Fraction(2 * margin(scales[self.measures[0]], failure / self.bins.size)), 1 - failure)
+        return ShortError(Fraction(2 * margin(scales[self.measures[0]], failure / self.bins.size)), 1 - failure)
+
+
+class ShortError(PlainError):
+    """By how many rows the category that is named may fall short of the most common one."""
+
+    def __str__(self) -> str:
+        return f"a category with at most {rounded(float(self.size))} rows fewer than the most common one"

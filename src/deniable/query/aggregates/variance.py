@@ -12,6 +12,7 @@ where the last is 0 if the mean may be 0. It covers the variance of the values t
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from fractions import Fraction
@@ -19,7 +20,7 @@ from fractions import Fraction
 import numpy as np
 
 from deniable.query.aggregates.base import Aggregate, Estimate, ExpectedError, Noisy, rounded
-from deniable.query.intervals import divided, margin, ratio_range, roomy
+from deniable.query.intervals import divided, margin, outward, ratio_range, roomy
 from deniable.query.measures import Measure, Values
 
 
@@ -66,8 +67,13 @@ class Variance(Aggregate):
             low, high = low * most / (most - 1), high * fewest / (fewest - 1)
             value = value * known / (known - 1)
         top, unit = float(self._most), float(square.step)
-        ends = [np.clip(part, 0.0, top) for part in (value, np.minimum(low, value), np.maximum(high, value))]
-        return Estimate(*(np.sqrt(end * unit) if self.root else end * unit for end in ends))
+        value, low, high = (np.clip(part, 0.0, top) * unit for part in (value, low, high))
+        # Before the root, which would make dust near 0 large, and after it.
+        low, high = outward(np.minimum(low, value), np.maximum(high, value), least=0.0, most=top * unit)
+        if self.root:
+            value, low, high = np.sqrt(value), np.sqrt(low), np.sqrt(high)
+            low, high = outward(low, high, least=0.0, most=math.sqrt(top * unit))
+        return Estimate(value, low, high)
 
     @property
     def _most(self) -> int:

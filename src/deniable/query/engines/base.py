@@ -17,6 +17,11 @@ from deniable.query.totals import Totals, joined
 class Engine(Protocol):
     """Runs bounded SQL over the tables it was given."""
 
+    @property
+    def alike(self) -> bool:
+        """Whether rows are chosen as all engines can (`portable`), or by functions of this one alone (`choice`)."""
+        ...
+
     def add(self, name: str, data: Any, *, public: bool = False) -> Table:
         """Make data known as a table; DataError says what is wrong with them. Reads no rows, but of a public table all:
         it is copied, so that what a plan was told about it stays true."""
@@ -24,6 +29,10 @@ class Engine(Protocol):
 
     def check(self) -> None:
         """Refuse to go on, before a charge, if a file is not the one that was added."""
+        ...
+
+    def written(self, bounded: Bounded) -> str:
+        """The bounded SQL as this engine reads it; NotSupported says what it has no equal for."""
         ...
 
     def run(self, bounded: Bounded, *, groups: int | None, key: tuple[int, int]) -> Totals:

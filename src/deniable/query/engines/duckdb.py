@@ -24,9 +24,10 @@ from deniable.errors import DataError
 from deniable.query.bounding import KEY_PARAMETERS, Bounded
 from deniable.query.engines import databases
 from deniable.query.engines.base import totals
-from deniable.query.engines.frames import check_names, prepared
+from deniable.query.engines.frames import prepared
 from deniable.query.engines.interrupts import interruptible
 from deniable.query.schema import Column, Kind, Table
+from deniable.query.shortcut import PEEK
 from deniable.query.totals import Totals
 from deniable.query.values import quoted
 
@@ -68,11 +69,16 @@ _LONGEST_HEADER = 1 << 20
 
 
 class DuckDB:
-    """One in-memory DuckDB with a private folder for what does not fit into memory, or a cursor of a shared one."""
+    """One in-memory DuckDB with a private folder for what does not fit into memory, or a cursor of a shared one.
 
-    def __init__(self, shared: duckdb.DuckDBPyConnection | None = None) -> None:
+    `alike` makes it choose rows as other engines do, which takes longer.
+    """
+
+    def __init__(self, shared: duckdb.DuckDBPyConnection | None = None, *, alike: bool = False) -> None:
+        self.alike = alike
         self._lock = threading.Lock()
         self._files: dict[Path, tuple[int, ...]] = {}
+        self._shapes: dict[str, list[tuple[Any, ...]]] = {}
         scratch = tempfile.mkdtemp(prefix="deniable-")  # readable by this user only
         config: dict[str, Any] = {**_CONFIG, "temp_directory": scratch}
         self._tidy = weakref.finalize(self, shutil.rmtree, scratch, ignore_errors=True)
@@ -88,23 +94,36 @@ class DuckDB:
             source, untyped = self._file(path)
         else:
             source, untyped = self._frame(name, data)
-        return replace(self._view(name, source, untyped=untyped, copied=public), public=public)
+        table = replace(self._view(name, source, untyped=untyped, copied=public), public=public)
+        self._shapes[name] = self._described(name)
+        return table
+
+    def _described(self, name: str) -> list[tuple[Any, ...]]:
+        """The columns of a table as they are now."""
+        return self._connection.execute(f"DESCRIBE SELECT * FROM temp.main.{quoted(name)}").fetchall()
 
     def check(self) -> None:
-        for path, known in self._files.items():
-            if _version(path) != known:
-                raise DataError(f"{path.name} has changed since the session was opened; open it again")
-
-    def run(self, bounded: Bounded, *, groups: int | None, key: tuple[int, int]) -> Totals:
-        parameters: dict[str, Any] = {name: list(texts) for name, texts in bounded.lists.items()}
-        if bounded.hashed:
-            parameters |= dict(zip(KEY_PARAMETERS, key, strict=True))
+        self._unchanged("open it again")
         try:
             with self._lock:
-                found = interruptible(
-                    lambda: self._connection.execute(bounded.text, parameters).fetchnumpy(),
-                    stop=self._connection.interrupt,
-                )
+                changed = any(self._described(name) != known for name, known in self._shapes.items())
+        except duckdb.Error:
+            changed = True
+        if changed:
+            raise DataError("the session is closed, or a table is gone or has other columns; open it again")
+
+    def _unchanged(self, remedy: str) -> None:
+        for path, known in self._files.items():
+            if _version(path) != known:
+                raise DataError(f"{path.name} has changed since the session was opened; {remedy}")
+
+    def written(self, bounded: Bounded) -> str:
+        return bounded.text
+
+    def run(self, bounded: Bounded, *, groups: int | None, key: tuple[int, int]) -> Totals:
+        try:
+            with self._lock:
+                found = interruptible(lambda: self._computed(bounded, key), stop=self._connection.interrupt)
         except duckdb.OutOfMemoryException:
             raise DataError("the engine ran out of memory; the charge stands, use a machine with more memory") from None
         except duckdb.Error:
@@ -112,7 +131,26 @@ class DuckDB:
             raise DataError(
                 "the engine could not read the table; the charge stands, check that its file is whole"
             ) from None
+        # A file is read more than once. Had it changed in between, limits would have been kept by other rows.
+        self._unchanged("the charge stands, and nothing is released; open it again")
         return totals(bounded, found, groups=groups)
+
+    def _computed(self, bounded: Bounded, key: tuple[int, int]) -> dict[str, Any]:
+        """What the bounded SQL finds. In one transaction: the rows that are checked are the rows that are added up."""
+        run, easy = self._connection.execute, bounded.shortcut
+        given: dict[str, Any] = {name: list(texts) for name, texts in bounded.lists.items()}
+        keyed = given | dict(zip(KEY_PARAMETERS, key, strict=True)) if bounded.hashed else given
+        self._connection.begin()
+        try:
+            if easy is not None:
+                beyond, rows = run(easy.peek, given).fetchall()[0]
+                if not beyond and rows == PEEK:  # else these were all rows
+                    beyond = run(easy.check, given).fetchall()[0][0]
+                if not beyond:
+                    return run(easy.plain, given).fetchnumpy()
+            return run(bounded.text, keyed).fetchnumpy()
+        finally:
+            self._connection.rollback()
 
     def look(self, sql: str) -> list[tuple[Any, ...]]:
         try:
@@ -227,16 +265,22 @@ def _header(path: Path) -> list[str]:
     except (UnicodeEncodeError, csv.Error):
         raise DataError(f"{path.name} is not CSV in UTF-8; save it as CSV with a first line of column names") from None
     if not names or any(_looks_like_data(name) for name in names):
-        raise DataError(f"the first line of {path.name} must hold the column names; a number or an empty name is none")
-    check_names(path.stem, names)
+        raise DataError(f"the first line of {path.name} must hold the column names, and a name has letters")
+    folded = [name.casefold() for name in names]
+    for place, name in enumerate(folded):
+        if name in folded[:place]:
+            # By number: if the file has no line of names, this is somebody's row.
+            both = f"{folded.index(name) + 1} and {place + 1}"
+            raise DataError(f"the columns {both} of {path.name} have one name, in SQL's eyes; rename one")
     return names
 
 
 def _looks_like_data(name: str) -> bool:
+    """Whether a name is a number, a date, or nothing."""
     try:
         float(name)
     except ValueError:
-        return not name.strip()
+        return not any(letter.isalpha() for letter in name)
     return True
 
 

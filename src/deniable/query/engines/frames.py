@@ -5,9 +5,20 @@ A frame is pandas', Polars' or Arrow's, known by its module, so that none of the
 
 from __future__ import annotations
 
+from datetime import date, datetime, time, timedelta
+from decimal import Decimal
 from typing import Any
+from uuid import UUID
+
+import numpy as np
 
 from deniable.errors import DataError
+
+_PLAIN = {float, bool, Decimal, date, datetime, time, timedelta, UUID, bytes}
+"""Types whose values can be written down, beside texts and whole numbers."""
+
+_LONGEST_INTEGER = 1 << 12
+"""Bits of a whole number, at most; Python refuses to write down very long ones."""
 
 
 def prepared(table: str, data: Any) -> tuple[Any, frozenset[str]]:
@@ -29,7 +40,13 @@ def prepared(table: str, data: Any) -> tuple[Any, frozenset[str]]:
     types = dict(zip(names, frame.dtypes, strict=True))
     for name, type_ in types.items():
         if str(type_) == "object" or getattr(type_, "storage", None) == "python":
-            frame[name] = frame[name].map(_readable)
+            # As objects: pandas would choose a type by the values, and one person's would decide how all are written.
+            held = [_readable(value) for value in frame[name]]
+            frame[name] = type(frame[name])(held, index=frame.index, dtype=type_)
+        elif getattr(type_, "storage", None) == "pyarrow" or type(type_).__name__ == "ArrowDtype":
+            texts = _repaired(name, frame[name].array.__arrow_array__())
+            if texts is not None:
+                frame[name] = type(frame[name])(texts, index=frame.index, dtype=type_)
     return frame, frozenset(name for name, type_ in types.items() if str(type_) == "object")
 
 
@@ -45,22 +62,35 @@ def check_names(table: str, names: list[str]) -> None:
 
 
 def _with_readable_texts(table: Any) -> Any:
-    """An Arrow table whose texts are UTF-8, which Arrow itself does not make sure of, and the engine relies on."""
-    for place, column in enumerate(table.columns):
-        try:
-            column.validate(full=True)
-        except ValueError:
-            if str(column.type) not in ("string", "large_string"):
-                raise DataError(f"column {table.column_names[place]} is not valid Arrow; write it again") from None
-            raw = column.cast("large_binary").to_pylist()
-            texts = [None if value is None else value.decode("utf-8", "replace") for value in raw]
+    """An Arrow table whose texts are UTF-8."""
+    for place, (name, column) in enumerate(zip(table.column_names, table.columns, strict=True)):
+        texts = _repaired(name, column)
+        if texts is not None:
             readable = type(table).from_pydict({"texts": texts}).column(0).cast(column.type)
-            table = table.set_column(place, table.column_names[place], readable)
+            table = table.set_column(place, name, readable)
     return table
 
 
+def _repaired(name: str, column: Any) -> list[str | None] | None:
+    """The texts of an Arrow column where they are not UTF-8, which Arrow itself does not make sure of, and the engine
+    relies on; with question marks in place of what is wrong."""
+    try:
+        column.validate(full=True)
+    except ValueError:
+        if str(column.type) not in ("string", "large_string"):
+            raise DataError(f"column {name} is not valid Arrow; write it again") from None
+        raw = column.cast("large_binary").to_pylist()
+        return [None if value is None else value.decode("utf-8", "replace") for value in raw]
+    return None
+
+
 def _readable(value: Any) -> Any:
-    """Text that UTF-8 can hold: half of a surrogate pair, which Python allows, becomes a question mark."""
-    if not isinstance(value, str) or value.isascii():
-        return value
-    return value.encode("utf-8", "replace").decode("utf-8")
+    """A Python object as the engine can write it down: texts that UTF-8 can hold, with a question mark for half of a
+    surrogate pair; numbers, times and the like. Others are no value: writing them would run code of their own, which
+    may fail."""
+    if isinstance(value, str):
+        return value if str.isascii(value) else str.encode(value, "utf-8", "replace").decode("utf-8")
+    if type(value) is int:
+        return value if value.bit_length() <= _LONGEST_INTEGER else None
+    plain = type(value) in _PLAIN or (isinstance(value, np.generic) and not isinstance(value, np.void))
+    return value if plain or type(value).__module__.partition(".")[0] == "pandas" else None

@@ -33,6 +33,7 @@ from typing import Any
 
 from deniable import _checks
 from deniable.errors import DataError, InvalidArgument
+from deniable.ledger.stores.places import is_server
 from deniable.query.limits import AtMost
 from deniable.query.requests import Request
 
@@ -56,7 +57,7 @@ class Draft:
     """What the file says."""
 
     title: str
-    ledger: Path
+    ledger: Path | str
     who: str | None
     epsilon: Fraction | None
     delta: Fraction
@@ -101,7 +102,7 @@ def read(path: Path) -> Draft:
     who = found.get("who")
     return Draft(
         title=_text("title", found.get("title", path.stem)),
-        ledger=home / _text("ledger", found["ledger"]),
+        ledger=where if is_server(where := _text("ledger", found["ledger"])) else home / where,
         who=None if who is None else _text("who", who),
         epsilon=epsilon,
         delta=_checks.between(

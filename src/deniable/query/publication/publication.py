@@ -98,7 +98,7 @@ class Publication:
     def digest(self) -> str:
         """What a resumed run must agree with: the file, the event it led to, and the keys that are released."""
         answers = [plan if isinstance(plan, QueryPlan) else plan.answer for plan in self.plans.values()]
-        keys = [sorted(answer.bounded.lists.items()) for answer in answers]
+        keys = [[k.texts for k in answer.keys] for answer in answers]
         return hashlib.sha256(json.dumps([self.draft.text, self.event.to_json(), keys]).encode()).hexdigest()
 
     def write(self, out: str | os.PathLike[str], *, progress: Progress | None = None) -> Path:
@@ -177,7 +177,7 @@ class Publication:
             (("cost", str(self.cost)), ("method", self.method)),
             (("table", "ε"), *shares),
             (("released", "error of the noise"), *errors),
-            tuple((name, answer.bounded.text) for name, answer in answers.items()),
+            tuple((name, answer._engine.written(answer.bounded)) for name, answer in answers.items()),
         )
         return plan_html(view)
 

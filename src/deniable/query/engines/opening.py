@@ -1,0 +1,58 @@
+"""Which engine data need: Spark's and PostgreSQL's are asked where they are, everything else by DuckDB.
+
+All private tables of a session are on one engine, since one statement reads them. Public tables may be anywhere: they
+are copied.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from deniable.errors import DataError
+from deniable.query.engines import databases, ibis, postgres, spark
+from deniable.query.engines.base import Engine
+from deniable.query.engines.duckdb import DuckDB
+
+
+def expanded(data: Any) -> Any:
+    """A database as the mapping of its tables, a mapping with its databases as tables; anything else as it is."""
+    data = ibis.unwrapped(data) if ibis.is_ibis(data) else data
+    if isinstance(data, databases.Stored | postgres.Stored | spark.Stored):
+        return {data.table.rpartition(".")[2]: data}
+    if postgres.is_database(data):
+        home = postgres.address(data)
+        return {table: postgres.Stored(home, table) for table in postgres.tables_of(home)}
+    if spark.is_session(data):
+        raise DataError("a Spark session has many tables; name those to ask, as in {'visits': spark}")
+    if isinstance(data, str) and spark.is_spark(data):
+        return {data.removeprefix(spark.PREFIX).rpartition(".")[2]: data}
+    if isinstance(data, Mapping):
+        return databases.expanded({name: _table(name, given) for name, given in data.items()})
+    return databases.expanded(data)
+
+
+def opened(private: Iterable[Any], public: Iterable[Any]) -> Engine:
+    """The engine that holds private tables, before any table is added."""
+    tables = list(private)
+    on_postgres = {given.home for given in tables if isinstance(given, postgres.Stored)}
+    sessions = {id(home): home for home in (_spark_session(given) for given in tables) if home is not None}
+    if len(on_postgres) > 1 or len(sessions) > 1 or (on_postgres and sessions):
+        raise DataError("the private tables are in several databases; one statement must reach them all, so use one")
+    if on_postgres:
+        return postgres.PostgreSQL(on_postgres.pop())
+    if sessions:
+        return spark.Spark(next(iter(sessions.values())))
+    return DuckDB(databases.shared([*tables, *public]))
+
+
+def _table(name: Any, given: Any) -> Any:
+    """One table of a mapping, whose key names it where a database is given."""
+    given = ibis.unwrapped(given) if ibis.is_ibis(given) else given
+    if postgres.is_database(given):
+        return postgres.Stored(postgres.address(given), str(name))
+    return spark.Stored(given, str(name)) if spark.is_session(given) else given
+
+
+def _spark_session(given: Any) -> Any:
+    return spark.session_of(given) if isinstance(given, spark.Stored) or spark.is_spark(given) else None

@@ -1,0 +1,297 @@
+"""PostgreSQL: tables of a database, asked where they are. Only aggregates leave it.
+
+A connection of our own runs one read-only statement per query, under settings that fix what SQL means: functions are
+looked up in `pg_catalog` alone, times are in UTC, texts are compared letter by letter ("C"). Views, foreign tables, and
+tables of which a row-security policy hides a part are refused: the expressions in them are not ours, and may fail on
+some row, or hide rows, after the charge. Messages of the server may quote rows, so they are not passed on.
+"""
+
+from __future__ import annotations
+
+import threading
+from dataclasses import dataclass
+from typing import Any
+
+from deniable.errors import DataError, MissingExtra
+from deniable.query.bounding import KEY_PARAMETERS, Bounded
+from deniable.query.engines.base import totals
+from deniable.query.engines.frames import check_names
+from deniable.query.engines.interrupts import interruptible
+from deniable.query.engines.postgres_sql import PostgresWriter
+from deniable.query.engines.remote import Copies, Rows, arrays, check_size, widened
+from deniable.query.schema import Column, Kind, Table, listed
+from deniable.query.totals import Totals
+from deniable.query.values import quoted
+
+_URLS = ("postgresql://", "postgres://")
+_SETTINGS = {
+    "search_path": "pg_catalog",
+    "timezone": "UTC",
+    "datestyle": "ISO",
+    "standard_conforming_strings": "on",
+    "default_transaction_read_only": "on",
+    "default_transaction_isolation": "repeatable read",
+    # Fail rather than pass over rows that a policy hides.
+    "row_security": "off",
+    "statement_timeout": "0",
+}
+
+_COLUMNS: dict[str, tuple[Kind, str]] = {
+    "int2": (Kind.INTEGER, "SMALLINT"),
+    "int4": (Kind.INTEGER, "INTEGER"),
+    "int8": (Kind.INTEGER, "BIGINT"),
+    "float4": (Kind.REAL, "FLOAT"),
+    "float8": (Kind.REAL, "DOUBLE"),
+    "numeric": (Kind.REAL, "DECIMAL(38, 10)"),
+    "bool": (Kind.BOOLEAN, "BOOLEAN"),
+    "date": (Kind.DATE, "DATE"),
+    "timestamp": (Kind.TIMESTAMP, "TIMESTAMP"),
+    **dict.fromkeys(("text", "varchar", "bpchar", "name", "uuid"), (Kind.TEXT, "VARCHAR")),
+}
+"""What columns of PostgreSQL's types hold, by the type's name; texts and enums are read as text."""
+
+_TABLES = """
+SELECT c.oid, n.nspname, c.relname, row_security_active(c.oid), has_table_privilege(c.oid, 'SELECT')
+FROM pg_class AS c JOIN pg_namespace AS n ON n.oid = c.relnamespace
+WHERE c.relkind IN ('r', 'p', 'm') AND n.nspname = ANY(current_schemas(false)) ORDER BY c.relname
+"""
+_ATTRIBUTES = """
+SELECT a.attname, CASE WHEN t.typtype = 'd' THEN b.typname ELSE t.typname END,
+  t.typtype = 'e' OR coalesce(b.typtype = 'e', false)
+FROM pg_attribute AS a JOIN pg_type AS t ON t.oid = a.atttypid LEFT JOIN pg_type AS b ON b.oid = t.typbasetype
+WHERE a.attrelid = $1 AND a.attnum > 0 AND NOT a.attisdropped ORDER BY a.attnum
+"""
+_ARRAYS = {"BIGINT": "BIGINT[]", "DOUBLE": "DOUBLE PRECISION[]", "VARCHAR": "TEXT[]"}
+
+
+@dataclass(frozen=True)
+class Stored:
+    """A table of a PostgreSQL database, which is known by how to connect to it."""
+
+    home: str
+    table: str
+
+
+def is_database(data: Any) -> bool:
+    """Whether data are a PostgreSQL database: its URL, or an open connection of psycopg."""
+    if isinstance(data, str):
+        return data.startswith(_URLS)
+    return type(data).__module__.startswith("psycopg") and hasattr(data, "pgconn")
+
+
+def address(data: Any, *, schema: str | None = None) -> str:
+    """How to connect to a database. A connection is not used itself: what its owner does in it is not ours."""
+    psycopg = _library()
+    given = data if isinstance(data, str) else data.info.dsn
+    more = {} if isinstance(data, str) else {"password": data.info.password or None}
+    path = {} if schema is None else {"options": f"-csearch_path={quoted(schema)}"}
+    return str(psycopg.conninfo.make_conninfo(given, **more, **path)) if more or path else given
+
+
+def tables_of(home: str) -> list[str]:
+    """The names of a database's tables."""
+    with _connected(home) as connection:
+        return [str(row[2]) for row in connection.execute(_TABLES).fetchall()]
+
+
+class PostgreSQL:
+    """One connection to one database."""
+
+    alike = True
+
+    def __init__(self, home: str) -> None:
+        self._lock = threading.Lock()
+        self._connection = _connected(home)
+        if self._connection.execute("SELECT current_setting('server_encoding')").fetchone() != ("UTF8",):
+            self._connection.close()
+            raise DataError("the database is not in UTF8, so that texts are not what they are elsewhere; convert it")
+        self._places = self._connection.execute(_TABLES).fetchall()
+        for setting, value in _SETTINGS.items():
+            self._connection.execute("SELECT set_config($1, $2, false)", (setting, value))
+        self._fetched("SELECT md5('')", ())  # which a server in FIPS mode refuses
+        self._copies = Copies()
+        self._tables: dict[str, Table] = {}
+        self._sources: dict[str, str] = {}
+        self._known: dict[int, list[Any]] = {}
+        self._shipped: dict[str, Rows] = {}
+        self._texts: dict[str, tuple[str, list[str]]] = {}
+        self._accepted: set[str] = set()
+
+    def add(self, name: str, data: Any, *, public: bool = False) -> Table:
+        table = self._public(name, data) if public else self._private(name, data)
+        self._tables[name] = table
+        return table
+
+    def check(self) -> None:
+        for oid, known in self._known.items():
+            if self._fetched(_ATTRIBUTES, (oid,)) != known:
+                raise DataError("a table has changed since the session was opened; open it again")
+
+    def written(self, bounded: Bounded) -> str:
+        text, names = self._write(bounded)
+        if text not in self._accepted:
+            # The server reads and plans it, no row, and refuses before the charge what it would refuse after it.
+            self._fetched(f"EXPLAIN {text}", self._values(names, bounded, key=(0, 0)))
+            self._accepted.add(text)
+        return text
+
+    def run(self, bounded: Bounded, *, groups: int | None, key: tuple[int, int]) -> Totals:
+        text, names = self._write(bounded)
+        values = self._values(names, bounded, key=key)
+        psycopg = _library()
+        try:
+            with self._lock:
+                columns, rows = interruptible(lambda: _rows(self._connection, text, values), stop=self._stop)
+        except psycopg.Error as failure:
+            # Its message may quote rows.
+            raise DataError(
+                f"PostgreSQL could not answer (SQLSTATE {failure.sqlstate or 'none'}); the charge stands"
+            ) from None
+        return totals(bounded, arrays(columns, rows), groups=groups)
+
+    def look(self, sql: str) -> list[tuple[Any, ...]]:
+        return self._copies.look(sql)
+
+    def close(self) -> None:
+        with self._lock:
+            self._connection.close()
+        self._copies.close()
+
+    def _stop(self) -> None:
+        self._connection.cancel_safe()
+
+    def _private(self, name: str, data: Any) -> Table:
+        if not isinstance(data, Stored):
+            raise DataError(f"table {name} must be one of the PostgreSQL database, like the other private tables")
+        oid, place, columns, values = self._described(data.table)
+        self._known[oid] = self._fetched(_ATTRIBUTES, (oid,))
+        self._sources[name] = f"(SELECT {', '.join(values)} FROM {place})"
+        return Table(name, columns)
+
+    def _public(self, name: str, data: Any) -> Table:
+        if isinstance(data, Stored):
+            _, place, columns, values = self._described(data.table)
+            (size,) = self._fetched(f"SELECT COUNT(*) FROM {place}", ())[0]
+            check_size(name, size)
+            rows = self._fetched(f"SELECT {', '.join(values)} FROM {place}", ())
+            found = [list(column) for column in zip(*rows, strict=True)] or [[] for _ in columns]
+            table = self._copies.keep(name, Rows(columns, found))
+        else:
+            table = self._copies.add(name, data, public=True)
+        self._shipped[name] = rows_ = self._copies.shipped(table)
+        if any("\0" in value for column in rows_.values for value in column if isinstance(value, str)):
+            raise DataError(f"table {name} has a text with the character 0, which PostgreSQL cannot hold")
+        return widened(table)
+
+    def _described(self, wanted: str) -> tuple[int, str, tuple[Column, ...], list[str]]:
+        """A table: its number, its place, its columns, and how each is read."""
+        found = [place for place in self._places if place[2].casefold() == wanted.casefold()]
+        if not found:
+            known = listed(tuple(place[2] for place in self._places))
+            raise DataError(
+                f"the database has no table {wanted} on its search path; its tables are {known}; views and foreign "
+                "tables cannot be asked"
+            )
+        exact = [place for place in found if place[2] == wanted] or found
+        if len(exact) > 1:
+            raise DataError(f"the database has several tables {wanted} on its search path; set the search path to one")
+        oid, schema, table, hidden, allowed = exact[0]
+        if not allowed:
+            raise DataError(f"the right to SELECT from {wanted} is missing; run: GRANT SELECT ON {wanted} TO …")
+        if hidden:
+            raise DataError(f"a row-security policy hides rows of {wanted} from this role; use one that sees them all")
+        attributes = self._fetched(_ATTRIBUTES, (oid,))
+        if not attributes:
+            raise DataError(f"table {wanted} has no columns")
+        check_names(wanted, [str(row[0]) for row in attributes])
+        columns = tuple(_column(*row) for row in attributes)
+        place = f"{quoted(schema)}.{quoted(table)}"
+        return oid, place, columns, [_read(column) for column in columns]
+
+    def _write(self, bounded: Bounded) -> tuple[str, list[str]]:
+        """The SQL, and the names of its parameters in their order."""
+        if bounded.text not in self._texts:
+            writer = _Writer(self._tables, self._sources, self._shipped)
+            self._texts[bounded.text] = writer.write(bounded.text), writer.parameters
+        text, parameters = self._texts[bounded.text]
+        if "\0" in text or any("\0" in key for keys in bounded.lists.values() for key in keys):
+            raise DataError("a text in the query or its keys has the character 0, which PostgreSQL cannot hold")
+        return text, parameters
+
+    def _values(self, names: list[str], bounded: Bounded, *, key: tuple[int, int]) -> list[Any]:
+        """The parameters of a statement, in their order."""
+        known: dict[str, Any] = {name: list(texts) for name, texts in bounded.lists.items()}
+        known |= {name: str(half) for name, half in zip(KEY_PARAMETERS, key, strict=True)}
+        for table, rows in self._shipped.items():
+            known |= {_shipped_name(table, i): values for i, values in enumerate(rows.values)}
+        return [known[name] for name in names]
+
+    def _fetched(self, sql: str, values: Any) -> list[Any]:
+        """Rows about tables, or of public ones."""
+        psycopg = _library()
+        try:
+            with self._lock:
+                return _rows(self._connection, sql, values)[1]
+        except psycopg.Error as failure:
+            raise DataError(
+                f"PostgreSQL refused (SQLSTATE {failure.sqlstate or 'none'}); nothing was charged"
+            ) from None
+
+
+class _Writer(PostgresWriter):
+    """Writes over private tables where they are, and public ones that travel."""
+
+    def __init__(self, tables: dict[str, Table], sources: dict[str, str], shipped: dict[str, Rows]) -> None:
+        super().__init__(tables, sources)
+        self._shipped = shipped
+
+    def source(self, table: Table) -> str:
+        if table.name not in self._shipped:
+            return super().source(table)
+        lists = ", ".join(
+            f"CAST(${self.number(_shipped_name(table.name, i))} AS {_ARRAYS.get(c.type, c.type + '[]')})"
+            for i, c in enumerate(table.columns)
+        )
+        names = ", ".join(quoted(column.name) for column in table.columns)
+        read = ", ".join(_read(column) for column in table.columns)
+        return f"(SELECT {read} FROM UNNEST({lists}) AS q({names}))"
+
+
+def _shipped_name(table: str, column: int) -> str:
+    return f"public {table} {column}"
+
+
+def _column(name: str, type: str, enum: bool) -> Column:
+    kind, known = (Kind.TEXT, "VARCHAR") if enum else _COLUMNS.get(type, (Kind.OTHER, type))
+    return Column(name, kind, known)
+
+
+def _read(column: Column) -> str:
+    """A column as the bounded SQL sees it."""
+    plain = quoted(column.name)
+    if column.type.startswith("DECIMAL"):  # which has no NaN elsewhere
+        return f"NULLIF({plain}, CAST('NaN' AS NUMERIC)) AS {plain}"
+    return f'CAST({plain} AS TEXT) COLLATE "C" AS {plain}' if column.kind is Kind.TEXT else plain
+
+
+def _rows(connection: Any, text: str, values: Any) -> tuple[list[str], list[Any]]:
+    with connection.transaction():
+        cursor = connection.execute(text, values)
+        return [column.name for column in cursor.description], cursor.fetchall()
+
+
+def _library() -> Any:
+    try:
+        import psycopg
+    except ModuleNotFoundError:
+        raise MissingExtra("psycopg", "postgres") from None
+    return psycopg
+
+
+def _connected(home: str) -> Any:
+    psycopg = _library()
+    try:
+        return psycopg.connect(home, autocommit=True, cursor_factory=psycopg.RawCursor)
+    except psycopg.Error:
+        # Its message may hold the password.
+        raise DataError("PostgreSQL could not be reached; check host, port, user and password in its URL") from None

@@ -1,0 +1,93 @@
+"""What engines elsewhere share: copies of public tables, and answers as arrays.
+
+Public tables are read once, when a session is opened, into a DuckDB of our own: what a plan is told about them (their
+keys, whether a key repeats) stays true, and asking them needs no rights in the database. They travel with every query.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import date
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from deniable.errors import DataError
+from deniable.query.engines.duckdb import DuckDB
+from deniable.query.schema import Column, Kind, Table
+from deniable.query.values import quoted
+
+MOST_PUBLIC = 1_000_000
+"""Rows of a public table that may travel with a query."""
+
+_SHIPPED = {
+    Kind.INTEGER: "BIGINT", Kind.REAL: "DOUBLE", Kind.TEXT: "VARCHAR", Kind.UNTYPED: "VARCHAR", Kind.BOOLEAN: "BOOLEAN",
+    Kind.DATE: "DATE", Kind.TIMESTAMP: "TIMESTAMP",
+}  # fmt: skip
+
+
+class Rows(NamedTuple):
+    """A table that was fetched from an engine: the columns as they are known here, and their values."""
+
+    columns: tuple[Column, ...]
+    values: Sequence[Sequence[Any]]
+
+
+class Copies(DuckDB):
+    """Public tables, in a DuckDB of our own."""
+
+    def keep(self, name: str, rows: Rows) -> Table:
+        """A copy of a table that was fetched."""
+        check_size(name, len(rows.values[0]) if rows.values else 0)
+        listed = ", ".join(
+            f"CAST(UNNEST(CAST(${i} AS {_list_type(column)})) AS {column.type}) AS {quoted(column.name)}"
+            for i, column in enumerate(rows.columns, start=1)
+        )
+        with self._lock:
+            self._connection.execute(
+                f"CREATE TEMP TABLE {quoted(name)} AS SELECT {listed}", [list(values) for values in rows.values]
+            )
+        return Table(name, rows.columns, public=True)
+
+    def shipped(self, table: Table) -> Rows:
+        """A table as it travels: wide types, and NULL or a text for what cannot be compared."""
+        columns = tuple(
+            Column(column.name, column.kind, _SHIPPED.get(column.kind, "VARCHAR")) for column in table.columns
+        )
+        listed = ", ".join(f"TRY_CAST({quoted(c.name)} AS {c.type}) AS {quoted(c.name)}" for c in columns)
+        found = self.look(f"SELECT {listed} FROM temp.main.{quoted(table.name)}")
+        check_size(table.name, len(found))
+        return Rows(columns, [list(values) for values in zip(*found, strict=True)] or [[] for _ in columns])
+
+
+def widened(table: Table) -> Table:
+    """A public table with the types in which it travels."""
+    columns = tuple(Column(c.name, c.kind, _SHIPPED.get(c.kind, "VARCHAR")) for c in table.columns)
+    return Table(table.name, columns, public=True)
+
+
+def check_size(name: str, rows: int) -> None:
+    """Refuse a public table that is too large to travel."""
+    if rows > MOST_PUBLIC:
+        raise DataError(f"the public table {name} has {rows} rows; at most {MOST_PUBLIC} can travel with a query")
+
+
+def arrays(names: Sequence[str], rows: Sequence[Sequence[Any]]) -> dict[str, NDArray[Any]]:
+    """An engine's rows as the columns that `base.totals` reads: whole numbers, but for keys that were found."""
+    columns = list(zip(*rows, strict=True)) if rows else [()] * len(names)
+    return {name: _array(name, values) for name, values in zip(names, columns, strict=True)}
+
+
+def _array(name: str, values: Sequence[Any]) -> NDArray[Any]:
+    if not (name[0] == "k" and name[1:].isdigit()):
+        return np.array([int(value) for value in values], dtype=np.int64)
+    if values and isinstance(values[0], date):
+        return np.array(values, dtype="datetime64[us]")
+    if values and isinstance(values[0], bool | int | float):
+        return np.array(values)
+    return np.array(values, dtype=object)
+
+
+def _list_type(column: Column) -> str:
+    return f"{column.type}[]" if column.kind is not Kind.OTHER else "VARCHAR[]"

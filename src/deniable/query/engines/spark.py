@@ -1,0 +1,271 @@
+"""Spark: DataFrames and tables of a catalog, asked where they are. Only aggregates leave it.
+
+Every query is one SQL statement in a Spark session of our own, which shares the context, and so the cluster, with the
+one it was given, but not its settings: times are in UTC, SQL is ANSI. DataFrames are known to it by global temporary
+views of random names, which `close` drops. What is assumed of a DataFrame is said in docs/engines.md: reading it twice
+gives the same rows, and no row makes it fail. Spark's messages may quote rows, so they are not passed on.
+"""
+
+from __future__ import annotations
+
+import threading
+from dataclasses import dataclass
+from typing import Any
+
+from deniable import noise
+from deniable.errors import DataError, MissingExtra
+from deniable.query.bounding import KEY_PARAMETERS, Bounded
+from deniable.query.engines.base import totals
+from deniable.query.engines.frames import check_names
+from deniable.query.engines.interrupts import interruptible
+from deniable.query.engines.remote import Copies, Rows, arrays, check_size, widened
+from deniable.query.engines.spark_sql import SparkWriter, Step
+from deniable.query.schema import Column, Kind, Table
+from deniable.query.totals import Totals
+
+PREFIX = "spark:"
+"""`spark:clinic.visits` is a table of the catalog of the Spark session that runs, or that is started."""
+
+_SETTINGS = {
+    "spark.sql.session.timeZone": "UTC",
+    "spark.sql.ansi.enabled": "true",
+    "spark.sql.caseSensitive": "false",
+    "spark.sql.parser.escapedStringLiterals": "false",
+    "spark.sql.legacy.exponentLiteralAsDecimal.enabled": "false",
+    # In a text, ${name} is what it says, not a setting or a variable of the environment.
+    "spark.sql.variable.substitute": "false",
+}
+_COLUMNS = {
+    "tinyint": (Kind.INTEGER, "TINYINT"),
+    "smallint": (Kind.INTEGER, "SMALLINT"),
+    "int": (Kind.INTEGER, "INTEGER"),
+    "bigint": (Kind.INTEGER, "BIGINT"),
+    "float": (Kind.REAL, "FLOAT"),
+    "double": (Kind.REAL, "DOUBLE"),
+    "string": (Kind.TEXT, "VARCHAR"),
+    "boolean": (Kind.BOOLEAN, "BOOLEAN"),
+    "date": (Kind.DATE, "DATE"),
+    "timestamp_ntz": (Kind.TIMESTAMP, "TIMESTAMP"),
+}
+"""What columns hold, by Spark's name of their type. `timestamp` is a time with a zone."""
+
+_SHIPPED = {"VARCHAR": "STRING", "TIMESTAMP": "TIMESTAMP_NTZ"}
+
+
+@dataclass(frozen=True)
+class Stored:
+    """A table of a Spark session's catalog."""
+
+    home: Any
+    table: str
+
+
+def is_spark(data: Any) -> bool:
+    """Whether data are Spark's: a session, a DataFrame, or `spark:table`."""
+    if isinstance(data, str):
+        return data.startswith(PREFIX)
+    return type(data).__module__.startswith("pyspark.sql")
+
+
+def is_session(data: Any) -> bool:
+    """Whether data are a session of Spark."""
+    return is_spark(data) and type(data).__name__ == "SparkSession"
+
+
+def started() -> Any:
+    """The Spark session that runs, or a local one."""
+    try:
+        from pyspark.errors import PySparkException
+        from pyspark.sql import SparkSession
+    except ModuleNotFoundError:
+        raise MissingExtra("pyspark", "spark") from None
+    try:
+        return SparkSession.builder.getOrCreate()
+    except (PySparkException, RuntimeError, OSError):
+        raise DataError(
+            "Spark could not be started, which mostly means that Java is missing; run: apt-get install "
+            "default-jre-headless"
+        ) from None
+
+
+def session_of(data: Any) -> Any:
+    """The session that data belong to."""
+    if isinstance(data, str):
+        return started()
+    if isinstance(data, Stored):
+        return data.home
+    return data if is_session(data) else data.sparkSession
+
+
+class Spark:
+    """One session of our own, beside the one it was given."""
+
+    alike = True
+
+    def __init__(self, session: Any) -> None:
+        self._lock = threading.Lock()
+        if not hasattr(session, "newSession") or "connect" in type(session).__module__:
+            raise DataError("Spark Connect is not supported; give a session that runs in this process's Java")
+        self._owner, self._session = session, session.newSession()
+        for setting, value in _SETTINGS.items():
+            self._session.conf.set(setting, value)
+        (number,) = noise.secure().words(1).tolist()
+        self._name = f"deniable_{number:016x}"
+        self._copies = Copies()
+        self._tables: dict[str, Table] = {}
+        self._sources: dict[str, str] = {}
+        self._texts: dict[str, list[Step]] = {}
+        self._accepted: set[str] = set()
+
+    def add(self, name: str, data: Any, *, public: bool = False) -> Table:
+        if public:
+            table = self._public(name, data)
+        elif is_spark(data) or isinstance(data, Stored):
+            frame = self._frame(name, data)
+            if not frame._jdf.queryExecution().analyzed().deterministic():
+                raise DataError(
+                    f"table {name} has other rows each time it is read, as from rand(), so that limits would be kept by "
+                    "other rows than those that count; write it to a table, and give that"
+                )
+            table = Table(name, _columns(name, frame))
+            self._sources[name] = self._view(frame)
+        else:
+            raise DataError(f"table {name} must be Spark's, like the other private tables")
+        self._tables[name] = table
+        return table
+
+    def check(self) -> None:
+        """Views keep the columns they were made with; what changes in the files beneath is Spark's to notice."""
+
+    def written(self, bounded: Bounded) -> str:
+        text = "\n\n".join(f"-- {step.name}\n{step.text}" if step.name else step.text for step in self._write(bounded))
+        if text not in self._accepted:
+            # Spark reads and analyses it, and no row, so that what it refuses is refused before the charge.
+            kept: list[Any] = []
+            with self._lock:
+                try:
+                    self._statement(bounded, kept, key=(0, 0))
+                except _errors() as failure:
+                    raise DataError(f"Spark refused ({_kind(failure)}); nothing was charged") from None
+                finally:
+                    _forget(kept)
+            self._accepted.add(text)
+        return text
+
+    def run(self, bounded: Bounded, *, groups: int | None, key: tuple[int, int]) -> Totals:
+        context = self._session.sparkContext
+
+        def work() -> tuple[list[str], list[Any]]:
+            context.setJobGroup(self._name, "a bounded query", interruptOnCancel=True)
+            kept: list[Any] = []
+            try:
+                frame = self._statement(bounded, kept, key=key)
+                return list(frame.columns), frame.collect()
+            finally:
+                _forget(kept)
+
+        try:
+            with self._lock:
+                columns, rows = interruptible(work, stop=lambda: context.cancelJobGroup(self._name))
+        except _errors() as failure:
+            raise DataError(f"Spark could not answer ({_kind(failure)}); the charge stands") from None
+        return totals(bounded, arrays(columns, rows), groups=groups)
+
+    def look(self, sql: str) -> list[tuple[Any, ...]]:
+        return self._copies.look(sql)
+
+    def close(self) -> None:
+        with self._lock:
+            for place in self._sources.values():
+                self._session.catalog.dropGlobalTempView(place.partition(".")[2])
+            self._sources.clear()
+        self._copies.close()
+
+    def _write(self, bounded: Bounded) -> list[Step]:
+        if bounded.text not in self._texts:
+            self._texts[bounded.text] = SparkWriter(self._tables, self._sources).steps(bounded.text)
+        return self._texts[bounded.text]
+
+    def _statement(self, bounded: Bounded, kept: list[Any], *, key: tuple[int, int]) -> Any:
+        """The last statement as a DataFrame, with its lists of keys and its steps as views; what Spark is told to keep
+        once it is computed goes to `kept`."""
+        for name, texts in bounded.lists.items():
+            self._session.createDataFrame(list(enumerate(texts)), "i BIGINT, k STRING").createOrReplaceTempView(name)
+        halves = {name: str(half) for name, half in zip(KEY_PARAMETERS, key, strict=True)}
+        for step in self._write(bounded):
+            used = {name: half for name, half in halves.items() if f":{name}" in step.text}
+            frame = self._session.sql(step.text, args=used)
+            if step.name:
+                kept.append(frame.persist())
+                frame.createOrReplaceTempView(step.name)
+        return frame
+
+    def _frame(self, name: str, data: Any) -> Any:
+        wanted = data.table if isinstance(data, Stored) else data
+        if not isinstance(wanted, str):
+            return wanted
+        home = session_of(data)
+        wanted = wanted.removeprefix(PREFIX)
+        try:
+            return home.table(wanted)
+        except _errors():
+            raise DataError(f"Spark has no table {wanted}; name it as in {PREFIX}schema.{name}") from None
+
+    def _view(self, frame: Any) -> str:
+        view = f"{self._name}_{len(self._sources)}"
+        frame.createGlobalTempView(view)
+        return f"{self._session.conf.get('spark.sql.globalTempDatabase')}.{view}"
+
+    def _public(self, name: str, data: Any) -> Table:
+        if is_spark(data) or isinstance(data, Stored):
+            frame = self._frame(name, data)
+            columns = _columns(name, frame)
+            check_size(name, frame.count())
+            rows = frame.collect()
+            values = [list(column) for column in zip(*rows, strict=True)] or [[] for _ in columns]
+            table = self._copies.keep(name, Rows(columns, values))
+        else:
+            table = self._copies.add(name, data, public=True)
+        shipped = self._copies.shipped(table)
+        types = ", ".join(f"`{_escaped(c.name)}` {_SHIPPED.get(c.type, c.type)}" for c in shipped.columns)
+        rows = list(zip(*shipped.values, strict=True))
+        self._sources[name] = self._view(self._session.createDataFrame(rows, types))
+        return widened(table)
+
+
+def _forget(kept: list[Any]) -> None:
+    for frame in kept:
+        frame.unpersist()
+
+
+def _columns(table: str, frame: Any) -> tuple[Column, ...]:
+    check_names(table, list(frame.columns))
+    if not frame.columns:
+        raise DataError(f"table {table} has no columns")
+    return tuple(_column(field) for field in frame.schema.fields)
+
+
+def _column(field: Any) -> Column:
+    type = field.dataType.simpleString()
+    if type.startswith("decimal"):
+        return Column(field.name, Kind.REAL, type.upper())
+    if type.startswith(("char(", "varchar(")):
+        return Column(field.name, Kind.TEXT, "VARCHAR")
+    return Column(field.name, *_COLUMNS.get(type, (Kind.OTHER, type)))
+
+
+def _escaped(name: str) -> str:
+    return name.replace("`", "``")
+
+
+def _errors() -> tuple[type[Exception], ...]:
+    from py4j.protocol import Py4JError
+    from pyspark.errors import PySparkException
+
+    return (PySparkException, Py4JError)
+
+
+def _kind(failure: Exception) -> str:
+    """The class of an error, which Spark numbers; its message may quote rows."""
+    condition = getattr(failure, "getCondition", None)
+    return str(condition() if callable(condition) else None) or type(failure).__name__

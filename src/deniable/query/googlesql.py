@@ -1,0 +1,242 @@
+"""GoogleSQL's form of a private query, `SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS (…)`, as BigQuery reads it.
+
+sqlglot does not know it, so a pass over the tokens takes out what is said about privacy. What is left is plain SQL with
+blanks in these places, so that every position in a message is one of the text as it was written.
+
+| GoogleSQL | here |
+|---|---|
+| `epsilon`, `delta` | `epsilon` for the whole query; `delta` for the choice of groups, where they are found |
+| `privacy_unit_column` | must be the column that the ledger protects |
+| `max_groups_contributed` | `groups` of `per_unit`; needed where there is a GROUP BY |
+| `contribution_bounds_per_group` of COUNT, SUM, AVG | one number per unit and group, clamped: see `per_person` |
+| `contribution_bounds_per_row` of PERCENTILE_CONT, VAR_POP, STDDEV_POP | `bounds`; at most 5 rows per group of a unit |
+
+Whatever else GoogleSQL has is refused by name and position, as are bounds that are left out: it would find them in the
+data, with a part of ε that it does not show.
+
+>>> found = form("SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS(epsilon=1, delta=1e-6, privacy_unit_column=id, "
+...              "max_groups_contributed=2) city, SUM(cost, contribution_bounds_per_group => (0, 50)) AS s FROM t "
+...              "GROUP BY city")
+>>> " ".join(found.text.split()), found.groups, found.per_group[0].low, found.per_group[0].high
+('SELECT city, SUM(cost ) AS s FROM t GROUP BY city', 2, Fraction(0, 1), Fraction(50, 1))
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import NamedTuple
+
+import sqlglot
+from sqlglot.errors import TokenError
+from sqlglot.tokens import Token, TokenType  # type: ignore[attr-defined]
+
+from deniable import _checks
+from deniable.errors import QueryError
+
+ROWS = 5
+"""How many rows of a unit and group GoogleSQL's row-wise aggregates take."""
+
+_PER_GROUP = ("COUNT", "SUM", "AVG")
+_PER_ROW = ("PERCENTILE_CONT", "VAR_POP", "STDDEV_POP")
+_REFUSED = {
+    "max_rows_contributed": "it limits rows over all groups; here they are limited in each: use max_groups_contributed",
+    "min_privacy_units_per_group": "the threshold for groups follows from epsilon and delta",
+    "group_selection_strategy": "groups are found behind a threshold, or are those of keys=… and of public tables",
+}
+
+
+_LONGEST = 40
+"""Letters of a number."""
+
+
+class Value(NamedTuple):
+    """A name or a number, and the token that it starts with."""
+
+    token: Token
+    text: str
+
+
+class Ends(NamedTuple):
+    """Contribution bounds of one call, and where the call stands in the text."""
+
+    start: int
+    low: Fraction
+    high: Fraction
+
+
+@dataclass(frozen=True)
+class Form:
+    """What the text says about privacy, and the plain SQL that is left."""
+
+    text: str
+    epsilon: Fraction
+    delta: Fraction | None
+    unit: str
+    groups: int | None
+    per_group: tuple[Ends, ...]
+    per_row: Mapping[str, tuple[Fraction, Fraction]]
+    """Bounds of expressions, by their text."""
+
+
+def form(sql: str) -> Form | None:
+    """The form of a text; None when it is plain SQL."""
+    if not isinstance(sql, str) or "DIFFERENTIAL_PRIVACY" not in sql.upper():
+        return None
+    try:
+        tokens = sqlglot.tokenize(sql, read="bigquery")
+    except TokenError:
+        return None  # which `parsing` explains
+    words = [token.text.upper() for token in tokens[:4]]
+    return _Pass(sql, tokens).form() if words == ["SELECT", "WITH", "DIFFERENTIAL_PRIVACY", "OPTIONS"] else None
+
+
+class _Pass:
+    """One pass over the tokens; what it understands is blanked out."""
+
+    def __init__(self, sql: str, tokens: list[Token]) -> None:
+        self._sql, self._tokens, self._letters = sql, tokens, list(sql)
+
+    def form(self) -> Form:
+        options, after = self._options(4)
+        self._blank(self._tokens[1].start, self._tokens[after - 1].end)
+        per_group, per_row = self._calls(after)
+        self._respell(after)
+        for needed in ("epsilon", "privacy_unit_column"):
+            if needed not in options:
+                raise self._refused(self._tokens[3], f"{needed} is missing from OPTIONS")
+        return Form(
+            text="".join(self._letters),
+            epsilon=self._number(options["epsilon"]),
+            delta=self._number(options["delta"]) if "delta" in options else None,
+            unit=options["privacy_unit_column"].text,
+            groups=self._count(options["max_groups_contributed"]) if "max_groups_contributed" in options else None,
+            per_group=tuple(per_group),
+            per_row=per_row,
+        )
+
+    def _options(self, i: int) -> tuple[dict[str, Value], int]:
+        """OPTIONS(name = value, …), from the bracket on: values by name, and the place after it."""
+        found: dict[str, Value] = {}
+        self._expect(i, TokenType.L_PAREN)
+        while True:
+            name = self._at(i + 1).text.lower()
+            known = ("epsilon", "delta", "privacy_unit_column", "max_groups_contributed")
+            if name not in known:
+                why = _REFUSED.get(name, f"the options are {', '.join(known)}")
+                raise self._refused(self._at(i + 1), f"{name} is not supported; {why}")
+            if name in found:
+                raise self._refused(self._at(i + 1), f"{name} is given twice")
+            self._expect(i + 2, TokenType.EQ)
+            found[name], i = self._value(i + 3)
+            if self._at(i).token_type is TokenType.R_PAREN:
+                return found, i + 1
+            self._expect(i, TokenType.COMMA)
+
+    def _calls(self, start: int) -> tuple[list[Ends], dict[str, tuple[Fraction, Fraction]]]:
+        """The contribution bounds of every call, in the order of the text."""
+        per_group: list[Ends] = []
+        per_row: dict[str, tuple[Fraction, Fraction]] = {}
+        for i in range(start, len(self._tokens)):
+            if self._at(i).token_type is not TokenType.FARROW:
+                continue
+            name, call = self._at(i - 1), self._opening(i)
+            function, kind = self._at(call - 1).text.upper(), name.text.lower()
+            wanted = {"contribution_bounds_per_group": _PER_GROUP, "contribution_bounds_per_row": _PER_ROW}.get(kind)
+            if wanted is None or function not in wanted:
+                listed = ", ".join(wanted or (*_PER_GROUP, *_PER_ROW))
+                raise self._refused(
+                    name, f"{kind} of {function} is not supported; contribution bounds are for {listed}"
+                )
+            self._expect(i - 2, TokenType.COMMA)
+            low, high, end = self._pair(i + 1)
+            self._blank(self._at(i - 2).start, self._at(end).end)
+            if kind == "contribution_bounds_per_group":
+                per_group.append(Ends(self._at(call - 1).start, low, high))
+            else:
+                first = next(k for k in range(call, i) if self._at(k).token_type is TokenType.COMMA)
+                text = self._sql[self._at(call + 1).start : self._at(first - 1).end + 1]
+                if per_row.setdefault(text, (low, high)) != (low, high):
+                    raise self._refused(name, f"{text} has two contribution bounds; one query knows one")
+        if per_group and per_row:
+            raise self._refused(
+                self._at(start), "bounds per group and per row in one query are not supported; ask two queries"
+            )
+        return per_group, per_row
+
+    def _opening(self, i: int) -> int:
+        """The bracket of the call that a token stands in."""
+        depth = 0
+        while i > 0:
+            i -= 1
+            kind = self._at(i).token_type
+            depth += (kind is TokenType.R_PAREN) - (kind is TokenType.L_PAREN)
+            if depth < 0:
+                return i
+        raise self._refused(self._at(i), "a named argument stands outside of a call")
+
+    def _pair(self, i: int) -> tuple[Fraction, Fraction, int]:
+        """(low, high), from the bracket on, and the place of its end."""
+        self._expect(i, TokenType.L_PAREN)
+        low, i = self._signed(i + 1)
+        self._expect(i, TokenType.COMMA)
+        high, i = self._signed(i + 1)
+        self._expect(i, TokenType.R_PAREN)
+        if low >= high:
+            raise self._refused(self._at(i), "contribution bounds need the lower one first")
+        return low, high, i
+
+    def _signed(self, i: int) -> tuple[Fraction, int]:
+        minus = self._at(i).token_type is TokenType.DASH
+        value, after = self._value(i + minus)
+        number = self._number(value)
+        return -number if minus else number, after
+
+    def _value(self, i: int) -> tuple[Value, int]:
+        """A name or a number, which may begin with its point; and the place after it."""
+        token, pointed = self._at(i), self._at(i).token_type is TokenType.DOT
+        after = self._at(i + pointed)
+        return Value(token, f".{after.text}" if pointed else token.text), i + 1 + pointed
+
+    def _respell(self, start: int) -> None:
+        """Backticks and double quotes, which mean names and texts in GoogleSQL, as SQL writes them elsewhere."""
+        for token in self._tokens[start:]:
+            quote = {"`": '"', '"': "'"}.get(self._sql[token.start])
+            if quote is None or token.token_type not in (TokenType.IDENTIFIER, TokenType.STRING):
+                continue
+            if quote in token.text or "\\" in token.text or self._sql[token.end] != self._sql[token.start]:
+                raise self._refused(token, "a quotation mark or a backslash within quotation marks is not supported")
+            self._letters[token.start] = self._letters[token.end] = quote
+
+    def _number(self, value: Value) -> Fraction:
+        try:
+            if value.token.token_type in (TokenType.NUMBER, TokenType.DOT) and len(value.text) < _LONGEST:
+                return _checks.exact(Fraction(value.text))
+        except ValueError:
+            pass
+        raise self._refused(value.token, f"{value.text} is not a number; here it must be one, written out")
+
+    def _count(self, value: Value) -> int:
+        number = self._number(value)
+        if number.denominator != 1 or number < 1:
+            raise self._refused(value.token, "max_groups_contributed must be a whole number, 1 or more")
+        return number.numerator
+
+    def _at(self, i: int) -> Token:
+        if i >= len(self._tokens):
+            raise QueryError("the SQL ends within WITH DIFFERENTIAL_PRIVACY; close its brackets")
+        return self._tokens[i]
+
+    def _expect(self, i: int, kind: TokenType) -> None:
+        if self._at(i).token_type is not kind:
+            raise self._refused(self._at(i), f"{self._at(i).text} is not expected here")
+
+    def _blank(self, start: int, end: int) -> None:
+        for place in range(start, end + 1):
+            if self._letters[place] != "\n":
+                self._letters[place] = " "
+
+    def _refused(self, token: Token, message: str) -> QueryError:
+        before = self._sql[: token.start]
+        return QueryError(message, line=before.count("\n") + 1, column=token.start - (before.rfind("\n") + 1) + 1)

@@ -1,0 +1,267 @@
+"""GoogleSQL's WITH DIFFERENTIAL_PRIVACY: read exactly, computed per person as BigQuery does, or refused by position."""
+
+from __future__ import annotations
+
+import math
+from collections import defaultdict
+from collections.abc import Generator
+from fractions import Fraction
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import deniable as dn
+from deniable.errors import InvalidArgument, QueryError
+from deniable.query import AtMost
+from deniable.query.googlesql import form
+
+PROFESSORS = pa.table(
+    {
+        "id": [101, 102, 103, 104, 105, 101, 102, 101, 101],
+        "item": ["pencil", "pen", "pen", "pencil", "pen", "pencil", "pencil", "pen", "scissors"],
+        "quantity": [24, 15, 12, 40, 30, 60, None, 5, 8],
+        "price": [0.5, math.nan, 1.5, math.inf, 2.0, 0.25, 1e300, -3.0, None],
+    }
+)
+OPTIONS = "OPTIONS(epsilon=10, delta=.01, max_groups_contributed=3, privacy_unit_column=id)"
+ITEMS = {"item": ["pencil", "pen", "scissors"]}
+
+
+@pytest.fixture
+def session(tmp_path: Path) -> Generator[dn.Session]:
+    dn.Ledger.create(tmp_path / "l", unit="id", budget=dn.ApproxDP(50, 0.1))
+    with dn.Session({"professors": PROFESSORS}, ledger=tmp_path / "l") as found:
+        yield found
+
+
+def exact(plan: Any, *, key: tuple[int, int] = (1, 2)) -> dict[str, list[float]]:
+    """The measures before noise, in units of the data, by name."""
+    totals = plan._engine.run(plan.bounded, groups=plan.groups, key=key)
+    return {
+        part.measure.name: [float(x * part.measure.step) for x in part.measure.of(totals).tolist()]
+        for part in plan.noises
+    }
+
+
+def test_options_become_the_request(session: dn.Session) -> None:
+    plan = session.plan(
+        "select with differential_privacy options(epsilon = 0.1, delta = 1e-7, privacy_unit_column = ID,\n"
+        "  max_groups_contributed = 2)\n  item, count(*, contribution_bounds_per_group => (0, 3)) n from professors "
+        "group by item"
+    )
+    assert plan.cost == dn.ApproxDP(Fraction(1, 10), Fraction(1, 10**7), unit=plan.cost.unit)
+    assert plan.limits == AtMost(groups=2, rows=1)
+    assert [part.move.sensitivity for part in plan.noises] == [2 * 3, 2]
+
+
+def test_counts_and_sums_are_clamped_per_person_and_group(session: dn.Session) -> None:
+    """Person 101 asked for pencils twice, 84 in all."""
+    plan = session.plan(
+        f"SELECT WITH DIFFERENTIAL_PRIVACY {OPTIONS} item, "
+        "SUM(quantity, contribution_bounds_per_group => (0, 50)) AS s, "
+        "COUNT(*, contribution_bounds_per_group => (0, 1)) AS n, "
+        "COUNT(quantity, contribution_bounds_per_group => (0, 100)) AS m, "
+        "AVG(quantity, contribution_bounds_per_group => (0, 41)) AS a FROM professors GROUP BY item",
+        keys=ITEMS,
+    )
+    found = exact(plan)
+    assert found["SUM(SUM(quantity) per id)"] == [50 + 40, 15 + 12 + 30 + 5, 8]
+    assert found["SUM(COUNT(*) per id)"] == [3, 4, 1]
+    assert found["SUM(COUNT(quantity) per id)"] == [3, 4, 1]
+    assert found["COUNT(AVG(quantity) per id)"] == [2, 4, 1]
+    centre = 20.5
+    means = [[41 - centre, 40 - centre], [15 - centre, 12 - centre, 30 - centre, 5 - centre], [8 - centre]]
+    assert found["SUM(AVG(quantity) per id - 20.5)"] == pytest.approx([sum(group) for group in means], abs=1e-6)
+
+
+def test_values_that_are_none_or_infinite(session: dn.Session) -> None:
+    """NaN and NULL are no values; a person without values has no sum, and counts as 0."""
+    plan = session.plan(
+        f"SELECT WITH DIFFERENTIAL_PRIVACY {OPTIONS} SUM(price, contribution_bounds_per_group => (-1, 4)) AS s, "
+        "COUNT(price, contribution_bounds_per_group => (0, 9)) AS n FROM professors"
+    )
+    found = exact(plan)
+    # 101: 0.5 + 0.25 - 3; 102: 1e300; 103: 1.5; 104: inf; 105: 2
+    assert found["SUM(SUM(price) per id)"] == pytest.approx([-1 + 4 + 1.5 + 4 + 2], abs=1e-6)
+    assert found["SUM(COUNT(price) per id)"] == [3 + 1 + 1 + 1 + 1]
+
+
+def test_a_release_is_charged_what_was_stated(session: dn.Session) -> None:
+    release = session.sql(
+        f"SELECT WITH DIFFERENTIAL_PRIVACY {OPTIONS} item, COUNT(*, contribution_bounds_per_group => (0, 3)) AS n "
+        "FROM professors GROUP BY item"
+    )
+    assert (release.cost.epsilon, release.cost.delta) == (10, Fraction(1, 100))  # type: ignore[union-attr]
+    assert "n_low" in release.columns
+
+
+def test_bounds_per_row_take_five_rows(session: dn.Session) -> None:
+    plan = session.plan(
+        f"SELECT WITH DIFFERENTIAL_PRIVACY {OPTIONS} item, "
+        "PERCENTILE_CONT(quantity, 0.5, contribution_bounds_per_row => (0, 100)) AS m, "
+        "VAR_POP(quantity, contribution_bounds_per_row => (0, 100)) AS v FROM professors GROUP BY item",
+        keys=ITEMS,
+    )
+    assert plan.limits == AtMost(groups=3, rows=5)
+    assert plan.cost.epsilon == 10
+    assert not hasattr(plan.cost, "delta")  # all groups are declared: none is needed
+
+
+def test_names_and_texts_are_quoted_as_googlesql_does(session: dn.Session) -> None:
+    plan = session.plan(
+        f"SELECT WITH DIFFERENTIAL_PRIVACY {OPTIONS} `item`, COUNT(*, contribution_bounds_per_group => (0, 3)) AS n "
+        'FROM `professors` WHERE item <> "pen" GROUP BY `item`',
+        keys=ITEMS,
+    )
+    assert exact(plan)["SUM(COUNT(*) per id)"] == [4, 0, 1]
+
+
+rows = st.lists(
+    st.tuples(
+        st.sampled_from([1, 2, 3, None]), st.sampled_from(["a", "b", "c"]),
+        st.one_of(st.none(), st.sampled_from([math.nan, math.inf, -math.inf, 0.1, 1e300]), st.floats(-9, 9)),
+    ),
+    max_size=20,
+)  # fmt: skip
+
+
+@settings(max_examples=20)
+@given(rows, st.integers(1, 3), st.randoms(use_true_random=False))
+def test_people_are_added_up_and_nobody_matters_more_than_planned(
+    tmp_path_factory: pytest.TempPathFactory, found: list[tuple[Any, ...]], groups: int, random: Any
+) -> None:
+    """The oracle of test_sensitivity: under one key, the answer is the sum of what each person gives alone."""
+    sql = (
+        "SELECT WITH DIFFERENTIAL_PRIVACY "
+        f"OPTIONS(epsilon=1, privacy_unit_column=id, max_groups_contributed={groups}) g, "
+        "SUM(x, contribution_bounds_per_group => (-2, 5)) AS s, "
+        "COUNT(x, contribution_bounds_per_group => (1, 3)) AS n, "
+        "AVG(x, contribution_bounds_per_group => (0, 4)) AS a FROM t GROUP BY g"
+    )
+    ledger = dn.Ledger.create(tmp_path_factory.mktemp("l") / "l", unit="id", budget=dn.PureDP(5))
+
+    def vectors(some: list[tuple[Any, ...]]) -> tuple[list[list[int]], Any]:
+        random.shuffle(some)
+        columns = list(zip(*some, strict=True)) or [(), (), ()]
+        table = pa.table(
+            {
+                "id": pa.array(columns[0], pa.int64()),
+                "g": pa.array(columns[1], pa.string()),
+                "x": pa.array(columns[2], pa.float64()),
+            }
+        )
+        with dn.Session({"t": table}, ledger=ledger) as session:
+            plan = session.plan(sql, keys={"g": ["a", "b", "c"]})
+            totals = plan._engine.run(plan.bounded, groups=3, key=(8, 9))
+            return [part.measure.of(totals).tolist() for part in plan.noises], plan
+
+    whole, plan = vectors(list(found))
+    alone = [vectors([row for row in found if row[0] == person])[0] for person in (1, 2, 3)]
+    for i, noise in enumerate(plan.noises):
+        assert [sum(share[i][g] for share in alone) for g in range(3)] == whole[i]
+        assert max(sum(abs(x) for x in share[i]) for share in alone) <= noise.move.reach
+    if groups == 3:
+        sums = defaultdict[Any, list[float]](list)
+        for person, group, x in found:
+            if person is not None and x is not None and not math.isnan(x):
+                sums[group, person].append(min(max(x, -1e15), 1e15))
+        step = float(plan.noises[0].measure.step)
+        for g, group in enumerate("abc"):
+            expected = sum(min(max(math.fsum(values), -2), 5) for (where, _), values in sums.items() if where == group)
+            assert whole[0][g] * step == pytest.approx(expected, abs=1e-5)
+
+
+REFUSED = [
+    ("OPTIONS(epsilon=1, privacy_unit_column=id, max_rows_contributed=5) COUNT(*)", "max_rows_contributed", 77),
+    ("OPTIONS(epsilon=1, privacy_unit_column=id, min_privacy_units_per_group=5) COUNT(*)", "min_privacy_units", 77),
+    (
+        "OPTIONS(epsilon=1, privacy_unit_column=id, group_selection_strategy=PUBLIC_GROUPS) COUNT(*)",
+        "group_selection",
+        77,
+    ),
+    ("OPTIONS(epsilon=1, privacy_unit_column=id, kappa=5) COUNT(*)", "kappa is not supported", 77),
+    ("OPTIONS(privacy_unit_column=id) COUNT(*)", "epsilon is missing", None),
+    ("OPTIONS(epsilon=1) COUNT(*)", "privacy_unit_column is missing", None),
+    ("OPTIONS(epsilon=1, epsilon=2, privacy_unit_column=id) COUNT(*)", "epsilon is given twice", 53),
+    ("OPTIONS(epsilon=@e, privacy_unit_column=id) COUNT(*)", "not a number|not expected", None),
+    (
+        "OPTIONS(epsilon=1, privacy_unit_column=price) COUNT(*, contribution_bounds_per_group => (0, 1))",
+        "ledger protects id",
+        None,
+    ),
+    ("OPTIONS(epsilon=1, privacy_unit_column=id) COUNT(*)", "needs contribution_bounds_per_group", None),
+    (
+        "OPTIONS(epsilon=1, privacy_unit_column=id) SUM(price, contribution_bounds_per_row => (0, 1))",
+        "of SUM is not",
+        None,
+    ),
+    ("OPTIONS(epsilon=1, privacy_unit_column=id) SUM(price, report_format => (0, 1))", "report_format", None),
+    (
+        "OPTIONS(epsilon=1, privacy_unit_column=id) SUM(price, contribution_bounds_per_group => (1, 0))",
+        "lower one first",
+        None,
+    ),
+    (
+        "OPTIONS(epsilon=1, privacy_unit_column=id) COUNT(*, contribution_bounds_per_group => (0, 1)), "
+        "PERCENTILE_CONT(price, 0.5, contribution_bounds_per_row => (0, 1))",
+        "ask two queries",
+        None,
+    ),
+    ("OPTIONS(epsilon=1, privacy_unit_column=id) COUNT(DISTINCT item)", "no form per person", None),
+    ("OPTIONS(epsilon=1, privacy_unit_column=id) APPROX_QUANTILES(price, 4)", "APPROX_QUANTILE.* is not supported", 77),
+    ("OPTIONS(epsilon=1, privacy_unit_column=id", "FROM is not expected here", 76),
+]
+
+
+@pytest.mark.parametrize(("text", "said", "column"), REFUSED)
+def test_what_differs_is_refused_by_name_and_position(
+    session: dn.Session, text: str, said: str, column: int | None
+) -> None:
+    with pytest.raises(QueryError, match=said) as caught:
+        session.plan(f"SELECT WITH DIFFERENTIAL_PRIVACY {text} FROM professors")
+    if column is not None:
+        assert caught.value.column == column
+
+
+def test_groups_need_a_limit(session: dn.Session) -> None:
+    with pytest.raises(QueryError, match="max_groups_contributed is missing"):
+        session.plan(
+            "SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS(epsilon=1, privacy_unit_column=id) item, "
+            "COUNT(*, contribution_bounds_per_group => (0, 1)) FROM professors GROUP BY item"
+        )
+
+
+@pytest.mark.parametrize(
+    "more", [{"epsilon": 1}, {"per_unit": AtMost(groups=1, rows=1)}, {"delta": 1e-6}, {"bounds": {"price": (0, 1)}}]
+)
+def test_what_the_text_states_is_not_stated_again(session: dn.Session, more: dict[str, Any]) -> None:
+    with pytest.raises(InvalidArgument, match="states it"):
+        session.plan(
+            f"SELECT WITH DIFFERENTIAL_PRIVACY {OPTIONS} COUNT(*, contribution_bounds_per_group => (0, 1)) "
+            "FROM professors",
+            **more,
+        )
+
+
+def test_positions_after_the_options_are_those_of_the_text(session: dn.Session) -> None:
+    sql = (
+        f"SELECT WITH DIFFERENTIAL_PRIVACY {OPTIONS}\n"
+        "  COUNT(*, contribution_bounds_per_group => (0, 1)) AS n, SUM(nothing) FROM professors"
+    )
+    with pytest.raises(QueryError) as caught:
+        session.plan(sql)
+    line, column = caught.value.line, caught.value.column
+    assert (line, column) == (2, sql.split("\n")[1].index("nothing") + 1)
+
+
+def test_an_end_within_the_options_is_refused() -> None:
+    with pytest.raises(QueryError, match="ends within"):
+        form("SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS(epsilon=1,")
+
+
+def test_plain_sql_is_left_alone() -> None:
+    assert form("SELECT COUNT(*) FROM visits WHERE city = 'DIFFERENTIAL_PRIVACY'") is None
