@@ -93,7 +93,7 @@ def zoo() -> list[str]:
         "|---|---|---|---|---|---|---|",
     ]
     for case in ZOO.values():
-        runs, seconds, refuted = [], [], 0
+        runs, seconds, refuted, seen = [], [], 0, False
         for seed in range(SEEDS if case.by == "testing" else 1):
             start = time.process_time()
             report = audit(
@@ -108,14 +108,16 @@ def zoo() -> list[str]:
             seconds.append(time.process_time() - start)
             runs.append(report.runs)
             refuted += report.refuted
+            seen = "first sight" in [finding.kind for finding in report.findings]
         many = statistics.median(runs)
+        taken = f"2, verified by {many - 2:.0f}" if seen else f"{many:.0f}"
         fixed = reference(case) if case.by == "testing" else None
         ratio = f"{many / fixed:.1f}" if fixed else ""
         mark = "refuted" if refuted == len(runs) else f"refuted {refuted} of {len(runs)}"
         if fixed:
             mark += "; ≤ 4×: " + ("met" if many <= 4 * fixed else "not met")
         lines.append(
-            f"| {case.name.replace('_', ' ')} | {case.by} | {many:.0f} | {statistics.median(seconds):.2f}"
+            f"| {case.name.replace('_', ' ')} | {case.by} | {taken} | {statistics.median(seconds):.2f}"
             f" | {fixed or ''} | {ratio} | {mark} |"
         )
     return lines

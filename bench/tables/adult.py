@@ -68,14 +68,17 @@ def indicators(columns: dict[str, np.ndarray], book: dict[str, list[str]], share
     return np.hstack(parts), math.sqrt(sum(shares.get(name, 1.0) ** 2 for name in CATEGORICAL))
 
 
-def numbers(columns: dict[str, np.ndarray], stretch: float) -> Rows:
-    """Five numbers on public ranges, times `stretch`; the norm is that of three at their ends."""
+def numbers(columns: dict[str, np.ndarray], stretch: float, *, hours: bool = True) -> Rows:
+    """Five numbers (or four, without the hours) on public ranges, times `stretch`.
+
+    The norm is that of all at their ends but gains and losses, of which most people have neither.
+    """
     n = {name: columns[name].astype(float) for name in COLUMNS if name not in CATEGORICAL}
-    scaled = [
-        (n["age"] - 50) / 50, (n["education-num"] - 8.5) / 7.5, (n["hours-per-week"] - 50) / 50,
-        n["capital-gain"] / 10_000, n["capital-loss"] / 2_500,
-    ]  # fmt: skip
-    return stretch * np.clip(np.column_stack(scaled), -1, 1), stretch * math.sqrt(3)
+    spread = [(n["age"] - 50) / 50, (n["education-num"] - 8.5) / 7.5]
+    if hours:
+        spread.append((n["hours-per-week"] - 50) / 50)
+    rare = [n["capital-gain"] / 10_000, n["capital-loss"] / 2_500]
+    return stretch * np.clip(np.column_stack([*spread, *rare]), -1, 1), stretch * math.sqrt(len(spread))
 
 
 def bins(columns: dict[str, np.ndarray], steps: tuple[int, int, int, int]) -> Rows:
@@ -96,10 +99,10 @@ def beside(*parts: Rows) -> Rows:
     return np.hstack([rows for rows, _ in parts]), math.sqrt(sum(norm * norm for _, norm in parts))
 
 
-def plain(columns: dict[str, np.ndarray], book: dict[str, list[str]]) -> dict[str, Rows]:
-    """104 columns: indicators of categories and five numbers."""
+def plain(columns: dict[str, np.ndarray], book: dict[str, list[str]], *, hours: bool = True) -> dict[str, Rows]:
+    """104 columns: indicators of categories and five numbers (four where the hours are what is predicted)."""
     return {
-        f"{share} x{stretch:g}": beside(indicators(columns, book, shares), numbers(columns, stretch))
+        f"{share} x{stretch:g}": beside(indicators(columns, book, shares), numbers(columns, stretch, hours=hours))
         for share, shares in SHARES.items()
         for stretch in (1.0, 2.0)
     }

@@ -65,7 +65,7 @@ def rows_counted_where_people_are_promised(data: list[dict[str, Any]]) -> float:
     return len(data) + _lap(1)
 
 
-@broken(([0.0] * 5 + [10.0] * 5, [0.0] * 5 + [10.0] * 4), PureDP(1), by="testing", runs=4000)
+@broken(([0.0] * 5 + [10.0] * 5, [0.0] * 5 + [10.0] * 4), PureDP(1))
 def median_with_local_sensitivity(data: list[float]) -> float:
     """Noise for how far this table's median can move; how far that is says where the table lies."""
     ordered = sorted(data)

@@ -63,7 +63,7 @@ def several_rows_of_one_person(rows: Any) -> Any:
 
 
 @broken((np.vstack([SMALL, [[1.0, 0, 0, 0]]]), np.vstack([SMALL, [[0.0, 0, 0, 0]]])),
-        Gaussian(1, relation=ZERO_OUT).sampled(rate=0.1), by="testing", runs=6000)  # fmt: skip
+        Gaussian(1, relation=ZERO_OUT).sampled(rate=0.1))  # fmt: skip
 def fixed_batches_accounted_as_sampling(rows: Any) -> Any:
     """Every record is in its batch; the claim counts on one in ten."""
     return rows.sum(axis=0) + _normal(1.0)

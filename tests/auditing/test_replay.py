@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import math
 import random
 from collections.abc import Callable
 from random import gauss
@@ -16,6 +17,7 @@ from deniable import mechanisms as dm
 from deniable import noise
 from deniable.auditing.additive import Measured
 from deniable.auditing.claims import Claim
+from deniable.auditing.first_sight import LOUD, sighted
 from deniable.auditing.neighbours import Pair
 from deniable.auditing.recording import Tape, recorded, seeded
 from deniable.auditing.replay import Replayed, replay_pair
@@ -85,7 +87,7 @@ def test_laplace_noise_is_measured_wherever_it_is_drawn(name: str) -> None:
     kept = replayed(LAPLACE[name], dn.PureDP(exact))
     assert kept.measured is None
     assert kept.findings == ()
-    assert kept.runs == 6
+    assert kept.runs == 2 + 6
 
 
 GAUSSIAN = {
@@ -193,10 +195,10 @@ def test_an_output_that_does_not_repeat_is_no_proof() -> None:
 
     def moody(data: list[float]) -> float:
         calls.append(1)
-        return sum(data) + np.random.laplace(0, 1) + (1000 if len(calls) > 2 * 8 + 6 else 0)
+        return sum(data) + np.random.laplace(0, 1) + (1000 if len(calls) > 2 + 6 + 2 * 8 else 0)
 
     found = replayed(moody, dn.PureDP(1))
-    assert len(calls) == found.runs == 24
+    assert len(calls) == found.runs == 26
     assert found.measured is None
 
 
@@ -228,6 +230,44 @@ def test_the_data_deciding_how_much_is_drawn_is_told_and_not_judged() -> None:
     assert found.measured is None
     assert kinds(found) == ["draws"]
     assert not found.findings[0].proof
+
+
+def branching(data: list[float]) -> float:
+    """No noise where there is nothing to hide."""
+    return float(np.random.laplace(sum(data), 30)) if len(data) > 9 else 0.0
+
+
+def raising(data: list[float]) -> float:
+    if len(data) == 9:
+        raise ValueError("too few")
+    return float(np.random.laplace(sum(data), 30))
+
+
+def spoilt(data: list[float]) -> float:
+    return float(np.random.laplace(sum(data), 30)) + (math.nan if len(data) == 9 else 0.0)
+
+
+@pytest.mark.parametrize("mechanism", [branching, raising, spoilt])
+def test_an_output_of_one_world_alone_breaks_every_claim(mechanism: Callable[[Any], Any]) -> None:
+    """Two runs show it; the others verify that one world is fixed and the other follows its noise."""
+    found = replayed(mechanism, dn.ApproxDP(3, 0.5))
+    assert found.measured is not None
+    assert found.measured.epsilon(0.1) == math.inf
+    assert kinds(found)[:2] == ["sensitivity", "first sight"]
+
+
+def test_a_fixed_output_that_integer_noise_may_give_is_not_judged() -> None:
+    """A count of nobody, with noise, may be 0 too."""
+
+    def counted(data: list[float]) -> int:
+        return int(noise.discrete_laplace(30)) if len(data) > 9 else 0
+
+    assert replayed(counted, dn.PureDP(1)).measured is None
+
+
+def test_two_fixed_worlds_are_not_judged() -> None:
+    """Nothing was recorded, and what varies seldom may not have varied: only testing can tell."""
+    assert replayed(lambda data: len(data), dn.PureDP(1)).measured is None
 
 
 def test_an_answer_that_ignores_its_noise_is_told() -> None:
@@ -291,6 +331,31 @@ def test_seeded_runs_repeat_whatever_generator_is_used() -> None:
         assert values[0] == values[1]
         if mechanism is not mechanisms[-1]:  # integers may well agree
             assert values[0] != values[2]
+
+
+@pytest.mark.parametrize("name", LAPLACE)
+def test_two_loud_runs_read_the_shift(name: str) -> None:
+    """The first two runs alone give what all of them verify."""
+    exact = 13.0 if name == "a list" else 12.5
+    runs = []
+    for data in (ONES, WITH):
+        with recorded(LAPLACE[name], Tape(5, loud=LOUD)) as tape:
+            numbers = np.ravel(np.asarray(LAPLACE[name](data), dtype=np.float64))
+        runs.append((numbers, tape.draws))
+    found = sighted(*runs)
+    assert found is not None
+    assert found.epsilon(0) == pytest.approx(exact, rel=1e-4)
+
+
+def test_what_two_runs_misread_is_not_told() -> None:
+    """The logarithm of a noisy sum is no sum: two runs see a shift, and nothing verifies it."""
+
+    def logarithm(data: list[float]) -> float:
+        return float(np.log(max(1e-9, 1000 + sum(data) + np.random.laplace(0, 25))))
+
+    found = replayed(logarithm, dn.PureDP(1))
+    assert found.measured is None
+    assert found.findings == ()
 
 
 def test_cells_bound_the_curve_from_below() -> None:

@@ -1,9 +1,8 @@
-"""Training audits: canaries, the game over many runs, one run, and white-box observations."""
+"""Training audits: canaries, the game over many runs, and white-box observations."""
 
 from __future__ import annotations
 
 import math
-from statistics import NormalDist
 from typing import Any
 
 import numpy as np
@@ -15,9 +14,6 @@ from deniable.auditing.training import (
     choose_canary,
     gradient_canary,
     membership_game,
-    one_run_epsilon,
-    one_run_fdp_rejects,
-    one_run_p_value,
     white_box_mu,
     wrong_label,
 )
@@ -91,48 +87,6 @@ def test_the_canary_that_stands_out_is_chosen() -> None:
     assert chosen.canary is CANARY
 
 
-def test_one_run_matches_the_theorem_by_hand() -> None:
-    """m = r = v = 1: q + 2δ·P[Bin(1, q) = 0]."""
-    q = math.e / (1 + math.e)
-    assert one_run_p_value(correct=1, guesses=1, canaries=1, epsilon=1) == pytest.approx(q)
-    with_delta = one_run_p_value(correct=1, guesses=1, canaries=1, epsilon=1, delta=0.01)
-    assert with_delta == pytest.approx(q + 0.02 * (1 - q))
-
-
-def test_one_run_is_valid_on_the_worst_mechanism() -> None:
-    """Randomized response of every coin attains ε. The exact false-alarm rate at level 0.05 is a binomial tail.
-
-    The p-value is below 0.05 only where the tail is: no simulation, no chance.
-    """
-    from scipy import stats
-
-    q = 1 / (1 + math.exp(-1))
-    refused = [
-        v for v in range(201) if one_run_p_value(correct=v, guesses=200, canaries=200, epsilon=1, delta=1e-6) <= 0.05
-    ]
-    assert refused
-    assert stats.binom.sf(min(refused) - 1, 200, q) <= 0.05
-
-
-def test_one_run_bound_grows_with_what_was_guessed() -> None:
-    values = [one_run_epsilon(correct=v, guesses=100, canaries=100, delta=1e-6).value for v in (50, 70, 90, 100)]
-    assert values == sorted(values)
-    assert values[0] == 0
-    assert 3 < values[-1] <= math.log(100 / math.log(20))
-
-
-def test_the_fdp_recursion_on_gaussians() -> None:
-    """Figures of the theory: m = 200, 60 guesses; a claim of μ = 1 is kept, one of 0.3 is broken by μ = 1."""
-
-    def gaussian(mu: float) -> Any:
-        normal = NormalDist()
-        return lambda y: normal.cdf(normal.inv_cdf(y) - mu) if 0 < y < 1 else float(y)
-
-    correct = 52  # about what μ = 1 gives for the 60 most certain of 200
-    assert one_run_fdp_rejects(gaussian(0.3), correct=correct, guesses=60, canaries=200)
-    assert not one_run_fdp_rejects(gaussian(1.5), correct=correct, guesses=60, canaries=200)
-
-
 @pytest.mark.parametrize(("epsilon", "steps"), [(1, 20_000), (4, 2000), (8, 600)])
 def test_white_box_reaches_nine_tenths(epsilon: int, steps: int) -> None:
     """The median of 21 audits of a true (ε, 1e-5) Gaussian step reaches 0.9 ε, and few bounds exceed ε.
@@ -167,11 +121,3 @@ def test_membership_game_accepts_lists_and_refuses_the_rest() -> None:
     assert report.verdict == "consistent"
     with pytest.raises(InvalidArgument, match="insert"):
         membership_game(train, data=3, canary=1.0, score=lambda model, _: model, claim=GDP(1))
-
-
-@pytest.mark.parametrize(
-    "wrong", [{"correct": 3, "guesses": 2, "canaries": 5}, {"correct": 1, "guesses": 6, "canaries": 5}]
-)
-def test_counts_that_cannot_be(wrong: dict[str, int]) -> None:
-    with pytest.raises(InvalidArgument, match="guesses"):
-        one_run_p_value(**wrong, epsilon=1)

@@ -12,7 +12,7 @@ import pytest
 import deniable as dn
 from deniable.auditing import Pair
 from deniable.units import ADD_REMOVE, REPLACE, ZERO_OUT, Relation
-from tests.laws.test_mechanisms import EXAMPLES, Example
+from tests.laws.mechanism_examples import EXAMPLES, Example
 
 ANSWERS: dict[str, list[Any]] = {
     "Laplace": [4.25, 9, [2.0, 2.5, -4.125]],

@@ -8,9 +8,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from deniable.errors import BudgetExceeded
+from deniable.errors import BudgetExceeded, DeniableError, NotSupported
 from deniable.guarantees import GDP, ZCDP, ApproxDP, Guarantee, PureDP
-from deniable.learning import LinearRegression, LogisticRegression, Mean, losses
+from deniable.learning import GeometricMedian, LinearRegression, LinearSVC, LogisticRegression, Mean, losses
 from deniable.learning.optimizers import (
     SGD,
     FrankWolfe,
@@ -143,3 +143,41 @@ def test_a_declared_size_and_a_named_solver_fit_a_gaussian_budget(tmp_path: Path
     Ledger.create(path, unit="row", budget=GDP(1 / multiplier(target))).close()
     known = {"epsilon": 1, "delta": 1e-6, "data_norm": 2, "size": 500, "ledger": str(path)}
     LogisticRegression(**known, classes=[0, 1], solver="gradient_descent").fit(X, (X[:, 0] > 0).astype(int))
+
+
+ENDLESS = [
+    (LogisticRegression, {"classes": [0, 1]}),
+    (LinearSVC, {"classes": [0, 1]}),
+    (LinearRegression, {"label_bounds": (-1, 2)}),
+    (GeometricMedian, {}),
+    (Mean, {}),
+]
+
+
+@pytest.mark.parametrize(("kind", "known"), ENDLESS, ids=lambda v: getattr(v, "__name__", ""))
+@pytest.mark.parametrize("delta", [0, 1e-6])
+def test_what_applies_applies_to_every_number_of_records(kind: type, known: dict[str, object], delta: float) -> None:
+    """The noisy count is read after the charge, so no method may refuse a number then, unless it says so beforehand."""
+    model = kind(epsilon=1, delta=delta, data_norm=2, **known)
+    loss = model._loss(2) if "classes" in known else losses.Squared() if "label_bounds" in known else model._loss()
+    target = ApproxDP(1, delta) if delta else PureDP(1)
+    radius = 1.0 if isinstance(loss, losses.PointLoss) else None
+    for method in (*model._methods(), *model._by_name()):
+        if isinstance(method, SGD):
+            continue  # the size sets the length of its steps and nothing else, and its noise is searched for slowly
+        found = []
+        for size in (1, 1000, 10**12):
+            try:
+                found.append(bool(method.plan(Task(loss, 2, target, size=size, radius=radius))))
+            except DeniableError:
+                found.append(False)
+        assert method.limited or len(set(found)) == 1, (method, found)
+
+
+def test_a_limited_solver_asks_for_the_size_before_the_charge(tmp_path: Path) -> None:
+    X = np.random.default_rng(2).uniform(-1, 1, size=(50, 2))
+    with Ledger.create(tmp_path / "one.ledger", unit="row", budget=ApproxDP(1, 1e-6)) as ledger:
+        known = {"epsilon": 1, "delta": 1e-6, "data_norm": 2, "solver": "exponential", "ledger": ledger}
+        with pytest.raises(NotSupported, match="size="):
+            GeometricMedian(**known).fit(X)
+        GeometricMedian(**known, size=50).fit(X)

@@ -33,6 +33,7 @@ from deniable.learning.optimizers.minimum import minimise, reachable, rounding
 from deniable.learning.optimizers.objective import laplace_scale
 from deniable.learning.table import ONE, Table
 from deniable.noise import InsecureSource
+from deniable.noise.imitation import SPREAD
 from deniable.units import REPLACE
 
 SMOOTH = losses.Logistic()
@@ -261,7 +262,7 @@ def test_integer_noise_is_below_its_event_into_the_far_tail() -> None:
     """The exact pair of discrete Gaussians against the event's curve, to δ below 10⁻³⁰⁸, where a leak would show."""
     ratio, bound = Fraction(3, 2), 40
     with mpmath.workdps(380):
-        variance = (ratio * privacy.MARGIN * bound) ** 2 + privacy.SPREAD
+        variance = (ratio * privacy.MARGIN * bound) ** 2 + SPREAD
         spread = mpmath.mpf(variance.numerator) / variance.denominator
         reach = range(-2400, 2400)
         weights = [mpmath.exp(-mpmath.mpf(k * k) / (2 * spread)) for k in reach]

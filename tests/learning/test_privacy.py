@@ -14,6 +14,7 @@ from deniable.events import Gaussian
 from deniable.guarantees import ApproxDP, PureDP
 from deniable.learning import privacy
 from deniable.noise import InsecureSource
+from deniable.noise.imitation import LEAK, SPREAD
 from deniable.units import ADD_REMOVE, REPLACE
 
 
@@ -34,8 +35,8 @@ def test_multiplier_meets_its_target_tightly(epsilon: float, steps: int) -> None
 def test_leak_covers_poisson_summation() -> None:
     """2η₀ = 4 Σ exp(−2π²r²j²) at r² = SPREAD."""
     with mpmath.workdps(50):
-        eta = 2 * mpmath.nsum(lambda j: mpmath.exp(-2 * mpmath.pi**2 * privacy.SPREAD * j**2), [1, 5])
-        leak = mpmath.mpf(privacy.LEAK.numerator) / privacy.LEAK.denominator
+        eta = 2 * mpmath.nsum(lambda j: mpmath.exp(-2 * mpmath.pi**2 * SPREAD * j**2), [1, 5])
+        leak = mpmath.mpf(LEAK.numerator) / LEAK.denominator
         assert 2.1 * eta <= leak <= 5 * eta
 
 
@@ -82,7 +83,7 @@ def test_noise_has_the_stated_scale() -> None:
     """n = 20000 draws; the sample variance is within 6.5 of its standard deviations: false alarms below 1e-10."""
     n, bound, ratio = 20_000, 1000, Fraction(5, 2)
     drawn = privacy.add_gaussian(np.zeros(n, dtype=np.int64), bound=bound, ratio=ratio)
-    expected = float((ratio * privacy.MARGIN * bound) ** 2 + privacy.SPREAD)
+    expected = float((ratio * privacy.MARGIN * bound) ** 2 + SPREAD)
     assert abs(drawn.var() / expected - 1) < 6.5 * math.sqrt(2 / n)
 
 

@@ -76,8 +76,15 @@ class Measured:
         most = int(np.argmax(np.abs(self.shifts) + 1e3 * np.abs(np.log(self.spread))))
         return _masses(self.law, float(np.abs(self.shifts[most])) * _SHRUNK, float(self.spread[most]), self.step)
 
+    @classmethod
+    def apart(cls) -> Measured:
+        """Two laws that never give the same output."""
+        return cls("apart", np.zeros(1), np.ones(1))
+
     def delta(self, epsilon: float) -> float:
         """A lower bound on δ(ε)."""
+        if self.law == "apart":
+            return 1.0
         if self.alike and self.law == "gaussian":
             return delta_bracket(self.mu, epsilon).lower
         p, q = self._cells
@@ -87,6 +94,8 @@ class Measured:
 
     def epsilon(self, delta: float) -> float:
         """A lower bound on ε(δ)."""
+        if self.law == "apart":
+            return math.inf
         if delta == 0 and self.law in ("laplace", "discrete laplace"):
             return self.total
         if self.alike and self.law == "gaussian":
@@ -132,6 +141,12 @@ def measure(
     return Measured(one.law, moved / width_one, np.where(np.abs(np.log(spread)) < 1e-3, 1.0, spread))
 
 
+def follows_noise(replays: Sequence[tuple[Floats, Sequence[Draw]]]) -> bool:
+    """Whether every number follows continuous noise, so that no single output has a chance of its own."""
+    found = _fitted(replays)
+    return found is not None and found.law in ("laplace", "gaussian")
+
+
 @dataclass(frozen=True)
 class _Fit:
     """y_j = answers_j + factors_j · z_{chosen_j}, where z has the law and the scale asked for."""
@@ -146,7 +161,7 @@ class _Fit:
 
 def _fitted(replays: Sequence[tuple[Floats, Sequence[Draw]]]) -> _Fit | None:
     tables = [[draw for draw in draws if draw.law is not None] for _, draws in replays]
-    laws = {draw.law for draw in tables[0]}
+    laws = {draw.law for draw in tables[0]}  # empty where nothing was drawn
     shapes = {tuple((draw.label, draw.noise.size) for draw in table) for table in tables}
     if len(laws) != 1 or len(shapes) != 1 or len({len(numbers) for numbers, _ in replays}) != 1:
         return None

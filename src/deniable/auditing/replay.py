@@ -1,15 +1,19 @@
 """Both neighbours on the same recorded randomness: what moves, and is it what was declared?
 
-D and D′ run three times on the same randomness, the additive noise alone being varied (eight times where the noise is
+Two runs, one of each neighbour with loud noise, show what seems to be wrong (`first_sight`); the others verify it. D
+and D′ run three times on the same randomness, the additive noise alone being varied (eight times where the noise is
 integers). The records of draws are compared (number, order, scale), and an answer of the form f(data) + c·noise is
 measured (`additive`).
 
 A replay *refutes* only where it is a proof: the answer followed its noise in every replay, all randomness was recorded
 (a repeated run gives the same output), nothing else was drawn, and the two laws so found break the claim; sixteen more
-runs confirm it first. If other draws were made, the laws are those given these draws; that breaks a claim only where
-the claim is an event on a Poisson sample, whose inner step is what remains, and where these draws were coupled: the
-same numbers for the records that both inputs have. Everything else is a finding: told, not judged. Sparse vector, noisy
-maximum and rejection samplers rightly draw according to the data.
+runs confirm it first. An output that one world gives in every replay, while the other follows continuous noise, breaks
+every claim: a branch on the raw data without noise, a NaN, a crash.
+
+If other draws were made, the laws are those given these draws; that breaks a claim only where the claim is an event on
+a Poisson sample, whose inner step is what remains, and where these draws were coupled: the same numbers for the records
+that both inputs have. Everything else is a finding: told, not judged. Sparse vector, noisy maximum and rejection
+samplers rightly draw according to the data.
 """
 
 from __future__ import annotations
@@ -20,8 +24,9 @@ from typing import Any
 
 import numpy as np
 
-from deniable.auditing.additive import Measured, measure
+from deniable.auditing.additive import Measured, follows_noise, measure
 from deniable.auditing.claims import Claim
+from deniable.auditing.first_sight import LOUD, sighted
 from deniable.auditing.neighbours import Pair
 from deniable.auditing.outputs import Output, crashed, read_output
 from deniable.auditing.recording import Draw, Tape, recorded
@@ -67,8 +72,8 @@ class _Run:
 def replay_pair(mechanism: Callable[[Any], Any], pair: Pair, claim: Claim, *, copies: Callable[[Any], Any]) -> Replayed:
     """Compare the neighbours on the same randomness; `copies` gives each run its own input."""
 
-    def run(data: Any, variation: int) -> _Run:
-        with Caught() as caught, recorded(mechanism, Tape(_SEED, variation=variation)) as tape:
+    def run(data: Any, variation: int, loud: int = 1) -> _Run:
+        with Caught() as caught, recorded(mechanism, Tape(_SEED, variation=variation, loud=loud)) as tape:
             value = mechanism(copies(data))
         output = crashed(caught.error) if caught.error is not None else read_output(value)
         return _Run(output, tuple(tape.draws))
@@ -76,14 +81,15 @@ def replay_pair(mechanism: Callable[[Any], Any], pair: Pair, claim: Claim, *, co
     def replays(start: int, stop: int) -> tuple[list[_Run], list[_Run]]:
         return [run(pair.first, v) for v in range(start, stop)], [run(pair.second, v) for v in range(start, stop)]
 
+    seen = _first_sight(run(pair.first, 0, LOUD), run(pair.second, 0, LOUD), claim)
     first, second = replays(0, _VARIED)
-    runs = 2 * _VARIED
+    runs = 2 + 2 * _VARIED
     if any((draw.law or "").startswith("discrete") for draw in first[0].draws):
         more_first, more_second = replays(_VARIED, _CONFIRMING)
         first, second = first + more_first, second + more_second
-        runs = 2 * _CONFIRMING
+        runs = 2 + 2 * _CONFIRMING
     findings = _compared(first, second)
-    measured = _measured(first, second)
+    measured = _laws(first, second)
     judged = None if measured is None else _judged(claim, first, second)
     if measured is None or judged is None:
         return Replayed(tuple(findings), runs)
@@ -93,11 +99,11 @@ def replay_pair(mechanism: Callable[[Any], Any], pair: Pair, claim: Claim, *, co
     again = [run(pair.first, 0), run(pair.second, 0)]
     runs += 2 * _CONFIRMING + 2
     first, second = first + more_first, second + more_second
-    confirmed = _measured(first, second)
+    confirmed = _laws(first, second)
     repeated = all(a.output.atom == b.output.atom for a, b in zip(again, (first[0], second[0]), strict=True))
     if confirmed is None or not repeated or not any(confirmed.breaks(e, d) for e, d in judged.lines):
         return Replayed(tuple(findings), runs)
-    findings.insert(0, _refutation(confirmed, judged, claim))
+    findings = [_refutation(confirmed, judged, claim), *seen, *findings]
     return Replayed(tuple(findings), runs, confirmed, given=judged is not claim)
 
 
@@ -127,6 +133,46 @@ def _judged(claim: Claim, first: list[_Run], second: list[_Run]) -> Claim | None
     return None
 
 
+def _laws(first: list[_Run], second: list[_Run]) -> Measured | None:
+    """The laws of both worlds, where replays tell them."""
+    return _measured(first, second) or _fixed(first, second)
+
+
+def _fixed(first: list[_Run], second: list[_Run]) -> Measured | None:
+    """One world gives one output whatever its noise, and the other, which follows continuous noise, cannot give it."""
+    moving = [runs for runs in (first, second) if len({run.output.atom for run in runs}) > 1]
+    if len(moving) != 1 or len({run.output.structure for run in moving[0]}) != 1 or moving[0][0].output.labels:
+        return None
+    varied = follows_noise([(run.output.numbers, run.draws) for run in moving[0]])
+    return Measured.apart() if varied else None
+
+
+def _first_sight(one: _Run, two: _Run, claim: Claim) -> list[Finding]:
+    """What two loud runs suggest: a scale that depends on the data, or a shift that would break the claim."""
+    if bool(one.draws) != bool(two.draws):
+        return [Finding("first sight", "two runs already showed that noise is drawn on one input only")]
+    if one.output.structure != two.output.structure:
+        return [Finding("first sight", "two runs already showed outputs of two kinds")]
+    judged = _judged(claim, [one], [two])
+    if judged is None or one.output.labels:
+        return []
+    found = sighted((one.output.numbers, one.draws), (two.output.numbers, two.draws))
+    if found is None or (found.alike and not any(found.breaks(*line) for line in judged.lines)):
+        return []
+    return [Finding("first sight", f"two runs already showed that {_what(found)}")]
+
+
+def _what(measured: Measured) -> str:
+    """What moves between the neighbours."""
+    if measured.law == "apart":
+        return "one input always gives the same output, which the other never gives"
+    if not measured.alike:
+        wider = float(np.exp(np.abs(np.log(measured.spread)).max()))
+        return f"the noise's scale itself depends on the data, by a factor of {wider:.4g}"
+    moved = float(np.abs(measured.shifts).max()) / (measured.step if measured.law.startswith("discrete") else 1)
+    return f"the answer moves by {moved:.4g} times the noise's scale"
+
+
 def _measured(first: list[_Run], second: list[_Run]) -> Measured | None:
     structures = {run.output.structure for run in first + second}
     if len(structures) != 1 or any(run.output.labels for run in first + second):
@@ -136,19 +182,13 @@ def _measured(first: list[_Run], second: list[_Run]) -> Measured | None:
 
 
 def _refutation(measured: Measured, judged: Claim, claim: Claim) -> Finding:
-    wider = float(np.exp(np.abs(np.log(measured.spread)).max()))
-    moved = float(np.abs(measured.shifts).max()) / (measured.step if measured.law.startswith("discrete") else 1)
-    what = (
-        f"the noise's scale itself depends on the data, by a factor of {wider:.4g}"
-        if not measured.alike
-        else f"the answer moves by {moved:.4g} times the noise's scale"
-    )
     given = "" if judged is claim else " given the sample that was drawn"
     allowed = judged.profile.cost(judged.delta)
+    noise = "" if measured.law == "apart" else f" ({measured.law} noise) between the neighbours"
     return Finding(
         "sensitivity",
-        f"{what} ({measured.law} noise) between the neighbours{given}, which breaks {allowed}. This is a proof if the"
-        " answer is f(data) + c·noise, as it was in every replay, and the sampler has the law it was asked for.",
+        f"{_what(measured)}{noise}{given}, which breaks {allowed}. This is a proof if the answer is f(data) + c·noise,"
+        " as it was in every replay, and the sampler has the law that it was asked for.",
         proof=True,
     )
 
@@ -174,7 +214,7 @@ def _compared(first: list[_Run], second: list[_Run]) -> list[Finding]:
                 break
     # A choice among labels may well stay the same; a number that noise was added to may not.
     plain = _alone(first + second) and one.output.numbers.size and not one.output.labels
-    fixed = [runs for runs in (first, second) if len({run.output.atom for run in runs}) == 1]
+    fixed = [runs for runs in (first, second) if runs[0].draws and len({run.output.atom for run in runs}) == 1]
     if fixed and plain:
         where = "both inputs" if len(fixed) == 2 else "D" if fixed[0] is first else "D′"
         found.append(Finding("noise", f"noise was drawn, and the output on {where} did not change with it"))

@@ -21,6 +21,7 @@ import math
 from dataclasses import asdict, dataclass, field, fields
 from typing import Any, NamedTuple
 
+from deniable._notebook import Shown
 from deniable.auditing.replay import Finding
 from deniable.descriptions import Description
 from deniable.errors import InvalidArgument
@@ -55,7 +56,7 @@ class TimingReport:
 
 
 @dataclass(frozen=True)
-class AuditReport:
+class AuditReport(Shown):
     """A verdict on a claim, and what it rests on."""
 
     claim: str

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from deniable.learning.estimators import LogisticRegression as LogisticRegression
     from deniable.learning.estimators import Mean as Mean
     from deniable.learning.estimators import Ridge as Ridge
+    from deniable.learning.optimizers import FTRL as FTRL
     from deniable.learning.optimizers import SGD as SGD
     from deniable.learning.optimizers import FrankWolfe as FrankWolfe
     from deniable.learning.optimizers import GradientDescent as GradientDescent
@@ -43,7 +44,7 @@ if TYPE_CHECKING:
 _HOMES = {
     "estimators": ("GeometricMedian", "LinearRegression", "LinearSVC", "LogisticRegression", "Mean", "Ridge"),
     "optimizers": (
-        "SGD", "FrankWolfe", "GradientDescent", "LastIterate", "Localisation", "ObjectivePerturbation",
+        "FTRL", "SGD", "FrankWolfe", "GradientDescent", "LastIterate", "Localisation", "ObjectivePerturbation",
         "OutputPerturbation", "PhasedSGD", "RegularisedExponential", "SufficientStatistics", "TextbookGradientDescent",
     ),
     "preprocessing": ("BinEncoder", "CategoryEncoder", "RangeScaler"),

@@ -3,17 +3,12 @@
 The noise drawn here is the exact discrete Gaussian; the event that is emitted is a Gaussian. This is why that is
 proved.
 
-Let the sum x be an integer and let Y = x + N(0, τ²). Round Y at random to the integer k with probability
-exp(−(k − Y)²/(2r²))/Z(Y). By Poisson summation Z(Y) = r√(2π)(1 + η(Y)) with |η| ≤ η₀ = 2 Σ_{j≥1} exp(−2π²r²j²). The
-product of two Gaussians integrates to one of variance σ² = τ² + r², so the law P̃ of k and the discrete Gaussian P of
-variance σ² around x satisfy (1 − η₀)/(1 + η₀) ≤ P/P̃ ≤ (1 + η₀)/(1 − η₀) at every integer. P̃ is a post-processing of
-N(0, τ²), hence GDP; P is within e^{±c}, c = 2.1η₀ per number drawn, and by the lemma of `closeness` it is GDP with a μ
-larger by less than one part in 10¹². The noise is larger by that part (`MARGIN`), so the event says μ exactly, and
-nothing is left over. With r² = 36, c < 2·10⁻³⁰⁸: `LEAK`.
+A discrete Gaussian of variance τ² + `SPREAD` is within e^{±LEAK} per number drawn of a rounding of N(0, τ²)
+(`noise.imitation`), and by the lemma of `closeness` it is GDP with a μ larger by less than one part in 10¹². The noise
+is larger by that part (`MARGIN`), so the event says μ exactly, and nothing is left over.
 
-On a *sample* of the records the lemma does not apply as it stands. P ≥ (1 − 2η₀)·P̃ says that a mechanism which gives
-itself away with probability 2η₀ and otherwise rounds the continuous answer can imitate P, on both neighbours at once;
-so there, and where noise is added inside a minimisation, `LEAK` per number drawn is added to δ.
+On a *sample* of the records the lemma does not apply as it stands; there, and where noise is added inside a
+minimisation, `LEAK` per number drawn is added to δ.
 
 >>> round(float(multiplier(ApproxDP(1, 1e-6), steps=100)), 2)
 42.25
@@ -37,13 +32,8 @@ from deniable.guarantees import ApproxDP, Guarantee, Profile, PureDP
 from deniable.guarantees.rounding import float_above, float_below
 from deniable.learning.closeness import enlarged
 from deniable.noise import Source
+from deniable.noise.imitation import LEAK, SPREAD
 from deniable.units import Relation
-
-SPREAD = 36
-"""r²: what is added to the variance, in squared grid steps."""
-
-LEAK = Fraction(2, 10**308)
-"""2.1η₀ for r² = 36 is 4.2·exp(−72π²)·(1 + …) = 1.02·10⁻³⁰⁸; rounded up."""
 
 MARGIN = 1 + Fraction(1, 10**11)
 """How much larger the noise is than its event says; pays for the distance to the continuous Gaussian."""

@@ -62,7 +62,9 @@ class Noise(Enum):
         return self.name
 
 
-GUMBEL, EXPONENTIAL, LAPLACE = Noise
+GUMBEL = Noise.GUMBEL
+EXPONENTIAL = Noise.EXPONENTIAL
+LAPLACE = Noise.LAPLACE
 
 
 def race(scores: Iterable[Number], *, rate: Number = 1, noise: Noise = GUMBEL, source: Source | None = None) -> int:

@@ -2,7 +2,8 @@
 
 Every call of a sampler starts its own stream, numbered by its place in the run. Two runs that make the same calls draw
 the same numbers, and a call for n + 1 numbers shares its first n with a call for n: a sampling mask of one more record
-differs in that record alone. Additive noise can be varied (`variation`) while every other draw stays as it was.
+differs in that record alone. Additive noise can be varied (`variation`) or multiplied (`loud`) while every other draw
+stays as it was.
 """
 
 from __future__ import annotations
@@ -64,8 +65,8 @@ class Draw:
 class Tape:
     """The draws of one run."""
 
-    def __init__(self, seed: int, *, variation: int = 0) -> None:
-        self._seed, self._variation = seed, variation
+    def __init__(self, seed: int, *, variation: int = 0, loud: int = 1) -> None:
+        self._seed, self._variation, self._loud = seed, variation, loud
         self._calls = 0
         self._inside = False
         self.draws: list[Draw] = []
@@ -86,6 +87,8 @@ class Tape:
         try:
             reseed(self.stream(varied=sampler.law is not None))
             value = call()
+            if sampler.law is not None and self._loud != 1:
+                value = _louder(value, sampler.centre_of(args, kwargs), self._loud)
         finally:
             self._inside = False
         self.draws.append(_drawn(library, sampler, value, args, kwargs))
@@ -106,6 +109,13 @@ def _drawn(library: str, sampler: Sampler, value: Any, args: tuple[Any, ...], kw
     shape = np.broadcast_shapes(values.shape, centre.shape, scale.shape)
     noise = np.broadcast_to(values - centre, shape).ravel()
     return Draw(library, sampler, noise, np.broadcast_to(scale, shape).ravel().astype(np.float64))
+
+
+def _louder(value: Any, centre: Any, factor: int) -> Any:
+    """Noise of any library times a factor, around its centre; a tensor is changed in place, as its sampler may do."""
+    if hasattr(value, "mul_"):
+        return value.sub_(centre).mul_(factor).add_(centre)
+    return centre + factor * (value - centre)
 
 
 def _numbers(value: Any) -> NDArray[np.float64]:

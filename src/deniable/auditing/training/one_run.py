@@ -17,7 +17,6 @@ and pays for that: its bound stays below ln(r/ln(1/level)).
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 
 import numpy as np
 
@@ -37,7 +36,7 @@ def one_run_p_value(*, correct: int, guesses: int, canaries: int, epsilon: Numbe
     """How likely so many right guesses are, at most, if the training is (ε, δ)-DP."""
     from scipy import stats
 
-    _check(correct, guesses, canaries)
+    check_guesses(correct, guesses, canaries)
     leak = float(_checks.probability("delta", delta))
     chance = 1 / (1 + math.exp(-float(_checks.nonnegative("epsilon", epsilon))))
     tail = float(stats.binom.sf(correct - 1, guesses, chance))
@@ -65,25 +64,8 @@ def one_run_epsilon(
     return Bound(found, True, f"ε ≥ {found:.2f} at δ = {small(delta)} but for a chance of {level:.2g}", ONE_RUN)
 
 
-def one_run_fdp_rejects(
-    inverse: Callable[[float], float], *, correct: int, guesses: int, canaries: int, confidence: Number = 0.95
-) -> bool:
-    """Whether the recursion of Mahloujifar, Melis and Chaudhuri 2024 rejects a trade-off curve.
-
-    `inverse(y)` is the smallest false-positive rate at which a true-positive rate of y is possible; for μ-GDP it is
-    Φ(Φ⁻¹(y) − μ). Its derivation was not checked here, so it is an estimate: it certifies nothing, refutes nothing.
-    """
-    _check(correct, guesses, canaries)
-    level = float(1 - _checks.inner_probability("confidence", confidence))
-    right, wrong = level * correct / canaries, level * (guesses - correct) / canaries
-    for i in range(correct - 1, -1, -1):
-        higher = max(wrong, inverse(min(1.0, right)))
-        right += i / (guesses - i) * (higher - wrong)
-        wrong = higher
-    return right + wrong > guesses / canaries
-
-
-def _check(correct: int, guesses: int, canaries: int) -> None:
+def check_guesses(correct: int, guesses: int, canaries: int) -> None:
+    """Refuse counts that cannot be."""
     most = _checks.count("canaries", canaries)
     said = _checks.count("guesses", guesses)
     right = _checks.count("correct", correct, least=0)

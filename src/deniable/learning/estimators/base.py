@@ -185,9 +185,12 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]
             event = choice.plan.event
             self._charge(event)
         else:
-            # Whatever does not apply is refused before anything is charged. What the plan will be depends on the noisy
-            # count, unless there is one method whose event does not; then only the target is known beforehand.
-            tried = choose(task(1000), methods)
+            # Whatever does not apply to every number of records is refused before anything is charged. What the plan
+            # will be depends on the noisy count, unless there is one method whose event does not.
+            endless = [method for method in methods if not method.limited]
+            if not endless:
+                raise methods[0].refuse("it takes a limited number of records, so their number must be public: size=.")
+            tried = choose(task(1000), endless)
             fixed = len(methods) == 1 and methods[0].size_free
             event = count_event(counted) + (tried.plan.event if fixed else Claimed(rest))
             self._charge(event)

@@ -17,6 +17,7 @@ from deniable.learning.estimators.base import Array, PrivateEstimator
 from deniable.learning.estimators.labels import declared, encoded
 from deniable.learning.losses.base import LinearLoss
 from deniable.learning.optimizers import (
+    FTRL,
     SGD,
     FrankWolfe,
     LastIterate,
@@ -74,7 +75,7 @@ class LinearClassifier(ClassifierMixin, LinearModel):  # type: ignore[misc]
         return (OutputPerturbation(), PhasedSGD(), Localisation(), FrankWolfe(), RegularisedExponential())
 
     def _by_name(self) -> Sequence[Method]:
-        return (SGD(), LastIterate(), TextbookGradientDescent())
+        return (SGD(), LastIterate(), TextbookGradientDescent(), FTRL())
 
     @abstractmethod
     def _loss(self, classes: int) -> LinearLoss:

@@ -3,6 +3,7 @@
 from deniable.learning.optimizers.base import Data, Method, Plan, Task
 from deniable.learning.optimizers.exponential import RegularisedExponential
 from deniable.learning.optimizers.frank_wolfe import FrankWolfe
+from deniable.learning.optimizers.ftrl import FTRL
 from deniable.learning.optimizers.gradient_descent import GradientDescent
 from deniable.learning.optimizers.iteration import LastIterate
 from deniable.learning.optimizers.objective import ObjectivePerturbation
@@ -14,6 +15,7 @@ from deniable.learning.optimizers.sums import NoisySum
 from deniable.learning.optimizers.textbook import TextbookGradientDescent
 
 __all__ = [
+    "FTRL",
     "SGD",
     "Data",
     "FrankWolfe",

@@ -139,6 +139,9 @@ class Method(ABC):
     size_free: ClassVar[bool] = True
     """Whether the event is the same whatever the number of records."""
 
+    limited: ClassVar[bool] = False
+    """Whether it applies up to some number of records only."""
+
     @abstractmethod
     def plan(self, task: Task) -> Plan:
         """The run that meets the task's target, or an error that names the precondition that fails."""

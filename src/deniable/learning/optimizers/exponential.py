@@ -4,10 +4,18 @@
 
     H(θ) = κ·Σ loss + (m/2)|θ|².
 
-*Privacy* (Gopi–Lee–Liu 2022, Gaussian privacy of strongly log-concave densities): for m-strongly convex H and H′ on a
-convex set, with H − H′ G-Lipschitz there, no test between e^{−H} and e^{−H′} beats that between N(0, 1) and N(G/√m, 1).
-A record changes H by a κL-Lipschitz function, 2κL when exchanged: the draw is sides·κL/√m-GDP. Neither smoothness nor
-a minimiser is needed; the hinge and the geometric median have corners.
+*Privacy* (Gopi–Lee–Liu 2022): for m-strongly convex H and H′ on a convex set, with H − H′ G-Lipschitz there, no test
+between P ∝ e^{−H} and Q ∝ e^{−H′} beats that between N(0, 1) and N(G/√m, 1). A record changes H by a κL-Lipschitz
+function, 2κL when exchanged: the draw is sides·κL/√m-GDP. Neither smoothness nor a minimiser is needed; the hinge and
+the geometric median have corners.
+
+*Proof.* Put s = G/√m. The logarithm ℓ of Q's density by P's is G-Lipschitz. P is a 1/√m-Lipschitz image of a standard
+normal vector (Caffarelli's contraction theorem, 2000), so by the Gaussian isoperimetric inequality (Borell 1975;
+Sudakov–Tsirelson 1974) ℓ under P has the law of k(Z), Z ~ N(0, 1), with k nondecreasing and s-Lipschitz. ℓ is
+sufficient, so the pair (P, Q) is as hard to tell apart as φ(z)dz from e^{k(z)}φ(z)dz, and as k does not decrease, sets
+{Z > a} are the best tests. Write e^{k(z)} = e^{h(z)}·e^{sz − s²/2}: h does not increase, and E e^h = 1 under N(s, 1).
+The power of {Z > a} is E[e^h; Z > a] ≤ E[e^h]·P[Z > a] = Φ(s − a) under N(s, 1), since one factor falls and the other
+grows (Chebyshev's association inequality). That is the power against N(s, 1) itself. ∎
 
 *The sampler* is rejection, and exact but for the rounding of H (`cells`): a point of a fine lattice is accepted with
 probability proportional to e^{−Ĥ}, |Ĥ − H| ≤ w in all of the point's lattice cell. So its law is within e^{±2w} of the
@@ -59,6 +67,7 @@ class RegularisedExponential(Method):
 
     name: ClassVar[str] = "exponential"
     theorem: ClassVar[str] = "regularised exponential mechanism (Gopi–Lee–Liu 2022), exact sampler"
+    limited: ClassVar[bool] = True
 
     def plan(self, task: Task) -> ExponentialPlan:
         loss, d = task.loss, task.parameters

@@ -22,10 +22,8 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import ClassVar
 
-import numpy as np
-
-from deniable._checks import between, count, positive
-from deniable.learning.optimizers.base import Array, Data, Method, Plan, Task, clipped_sum, gradient_grid
+from deniable.learning.optimizers.base import Array, Data, Plan, Task, clipped_sum, gradient_grid
+from deniable.learning.optimizers.descent import Descent
 from deniable.learning.privacy import add_gaussian, gaussian_event, multiplier
 from deniable.learning.progress import Tracker, silent
 from deniable.noise import Source
@@ -38,30 +36,11 @@ CAUTION = 0.3
 
 
 @dataclass(frozen=True)
-class GradientDescent(Method):
-    """Hyper-parameters of noisy gradient descent; None means the default that the plan states."""
+class GradientDescent(Descent):
+    """Hyper-parameters. The default learning rate is 2/β, shortened where the noise would carry θ beyond the radius."""
 
     name: ClassVar[str] = "gradient_descent"
     theorem: ClassVar[str] = "Gaussian composition (Dong–Roth–Su 2019, Cor. 3.3)"
-
-    steps: int = 100
-    clip: float | None = None
-    """The longest gradient that counts; default: the loss's Lipschitz constant."""
-
-    learning_rate: float | None = None
-    """The step on the average loss; default: 2/β, shortened where the noise would carry θ further than the radius."""
-
-    momentum: float = 0.9
-    average: float = 0.5
-    """The last part of the steps, over which θ is averaged."""
-
-    def __post_init__(self) -> None:
-        count("steps", self.steps)
-        for name in ("clip", "learning_rate"):
-            if getattr(self, name) is not None:
-                positive(name, getattr(self, name))
-        between("momentum", self.momentum, low=0, high=1, open_high=True, expected="at least 0 and below 1")
-        between("average", self.average, low=0, high=1, open_low=True, expected="above 0 and at most 1")
 
     def plan(self, task: Task) -> GradientDescentPlan:
         ratio = multiplier(task.target, steps=self.steps) * task.sides
@@ -101,15 +80,11 @@ class GradientDescentPlan(Plan):
     learning_rate: float
 
     def run(self, data: Data, *, source: Source | None = None, track: Tracker = silent) -> Array:
-        task, steps = self.task, self.method.steps
+        task = self.task
         unit, bound, worth = gradient_grid(self.clip)
-        theta, speed, total = (np.zeros(task.shape) for _ in range(3))
-        kept = max(1, round(steps * self.method.average))
-        for step in track(range(steps)):
+
+        def gradient(theta: Array) -> Array:
             sums = clipped_sum(data, task, theta, unit=unit, bound=bound)
-            gradient = add_gaussian(sums, bound=bound, ratio=self.ratio, source=source) * (worth / task.size)
-            speed = self.method.momentum * speed + gradient + (task.regularization / task.size) * theta
-            theta = task.project(theta - self.learning_rate * speed)
-            if step >= steps - kept:
-                total += theta
-        return np.asarray(total / kept)
+            return add_gaussian(sums, bound=bound, ratio=self.ratio, source=source) * (worth / task.size)
+
+        return self.method.descend(task, gradient, rate=self.learning_rate, track=track)

@@ -46,9 +46,10 @@ from deniable.guarantees import ApproxDP, PureDP
 from deniable.guarantees.rounding import float_below
 from deniable.learning.optimizers.base import Array, Data, Method, Plan, Task, steady
 from deniable.learning.optimizers.minimum import minimise, placed_on, placing, reachable
-from deniable.learning.privacy import LEAK, SPREAD, add_gaussian, gaussian_event, multiplier
+from deniable.learning.privacy import add_gaussian, gaussian_event, multiplier
 from deniable.learning.progress import Tracker, silent
 from deniable.noise import Source
+from deniable.noise.imitation import LEAK, SPREAD
 from deniable.units import Relation
 
 SHARE = Fraction(1, 200)

@@ -1,9 +1,8 @@
 """DP-SGD: noisy sums of clipped gradients over Poisson samples.
 
 Each step keeps every record on its own with probability `rate`, adds up their clipped gradients, adds noise, and
-divides by the
-*expected* batch, a constant fixed beforehand. (Dividing by the batch that came is wrong: its size is private, and a
-batch of one would be released almost bare.) An empty batch still gets its noise and its step.
+divides by the *expected* batch, a constant fixed beforehand. (Dividing by the batch that came is wrong: its size is
+private, and a batch of one would be released almost bare.) An empty batch still gets its noise and its step.
 
 * `norm=2`: gradients clipped in L2, Gaussian noise (Abadi et al. 2016); accounted exactly by the subsampled Gaussian
   pair.
@@ -25,13 +24,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from deniable import noise
-from deniable._checks import between, count, positive
 from deniable._checks import rate as check_rate
 from deniable.errors import InvalidArgument
 from deniable.events import DiscreteLaplace, Event
 from deniable.guarantees import ApproxDP
 from deniable.learning.losses.base import LinearLoss
-from deniable.learning.optimizers.base import Array, Data, Method, Plan, Task, clipped_sum, gradient_grid
+from deniable.learning.optimizers.base import Array, Data, Plan, Task, clipped_sum, gradient_grid
+from deniable.learning.optimizers.descent import Descent
 from deniable.learning.privacy import add_gaussian, calibrated, gaussian_event
 from deniable.learning.progress import Tracker, silent
 from deniable.learning.table import margin
@@ -43,32 +42,21 @@ COARSE = 1 << 12
 
 
 @dataclass(frozen=True)
-class SGD(Method):
-    """Hyper-parameters of DP-SGD."""
+class SGD(Descent):
+    """Hyper-parameters. `clip` is in the norm chosen; `rate` is the chance of a record to be in a batch."""
 
     name: ClassVar[str] = "sgd"
     theorem: ClassVar[str] = "DP-SGD (Abadi et al. 2016), certified accountant"
 
     steps: int = 200
     rate: float = 0.05
-    clip: float | None = None
-    """The longest gradient that counts, in the norm chosen; default: the loss's Lipschitz constant."""
-
     norm: int = 2
-    learning_rate: float | None = None
-    momentum: float = 0.9
-    average: float = 0.5
 
     def __post_init__(self) -> None:
-        count("steps", self.steps)
+        super().__post_init__()
         check_rate("rate", self.rate)
-        for name in ("clip", "learning_rate"):
-            if getattr(self, name) is not None:
-                positive(name, getattr(self, name))
         if self.norm not in (1, 2):
             raise InvalidArgument("norm", self.norm, "1 (Laplace noise) or 2 (Gaussian noise)")
-        between("momentum", self.momentum, low=0, high=1, open_high=True, expected="at least 0 and below 1")
-        between("average", self.average, low=0, high=1, open_low=True, expected="above 0 and at most 1")
 
     def plan(self, task: Task) -> SGDPlan:
         if not isinstance(task.target, ApproxDP):
@@ -114,23 +102,18 @@ class SGDPlan(Plan):
         unit, bound, worth = gradient_grid(self.clip)
         kept_rate = check_rate("rate", method.rate)
         batch = method.rate * task.size
-        theta, speed, total = (np.zeros(task.shape) for _ in range(3))
-        kept = max(1, round(method.steps * method.average))
-        for step in track(range(method.steps)):
+
+        def gradient(theta: Array) -> Array:
             sample = noise.bernoulli(kept_rate, data.table.count, source=source)
             part = data.take(np.flatnonzero(sample))
             if method.norm == 2:
                 sums = clipped_sum(part, task, theta, unit=unit, bound=bound)
-                noisy = add_gaussian(sums, bound=bound, ratio=self.ratio * task.sides, source=source)
-            else:
-                sums = _clipped_in_l1(part, task, theta, clip=self.clip)
-                drawn = noise.discrete_laplace(self.ratio * task.sides * COARSE, sums.shape, source=source)
-                noisy = noise.add(sums, drawn).astype(np.float64) * (self.clip / COARSE / worth)
-            speed = method.momentum * speed + noisy * (worth / batch) + (task.regularization / task.size) * theta
-            theta = task.project(theta - self.learning_rate * speed)
-            if step >= method.steps - kept:
-                total += theta
-        return np.asarray(total / kept)
+                return add_gaussian(sums, bound=bound, ratio=self.ratio * task.sides, source=source) * (worth / batch)
+            sums = _clipped_in_l1(part, task, theta, clip=self.clip)
+            drawn = noise.discrete_laplace(self.ratio * task.sides * COARSE, sums.shape, source=source)
+            return noise.add(sums, drawn).astype(np.float64) * (self.clip / COARSE / batch)
+
+        return method.descend(task, gradient, rate=self.learning_rate, track=track)
 
 
 def _clipped_in_l1(data: Data, task: Task, theta: Array, *, clip: float) -> NDArray[np.int64]:
