@@ -73,7 +73,6 @@ def test_a_leak_too_small_for_a_float_still_leaks() -> None:
 LOUD: dict[str, Event] = {
     "Gaussian": Gaussian(TINY),
     "Laplace": Laplace(TINY),
-    "reach": Laplace(1, 1, REPLACE, reach=HUGE).sampled(rate=0.5),
     "discrete Laplace": DiscreteLaplace(TINY),
     "discrete Gaussian": DiscreteGaussian(TINY),
     "responses": RandomizedResponse(HUGE, 3) * 3,
@@ -96,6 +95,30 @@ def test_too_loud_for_a_float_reveals_everything(case: str) -> None:
         warnings.simplefilter("error")
         assert profile.delta(100) >= 0.5 * (1 - 1e-9)
         assert profile.epsilon(0.1) >= 1e50
+
+
+def test_a_reach_beyond_floats_leaves_what_the_sensitivity_promises() -> None:
+    """Whether or not somebody is sampled, replacing them moves the answer by one scale at most."""
+    profile = account(Laplace(1, 1, REPLACE, reach=HUGE).sampled(rate=0.5))
+    assert profile.delta(0.999) >= 0.1
+    assert profile.epsilon(0) == 1
+
+
+@pytest.mark.parametrize(
+    ("event", "epsilon"),
+    [
+        (Laplace(scale=2), 0.5),
+        (Laplace(scale=2) * 2, 1),
+        (Laplace(2, 1, REPLACE) + RandomizedResponse(1, 3), 1.5),
+        (ExponentialMechanism(0.1) * 10, 1),
+        (Laplace(scale=2).for_group(3), 1.5),
+    ],
+)
+def test_the_pure_epsilon_of_pure_steps_is_exact(event: Event, epsilon: float) -> None:
+    profile = account(event)
+    assert profile.epsilon(0) == epsilon
+    assert profile.delta(epsilon) == 0
+    assert profile.delta(epsilon * 0.99) > 0
 
 
 @pytest.mark.parametrize("event", every(), ids=repr)

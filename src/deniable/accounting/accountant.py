@@ -29,12 +29,14 @@ from functools import cached_property, lru_cache
 from deniable import _checks
 from deniable.accounting.closed import GaussianCurve, LeakyCurve, NoCost, RenyiCurve, ResponseCurve, SingleCurve
 from deniable.accounting.contour import NotCertified, contour_curve
+from deniable.accounting.filters.costs import cost
 from deniable.accounting.floats import within_floats
 from deniable.accounting.fold import Folded, fold, gather
 from deniable.accounting.grid import Direction, GridCurve
 from deniable.accounting.pairs import attained, directions, laws
 from deniable.events import Claimed, Event, ExponentialMechanism, RandomizedResponse
 from deniable.guarantees import ZCDP, Bracket, Curve, Profile, PureDP
+from deniable.guarantees.rounding import float_above
 from deniable.units import RECORD, Unit
 
 _MOST_TERMS = 4096
@@ -53,7 +55,9 @@ def account(event: Event, *, unit: Unit | str = RECORD) -> Profile:
 @lru_cache(maxsize=256)
 def _curve(event: Event) -> Curve:
     """Curves are computed, cached, never stored."""
-    return curve(within_floats(fold(event)))
+    found = curve(within_floats(fold(event)))
+    own = cost(event)
+    return found if own.epsilon is None or own.delta else _Ending(found, float_above(own.epsilon))
 
 
 def curve(folded: Folded) -> Curve:
@@ -118,6 +122,29 @@ def grid_curve(folded: Folded, *, of_bound: str = "") -> GridCurve:
         tuple(Direction.of([law for law, _ in side], [count for _, count in side]) for side in sides),
         f"grid{of_bound}",
     )
+
+
+@dataclass(frozen=True)
+class _Ending:
+    """A composition of pure steps: δ = 0 from the sum of their ε on, which is known exactly (basic composition)."""
+
+    curve: Curve
+    epsilon: float
+
+    @property
+    def method(self) -> str:
+        """The inner engine's."""
+        return self.curve.method
+
+    def delta_bracket(self, epsilon: float) -> Bracket:
+        """Proven ends around δ(ε)."""
+        return Bracket(0.0, 0.0) if epsilon >= self.epsilon else self.curve.delta_bracket(epsilon)
+
+    def epsilon_bracket(self, delta: float) -> Bracket:
+        """Proven ends around ε(δ)."""
+        found = self.curve.epsilon_bracket(delta)
+        upper = min(found.upper, self.epsilon)
+        return Bracket(min(found.lower, upper), upper)
 
 
 @dataclass(frozen=True)
