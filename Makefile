@@ -8,16 +8,16 @@ PIP := $(BIN)/python -m pip --disable-pip-version-check install --quiet --constr
 WORKERS ?= 2
 BENCHES := $(if $(ROOM),bench/$(ROOM).py,$(sort $(wildcard bench/*.py)))
 .DEFAULT_GOAL := help
-.PHONY: help demo test check lint types imports soak bench docs clean
+.PHONY: help demo test check lint types imports soak bench docs screenshots clean
 
 help:  ## list the commands
-	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "make %-8s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
+	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "make %-11s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
 
 demo: $(VENV)/.demo  ## a made-up hospital asks, learns, is attacked and explains itself
 	@$(BIN)/deniable demo
 
 test: $(VENV)/.test  ## all tests, documentation examples included
-	@$(BIN)/python -m pytest -n $(WORKERS) --quiet $(ARGS)
+	@$(BIN)/python -m pytest -n $(WORKERS) --dist loadgroup --quiet $(ARGS)
 
 check: $(VENV)/.test lint types imports test  ## style, strict types, import contracts, import time, tests
 
@@ -33,13 +33,17 @@ imports: $(VENV)/.test
 	@$(BIN)/python -c 'import time; start = time.perf_counter(); import deniable; print(f"import deniable: {time.perf_counter() - start:.3f} s")'
 
 soak: $(VENV)/.test  ## the long forms of the tests
-	@$(BIN)/python -m pytest -n $(WORKERS) --quiet -m soak $(ARGS)
+	@$(BIN)/python -m pytest -n $(WORKERS) --dist loadgroup --quiet -m soak $(ARGS)
 
 bench: $(VENV)/.test  ## every benchmark under bench/, or one: make bench ROOM=noise
 	@set -e; for file in $(BENCHES); do echo "== $$file"; $(BIN)/python $$file; done
 
 docs: $(VENV)/.docs  ## the documentation as a site under site/
-	@$(BIN)/mkdocs build --strict --quiet
+	@NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
+
+screenshots: $(VENV)/.test  ## the pictures under docs/screenshots, by a headless browser
+	@mkdir -p docs/screenshots
+	@DENIABLE_SCREENSHOTS=docs/screenshots $(BIN)/python -m pytest --quiet tests/explaining -k 'browser or overlaps'
 
 clean:  ## remove everything that make created
 	rm -rf $(VENV) site build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache
@@ -52,7 +56,7 @@ $(VENV)/.demo: pyproject.toml constraints.txt | $(BIN)/python
 
 $(VENV)/.test: pyproject.toml constraints.txt | $(BIN)/python
 	@echo "installing deniable and what its tests need into $(VENV)"
-	@$(PIP) --editable '.[deep,dev,hf,learn,plot,proof]'
+	@$(PIP) --editable '.[deep,dev,hf,ibis,learn,plot,postgres,proof,spark]'
 	@touch $(VENV)/.demo $@
 
 $(VENV)/.docs: pyproject.toml constraints.txt | $(BIN)/python

@@ -66,6 +66,7 @@ _ROOMS: tuple[str, ...] = (
     "learning",
     "mechanisms",
     "noise",
+    "strategies",
     "units",
 )
 
@@ -93,6 +94,7 @@ if TYPE_CHECKING:
     from deniable import learning as learning
     from deniable import mechanisms as mechanisms
     from deniable import noise as noise
+    from deniable import strategies as strategies
     from deniable import units as units
     from deniable.accounting import account as account
     from deniable.accounting import from_dp_accounting as from_dp_accounting

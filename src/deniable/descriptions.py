@@ -15,11 +15,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from deniable._notebook import Shown
 from deniable.guarantees import Guarantee, Profile
 
 
 @dataclass(frozen=True)
-class Description:
+class Description(Shown):
     """A title, what is promised, public facts by name, and the curve behind the promise where there is one."""
 
     title: str

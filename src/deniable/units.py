@@ -39,7 +39,9 @@ class Relation(Enum):
         return self.name
 
 
-ADD_REMOVE, REPLACE, ZERO_OUT = Relation.ADD_REMOVE, Relation.REPLACE, Relation.ZERO_OUT
+ADD_REMOVE = Relation.ADD_REMOVE
+REPLACE = Relation.REPLACE
+ZERO_OUT = Relation.ZERO_OUT
 
 
 @dataclass(frozen=True)

@@ -12,6 +12,7 @@ from deniable import Ledger, PureDP
 from deniable.cli.app import app
 from deniable.errors import DeniableError
 from deniable.events import DiscreteLaplace, Laplace
+from tests.explaining.looking import REPORT
 
 
 def run(*words: object) -> str:
@@ -65,8 +66,8 @@ def test_the_report_lists_what_was_charged(ledger: Path, tmp_path: Path) -> None
         (["explain", "--epsilon", "1", "--mu", "1"], "one of them"),
         (["explain", "--epsilon", "-1"], "epsilon"),
         (["explain", "--epsilon", "1", "--prior", "2"], "prior"),
-        (["explain", "missing.ledger"], "a ledger, or a JSON file"),
-        (["report", "missing.ledger"], "a ledger, or a JSON file"),
+        (["explain", "missing.ledger"], r"a ledger .* or a JSON file"),
+        (["report", "missing.ledger"], r"a ledger .* or a JSON file"),
     ],
 )
 def test_mistakes_are_sentences(words: list[str], sentence: str) -> None:
@@ -79,3 +80,26 @@ def test_a_file_of_something_else(tmp_path: Path) -> None:
     file.write_text("[1, 2]", encoding="utf-8")
     with pytest.raises(DeniableError):
         CliRunner().invoke(app, ["explain", str(file)], catch_exceptions=False)
+
+
+def test_a_ledger_at_an_address_is_not_taken_for_a_file(monkeypatch: pytest.MonkeyPatch, ledger: Path) -> None:
+    asked: list[str] = []
+    opened = Ledger.open
+
+    def elsewhere(place: str) -> Ledger:
+        asked.append(place)
+        return opened(ledger)
+
+    monkeypatch.setattr(Ledger, "open", elsewhere)
+    address = "postgresql://clerk:secret@db.example.org/hospital#visits"
+    assert "73 of 100" in run("explain", address)
+    run("report", address, "--out", ledger.with_name("page.html"))
+    assert set(asked) == {address}
+
+
+def test_an_audit_is_drawn_and_a_refuted_one_says_so(tmp_path: Path) -> None:
+    report, picture = tmp_path / "audit.json", tmp_path / "audit.svg"
+    report.write_text(REPORT.to_json(), encoding="utf-8")
+    text = run("explain", report, "--picture", picture)
+    assert text.index("has refuted this promise") < text.index("possible reports")
+    assert "audited: ε ≥ 1.50 at δ = 0" in picture.read_text(encoding="utf-8")

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import math
+import re
 import string
-from dataclasses import fields
+from dataclasses import fields, replace
 from fractions import Fraction
 from statistics import NormalDist
 
@@ -16,6 +17,7 @@ from deniable.errors import InvalidArgument
 from deniable.events import Claimed, Gaussian, Laplace, RandomizedResponse
 from deniable.explaining import Analyst, Participant, Regulator, explain
 from deniable.explaining.odds import Odds, odds, success
+from deniable.explaining.report import Entry, Report
 from deniable.explaining.risks import beliefs, gaussian_posterior
 from deniable.explaining.texts import ENGLISH, Texts
 from deniable.guarantees import GDP, ApproxDP, PureDP
@@ -137,6 +139,22 @@ def test_another_language_is_another_set_of_texts() -> None:
         assert {n for _, n, _, _ in string.Formatter().parse(text) if n} == {
             "without", "with_you", "of", "observer", "belief",
         }  # fmt: skip
+
+
+def test_a_page_in_another_language() -> None:
+    """Every word of the page comes from its texts: with marks around each, none is left without."""
+    said = {field.name: getattr(ENGLISH, field.name) for field in fields(Texts)}
+    marks = {
+        n: f"«{text}»" for n, text in said.items() if n.startswith(("page_", "heading_")) and isinstance(text, str)
+    }
+    marked = replace(ENGLISH, language="xx", **marks)
+    entry = Entry("2026-11-01T09:00:00Z", "ann", "visits", Gaussian(scale=2))
+    page = Report.about(ApproxDP(1, 1e-6), entries=[entry], texts=marked).to_html()
+    assert '<html lang="xx">' in page
+    headings = re.findall(r"<h[23]>(.*?)</h[23]>", page)
+    assert len(headings) >= 8
+    assert all(heading.startswith("«") for heading in headings)
+    assert "<footer>«" in page
 
 
 @pytest.mark.parametrize("prior", [0, 1, -0.1, 2, math.nan])

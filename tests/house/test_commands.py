@@ -1,37 +1,27 @@
-"""Every command of the command line is documented in docs/cli.md, with an example that the documentation tests run."""
+"""Every command is documented in docs/cli.md: its table as docs/commands.py makes it, and an example that runs."""
 
 from __future__ import annotations
 
+import importlib.util
 import re
-from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
-import typer.main
 
-from deniable.cli.app import app
+DOCS = Path(__file__).parents[2] / "docs"
 
-PAGE = Path(__file__).parents[2] / "docs" / "cli.md"
-
-
-def leaves(command: Any, name: str) -> Iterator[tuple[str, Any]]:
-    """The commands that do something, each by its full name."""
-    children = getattr(command, "commands", None)
-    if not children:
-        yield name, command
-        return
-    for word, child in children.items():
-        yield from leaves(child, f"{name} {word}")
-
-
-COMMANDS = dict(leaves(typer.main.get_command(app), "deniable"))
+spec = importlib.util.spec_from_file_location("commands", DOCS / "commands.py")
+assert spec is not None
+assert spec.loader is not None
+commands = importlib.util.module_from_spec(spec)
+spec.loader.exec_module(commands)
+COMMANDS = commands.COMMANDS
+PAGE = commands.PAGE.read_text(encoding="utf-8")
 
 
 def section(name: str) -> str:
     """The part of the page under the heading of a command."""
-    page = PAGE.read_text(encoding="utf-8")
-    found = re.search(rf"^(#+) `{re.escape(name)}`\n(.*?)(?=^#{{1,6}} |\Z)", page, re.MULTILINE | re.DOTALL)
+    found = re.search(rf"^(#+) `{re.escape(name)}`\n(.*?)(?=^#{{1,6}} |\Z)", PAGE, re.MULTILINE | re.DOTALL)
     return found[2] if found else ""
 
 
@@ -40,8 +30,19 @@ def test_there_are_commands() -> None:
 
 
 @pytest.mark.parametrize("name", COMMANDS)
-def test_command_has_a_section(name: str) -> None:
-    assert section(name), f"docs/cli.md lacks a heading: ## `{name}`"
+def test_command_has_a_section_with_its_table(name: str) -> None:
+    assert f"{commands.START}\n{commands.described(COMMANDS[name])}\n\n{commands.END}" in section(name), (
+        f"docs/cli.md needs the heading ## `{name}`, the two comments under it, and: python docs/commands.py"
+    )
+
+
+def test_the_page_is_as_it_would_be_made() -> None:
+    assert commands.written(PAGE) == PAGE, "run: python docs/commands.py"
+    assert PAGE.count(commands.START) == PAGE.count(commands.END) == len(COMMANDS)
+
+
+def test_a_changed_option_would_be_noticed() -> None:
+    assert commands.written(PAGE.replace("`--dry-run`", "`--try`")) == PAGE
 
 
 @pytest.mark.parametrize("name", COMMANDS)
@@ -51,14 +52,21 @@ def test_command_has_an_example_that_runs(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", COMMANDS)
-def test_every_option_is_documented(name: str) -> None:
-    text = section(name)
+def test_every_parameter_is_explained(name: str) -> None:
     for parameter in COMMANDS[name].params:
+        assert parameter.help, f"{name} {parameter.name} has no help"
         for option in parameter.opts:
             if option.startswith("--") and option != "--help":
-                assert option in text, f"docs/cli.md says nothing about {name} {option}"
+                assert f"`{option}`" in section(name), f"docs/cli.md says nothing about {name} {option}"
 
 
 @pytest.mark.parametrize("name", COMMANDS)
-def test_command_says_what_it_does(name: str) -> None:
-    assert COMMANDS[name].help
+def test_command_says_what_it_does_with_an_example(name: str) -> None:
+    told, _, example = COMMANDS[name].help.partition("Example: ")
+    assert told.strip()
+    assert example.startswith(name)
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_every_command_speaks_json(name: str) -> None:
+    assert any("--json" in parameter.opts for parameter in COMMANDS[name].params)

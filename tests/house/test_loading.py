@@ -120,6 +120,7 @@ def test_base_installation_imports_every_module() -> None:
         "deniable.learning.preprocessing",
         "deniable.query.engines.spark",
         "deniable.query.engines.postgres",
+        "deniable.ledger.stores.postgres",
     )
     assert [line for line in missing.splitlines() if not line.startswith(rooms_of_extras)] == []
 

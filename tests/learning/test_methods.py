@@ -113,6 +113,7 @@ REFUSALS = [
     (Localisation(), SQUARE, SWAP, None, "bounded set"),
     (LastIterate(), SMOOTH, BOTH[0], None, "replace"),
     (LastIterate(learning_rate=9.0), SMOOTH, SWAP, None, "contractions"),
+    (LastIterate(learning_rate=2 / SMOOTH.smoothness), SMOOTH, SWAP, None, "contractions"),
     (SGD(), SMOOTH, PureDP(1), None, "delta"),
     (FrankWolfe(), SMOOTH, BOTH[0], None, "radius"),
     (FrankWolfe(), JOINT, BOTH[0], 1.0, "one margin"),

@@ -166,3 +166,12 @@ def test_the_mean_number_of_trials_is_never_understated(trials: float, eta: floa
         power = (1 - gamma**shape) / shape if shape else -mpmath.log(gamma)
         true = (1 - gamma) / gamma / power
         assert true <= found.trials <= true * (1 + 1e-11)
+
+
+@pytest.mark.parametrize("places", [6, 7, 9])
+def test_the_excess_keeps_its_digits_where_two_trials_are_rare(places: int) -> None:
+    """γ = 1 − 10⁻⁹: the float of 1 − γ would make ε̂ too small by 3 parts in 10⁸."""
+    gamma = 1 - Fraction(1, 10**places)
+    with mpmath.workdps(40):
+        least = mpmath.log1p(mpmath.mpf("0.5") / (10**places - 1))
+        assert least <= selection_excess(lambda _: 0.5, gamma=gamma) <= least * (1 + 1e-8)

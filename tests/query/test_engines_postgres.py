@@ -218,6 +218,23 @@ def test_extreme_values_never_raise_after_the_charge(home: tuple[Any, str], ledg
         connection.execute("DROP TABLE extreme")
 
 
+def test_extreme_values_in_a_joined_form_per_person_never_raise(home: tuple[Any, str], tmp_path: Path) -> None:
+    """The types of t are those of the private table, whatever is joined to it; and a cast of NUMERIC rounds."""
+    connection, _ = home
+    connection.execute("CREATE TABLE wide (id INT, k INT, x DOUBLE PRECISION, n NUMERIC)")
+    connection.execute("INSERT INTO wide VALUES (2, 1, 1e200, 9223372036854775807.6), (3, 1, -1e200, 1e400)")
+    ledger = dn.Ledger.create(tmp_path / "l", unit="id", budget=dn.PureDP(50))
+    places = pa.table({"k": [1], "x": ["a"]})
+    options = "OPTIONS(epsilon=1, privacy_unit_column=id)"
+    with dn.Session({"wide": connection}, ledger=ledger, public={"places": places}) as session:
+        for value in ("wide.x * wide.x", "CAST(wide.x AS BIGINT)", "CAST(n AS BIGINT)", "n * n"):
+            for joined in ("", " JOIN places ON wide.k = places.k"):
+                session.sql(
+                    f"SELECT WITH DIFFERENTIAL_PRIVACY {options} "
+                    f"SUM({value}, contribution_bounds_per_group => (0, 9)) AS s FROM wide{joined}"
+                )
+
+
 def test_what_cannot_be_sent_is_refused_beforehand(home: tuple[Any, str], ledger: Path) -> None:
     with dn.Session({"visits": home[0]}, ledger=ledger) as session:
         with pytest.raises(DataError, match="character 0"):

@@ -58,6 +58,7 @@ def test_tables_are_named_in_several_ways(visits: Any, spark: Any, ledger: Path)
 
 
 def test_views_are_dropped_and_settings_left(visits: Any, spark: Any, ledger: Path) -> None:
+    spark.conf.set("spark.sql.session.timeZone", "America/New_York")  # Ibis sets it in the session it is given
     with dn.Session({"visits": visits}, ledger=ledger):
         assert [t.name for t in spark.catalog.listTables("global_temp") if t.name.startswith("deniable")]
     assert not [t.name for t in spark.catalog.listTables("global_temp") if t.name.startswith("deniable")]
@@ -97,3 +98,18 @@ def test_a_failure_after_the_charge_quotes_no_row(spark: Any, ledger: Path) -> N
         with pytest.raises(DataError, match="the charge stands") as caught:
             plan.run()
     assert "secret" not in str(caught.value)
+
+
+def test_rows_that_differ_each_time_are_refused(spark: Any, ledger: Path) -> None:
+    for column in ("RAND() AS x", "RAND(1) AS x", "UUID() AS x"):
+        frame = spark.sql(f"SELECT CAST(id AS STRING) AS patient_id, {column} FROM RANGE(5)")
+        with pytest.raises(DataError, match="other rows each time"):
+            dn.Session({"visits": frame}, ledger=ledger)
+
+
+def test_a_text_that_looks_like_a_variable_is_a_text(spark: Any, ledger: Path) -> None:
+    name = "${spark.app.name}"
+    frame = spark.createDataFrame([("p", name)], "patient_id STRING, city STRING")
+    with dn.Session({"visits": frame}, ledger=ledger) as session:
+        plan = session.plan(f"SELECT COUNT(*) AS n FROM visits WHERE city = '{name}'", epsilon=1, per_unit=KEPT)
+        assert plan._engine.run(plan.bounded, groups=1, key=(1, 2)).rows.tolist() == [1]

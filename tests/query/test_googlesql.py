@@ -258,6 +258,22 @@ def test_positions_after_the_options_are_those_of_the_text(session: dn.Session) 
     assert (line, column) == (2, sql.split("\n")[1].index("nothing") + 1)
 
 
+@pytest.mark.parametrize("unit", ["value 2", "Group 1", "value_ 2"])
+def test_no_column_takes_the_name_of_who_is_protected(tmp_path: Path, unit: str) -> None:
+    """Person 7 is in four groups with four different sums; one of them counts."""
+    visits = pa.table({unit: [7] * 4, "ward": [0, 1, 2, 3], "x": [1.0, 2.0, 3.0, 4.0]})
+    dn.Ledger.create(tmp_path / "l", unit=unit, budget=dn.PureDP(5))
+    options = f"OPTIONS(epsilon=1, max_groups_contributed=1, privacy_unit_column=`{unit}`)"
+    with dn.Session({"visits": visits}, ledger=tmp_path / "l") as session:
+        plan = session.plan(
+            f"SELECT WITH DIFFERENTIAL_PRIVACY {options} CASE WHEN ward > 1 THEN 2 ELSE ward END AS w, "
+            "COUNT(*, contribution_bounds_per_group => (0, 9)) AS n FROM visits GROUP BY w",
+            keys={"w": [0, 1, 2]},
+        )
+        totals = plan._engine.run(plan.bounded, groups=plan.groups, key=(1, 2))
+    assert totals.rows.sum() == 1
+
+
 def test_an_end_within_the_options_is_refused() -> None:
     with pytest.raises(QueryError, match="ends within"):
         form("SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS(epsilon=1,")

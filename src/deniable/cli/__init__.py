@@ -1,6 +1,7 @@
 """The command line: parse, call, print.
 
-Exit codes: 0 done, 1 a mistake that one sentence explains, 2 wrong usage, 3 a budget that refused.
+Exit codes: 0 done, 1 a mistake that one sentence explains, 2 wrong usage, 3 a budget that refused, 4 a refuted claim,
+130 interrupted.
 """
 
 from __future__ import annotations
@@ -8,6 +9,9 @@ from __future__ import annotations
 import sys
 
 from deniable.errors import BudgetExceeded, DeniableError
+
+MISTAKE, REFUSED = 1, 3
+"""Exit codes. 2 is the parser's own; `audit` and `progress` hold theirs."""
 
 
 def main() -> None:
@@ -17,8 +21,17 @@ def main() -> None:
     try:
         app()
     except BudgetExceeded as refusal:
-        print(f"deniable: {refusal}", file=sys.stderr)
-        sys.exit(3)
+        _leave(str(refusal), REFUSED)
     except DeniableError as mistake:
-        print(f"deniable: {mistake}", file=sys.stderr)
-        sys.exit(1)
+        _leave(str(mistake), MISTAKE)
+    except OSError as failure:
+        _leave(f"the file system refused: {failure}", MISTAKE)
+    except RecursionError:
+        _leave("a file is nested too deeply to be read", MISTAKE)
+
+
+def _leave(sentence: str, code: int) -> None:
+    from deniable.cli.wording import spoken
+
+    print(f"deniable: {spoken(sentence, toml=sys.argv[1:2] == ['publish'])}", file=sys.stderr)
+    sys.exit(code)

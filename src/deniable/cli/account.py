@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from deniable.events import Event
 
 COUNTS = (1, 10, 100, 1000, 10_000)
+MOST_EPSILON = 1000
 
 
 def account(
@@ -156,6 +157,10 @@ def calibrate(
     from deniable.calibration import calibrate as calibrated
     from deniable.guarantees import ApproxDP
 
+    if not delta > 0:
+        raise InvalidArgument("--delta", delta, "above 0: Gaussian noise keeps no promise with δ = 0")
+    if not epsilon <= MOST_EPSILON:
+        raise InvalidArgument("--epsilon", epsilon, f"at most {MOST_EPSILON:,}, beyond which nothing is promised")
     found = calibrated(
         lambda sigma: training(
             sigma, rate=rate, steps=steps, batch=batch, examples=examples, epochs=epochs, replace=replace

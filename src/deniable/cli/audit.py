@@ -20,6 +20,15 @@ if TYPE_CHECKING:
 REFUTED = 4
 """The exit code of a refuted claim."""
 
+MOST = 500
+"""The largest ε or μ that is worth an attack."""
+
+FAILURES = (
+    ImportError, AttributeError, SyntaxError, NameError, TypeError, ValueError,
+    ArithmeticError, LookupError, OSError, RuntimeError,
+)  # fmt: skip
+"""What a module of the user may raise while it is imported."""
+
 
 def audit(
     target: Annotated[
@@ -35,11 +44,13 @@ def audit(
         Path | None, typer.Option("--from", help="The claim as an event's JSON, in a file.", show_default=False)
     ] = None,
     replace: Annotated[bool, typer.Option("--replace", help="Claimed for a record replaced by another.")] = False,
-    confidence: Annotated[float, typer.Option(help="How rarely a true claim may be refuted.")] = 0.99,
+    confidence: Annotated[
+        float, typer.Option(help="A true claim is refuted at most this rarely: 0.99 is once in a hundred audits.")
+    ] = 0.99,
     runs: Annotated[int, typer.Option(help="Runs, at most.")] = 20_000,
     seconds: Annotated[float | None, typer.Option(help="Seconds, at most.", show_default=False)] = None,
     jobs: Annotated[int, typer.Option(help="Workers, through joblib.")] = 1,
-    seed: Annotated[int | None, typer.Option(help="Repeat an audit.", show_default=False)] = None,
+    seed: Annotated[int | None, typer.Option(help="Repeat an audit.", min=0, show_default=False)] = None,
     timing: Annotated[bool, typer.Option("--timing", help="Judge running times too.")] = False,
     plot: Annotated[Path | None, typer.Option(help="Draw the curves to this file.", show_default=False)] = None,
     json: Json = False,
@@ -99,15 +110,19 @@ def _claim(
     if sum(given is not None for given in (epsilon, mu, file)) > 1:
         raise InvalidArgument("--epsilon", epsilon, "given alone: --epsilon, --mu or --from")
     relation = Relation.REPLACE if replace else Relation.ADD_REMOVE
+    for name, value in (("--epsilon", epsilon), ("--mu", mu)):
+        if value is not None and value > MOST:
+            raise InvalidArgument(name, value, f"at most {MOST}, beyond which nothing is claimed")
     if epsilon is not None:
         return ApproxDP(epsilon, delta, relation=relation) if delta else PureDP(epsilon, relation=relation)
     if mu is not None:
         return GDP(mu, relation=relation)
     if file is not None:
         try:
-            return Event.from_json(file.read_text(encoding="utf-8"))
-        except OSError as failure:
+            text = file.read_text(encoding="utf-8")
+        except (OSError, UnicodeDecodeError) as failure:
             raise InvalidArgument("--from", str(file), "a readable JSON file", str(failure)) from None
+        return Event.from_json(text)
     return None
 
 
@@ -127,8 +142,9 @@ def _named(name: str, path: str) -> Any:
         found: Any = importlib.import_module(module)
         for part in attribute.split("."):
             found = getattr(found, part)
-    except (ImportError, AttributeError) as failure:
-        raise InvalidArgument(name, path, "something that can be imported", str(failure)) from None
+    except FAILURES as failure:
+        told = f"{type(failure).__name__}: {failure}".splitlines()[0]
+        raise InvalidArgument(name, path, "something that can be imported", told) from None
     finally:
         sys.path.pop(0)
     return found
@@ -143,6 +159,6 @@ def _scores(path: Path) -> tuple[list[float], list[float]]:
                 worlds[row["world"].strip()].append(float(row["score"]))
     except OSError as failure:
         raise DataError(f"{path} cannot be read: {failure}") from None
-    except (KeyError, ValueError, TypeError, AttributeError):
+    except (KeyError, ValueError, TypeError, AttributeError, csv.Error):
         raise DataError(f"{path} must have the columns world (0 or 1) and score (a number) in every row") from None
     return worlds["0"], worlds["1"]

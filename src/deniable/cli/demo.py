@@ -2,44 +2,54 @@
 
 from __future__ import annotations
 
+import contextlib
 import shlex
+import sys
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
+from deniable.cli.printing import Json, print_json
+
 BOUNDED = ["--groups-per-unit", "2", "--rows-per-unit", "4", "--ledger", "hospital.ledger"]
 CITIES = ["--keys", "city=Basel,Bern,Geneva,Lausanne,Zurich"]
 WARDS = ["--keys", "ward=cardiology,maternity,oncology,surgery"]
 COSTS = ["--bounds", "cost=0:2500"]
+WIDTH = 100
 
 
 def demo(
     folder: Annotated[
         Path | None, typer.Option(help="Where to put the demo's files; a new temporary folder if left out.")
     ] = None,
+    json: Json = False,
 ) -> None:
     """Private answers, a private model, an audit and a report, on a made-up hospital.
 
-    Every step prints the command or the code that a person would type.
+    Every step prints the command or the code that a person would type. With --json the story goes to standard error.
 
     Example: deniable demo
     """
-    import contextlib
     import tempfile
 
     place = folder or Path(tempfile.mkdtemp(prefix="deniable-demo-"))
     place.mkdir(parents=True, exist_ok=True)
-    with contextlib.chdir(place):
+    with contextlib.redirect_stdout(sys.stderr if json else sys.stdout), contextlib.chdir(place):
         _ask(place)
         _learn_and_audit()
         _explain()
-    _say(f"The files are in {place}. Open {place / 'report.html'} in a browser.")
+        _say(f"The files are in {place}. Open {place / 'report.html'} in a browser.")
+    if json:
+        print_json(
+            {"folder": str(place), "report": str(place / "report.html"), "ledger": str(place / "hospital.ledger")}
+        )
 
 
 def _ask(place: Path) -> None:
     from deniable.cli.hospital import PATIENTS, write_patients, write_visits
 
+    _chapter("Ask")
     _say(f"A hospital keeps its visits in {place / 'visits.csv'}.")
     rows = write_visits(Path("visits.csv"))
     write_patients(Path("patients.csv"))
@@ -50,9 +60,9 @@ def _ask(place: Path) -> None:
 
     _say("How many visits does each city see? Looking at the plan is free and reads no data.")
     count = ["query", "visits.csv", "SELECT city, COUNT(*) AS visits FROM visits GROUP BY city", "--epsilon", "0.5"]
-    _type(*count, *CITIES, *BOUNDED, "--dry-run")
+    _type(*count, *CITIES, *BOUNDED, "--dry-run", lines=11)
 
-    _say("The plan is fine. Now it costs: the ledger is charged first, then the table is read.")
+    _say("An error of ± 48 will do. Now it costs: the ledger is charged first, then the table is read.")
     _type(*count, *CITIES, *BOUNDED)
 
     _say("What does a visit cost, by ward? Bounds come from the price list, never from the data.")
@@ -71,16 +81,20 @@ def _learn_and_audit() -> None:
     from deniable.cli import story
 
     names: dict[str, Any] = {}
+    _chapter("Learn")
     _say("Who comes back within a year? A private model, charged to the same ledger, beside its twin without privacy.")
     if not _run(story.MODEL, names):
         return
+    _chapter("Attack")
     _say("Why should anybody believe that? An auditor trains it hundreds of times, with and without one patient.")
     _run(story.AUDIT, names)
     _say("A colleague's version adds too little noise. A few runs on the same randomness prove it.")
     _run(story.BROKEN, names)
+    _type("explain", "broken.json", "--picture", "broken.svg", lines=5)
 
 
 def _explain() -> None:
+    _chapter("Explain")
     _say("What does the promise mean for a patient?")
     _type("explain", "hospital.ledger", "--prior", "0.1")
     _say("Everything that was charged is in the record, the record verifies, and there is a page to show.")
@@ -90,20 +104,45 @@ def _explain() -> None:
     _type("report", "hospital.ledger", *audits, "--curator", "the hospital", "--use", "planning")
 
 
+def _chapter(name: str) -> None:
+    typer.secho(f"\n━━ {name} " + "━" * (WIDTH - 4 - len(name)), fg=typer.colors.GREEN)
+
+
 def _say(line: str) -> None:
     typer.secho(f"\n{line}", bold=True)
 
 
-def _type(*words: str) -> None:
+def _type(*words: str, lines: int | None = None) -> None:
     """Print a command as a person would type it, run it in this process, print its refusal if it is refused."""
+    import io
+
     from deniable.cli.app import app
     from deniable.errors import DeniableError
 
-    typer.secho(f"$ deniable {shlex.join(words)}", fg=typer.colors.CYAN)
+    typer.secho(_wrapped(words) + (f" | head -n {lines}" if lines else ""), fg=typer.colors.CYAN)
+    shown = io.StringIO() if lines else sys.stdout
     try:
-        app(list(words), standalone_mode=False)
+        with contextlib.redirect_stdout(shown):
+            app(list(words), standalone_mode=False)
     except DeniableError as refusal:
         typer.echo(f"deniable: {refusal}")
+    if isinstance(shown, io.StringIO):
+        typer.echo("\n".join(shown.getvalue().splitlines()[:lines]))
+
+
+def _wrapped(words: tuple[str, ...]) -> str:
+    """The command in lines that fit a terminal; an option stays with its value."""
+    found, line = [], "$ deniable"
+    pieces = [shlex.quote(word) for word in words]
+    while pieces:
+        value = len(pieces) > 1 and pieces[0].startswith("--") and not pieces[1].startswith("--")
+        piece = " ".join(pieces[: 1 + value])
+        pieces = pieces[1 + value :]
+        if len(line) + len(piece) + 3 > WIDTH:
+            found.append(line + " \\")
+            line = "   "
+        line += " " + piece
+    return "\n".join([*found, line])
 
 
 def _run(code: str, names: dict[str, Any]) -> bool:
@@ -113,7 +152,10 @@ def _run(code: str, names: dict[str, Any]) -> bool:
     typer.secho(code.rstrip(), fg=typer.colors.CYAN)
     try:
         exec(compile(code, "<demo>", "exec"), names)
-    except (MissingExtra, ModuleNotFoundError) as missing:
-        typer.echo(f"deniable: {missing} Run: pip install 'deniable[learn]'")
+    except MissingExtra as missing:
+        typer.echo(f"deniable: {missing}")
+        return False
+    except ModuleNotFoundError as missing:
+        typer.echo(f"deniable: {missing}; run: pip install 'deniable[learn]'")
         return False
     return True

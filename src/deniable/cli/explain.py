@@ -17,7 +17,8 @@ if TYPE_CHECKING:
     from deniable.explaining.report import Entry, Report
     from deniable.explaining.subjects import Explainable
 
-SUBJECT = "a ledger, or a JSON file with an event or an audit report"
+SUBJECT = "a ledger (a file, or postgresql://…), or a JSON file with an event or an audit report"
+SUBJECT_HELP = SUBJECT[0].upper() + SUBJECT[1:] + "."
 
 
 class Reader(StrEnum):
@@ -29,7 +30,7 @@ class Reader(StrEnum):
 
 
 def explain(
-    file: Annotated[Path | None, typer.Argument(help=f"{SUBJECT.capitalize()}.", show_default=False)] = None,
+    file: Annotated[str | None, typer.Argument(help=SUBJECT_HELP, show_default=False)] = None,
     epsilon: Annotated[float | None, typer.Option(help="Explain a promise of this ε.", show_default=False)] = None,
     delta: Annotated[float, typer.Option(help="With --epsilon: its δ.")] = 0.0,
     mu: Annotated[float | None, typer.Option(help="Explain a Gaussian promise of this μ.", show_default=False)] = None,
@@ -39,7 +40,10 @@ def explain(
     ] = None,
     reader: Annotated[Reader, typer.Option(help="Who the words are for.")] = Reader.participant,
     picture: Annotated[
-        Path | None, typer.Option(help="Draw the odds as a hundred people into this SVG file.", show_default=False)
+        Path | None,
+        typer.Option(
+            help="An SVG file to draw: the odds as a hundred people, or what an audit found.", show_default=False
+        ),
     ] = None,
     json: Json = False,
 ) -> None:
@@ -48,17 +52,17 @@ def explain(
     Example: deniable explain --epsilon 0.5 --unit patient_id --prior 0.1
     """
     if [file, epsilon, mu].count(None) != 2:
-        raise InvalidArgument("FILE", None if file is None else str(file), "given, or --epsilon, or --mu: one of them")
+        raise InvalidArgument("FILE", file, "given, or --epsilon, or --mu: one of them")
     from deniable.explaining import explain as explained
 
-    told = explained(
-        _promise(epsilon, delta, mu, unit) if file is None else _opened(file), prior=prior, reader=_writer(reader)
-    )
+    what = _promise(epsilon, delta, mu, unit) if file is None else _opened(file)
+    told = explained(what, prior=prior, reader=_writer(reader))
     if picture is not None:
+        from deniable.explaining.audits import Audit, audit_tradeoff
         from deniable.explaining.icons import icon_array
         from deniable.explaining.svg import render
 
-        _written(picture, render(icon_array(told.odds)))
+        _written(picture, render(audit_tradeoff(what) if isinstance(what, Audit) else icon_array(told.odds)))
     if json:
         print_json(told.to_plain())
     else:
@@ -66,7 +70,7 @@ def explain(
 
 
 def report(
-    file: Annotated[Path, typer.Argument(help=f"{SUBJECT.capitalize()}.", show_default=False)],
+    file: Annotated[str, typer.Argument(help=SUBJECT_HELP, show_default=False)],
     out: Annotated[Path, typer.Option(help="The page to write; the registry's entry goes beside it.")] = Path(
         "report.html"
     ),
@@ -81,6 +85,8 @@ def report(
 
     Example: deniable report hospital.ledger --out report.html
     """
+    if not out.name:
+        raise InvalidArgument("--out", str(out), "the name of a file", "For example --out report.html.")
     made = _report(file, curator=curator, use=use, audits=audit or [])
     try:
         page, entry = made.write(out)
@@ -111,17 +117,17 @@ def _writer(reader: Reader) -> Writer:
     return writers[reader]
 
 
-def _opened(file: Path) -> Explainable:
+def _opened(file: str) -> Explainable:
     """What a file holds: SQLite says so in its first bytes, everything else is JSON."""
     from deniable.ledger import Ledger
 
     if _is_ledger(file):
         with Ledger.open(file) as ledger:
             return ledger.describe()
-    return _parsed(file)
+    return _parsed(Path(file))
 
 
-def _report(file: Path, *, curator: str, use: str, audits: list[Path]) -> Report:
+def _report(file: str, *, curator: str, use: str, audits: list[Path]) -> Report:
     from deniable.explaining.report import Report
 
     return Report.about(
@@ -129,7 +135,7 @@ def _report(file: Path, *, curator: str, use: str, audits: list[Path]) -> Report
     )
 
 
-def _entries(file: Path) -> list[Entry]:
+def _entries(file: str) -> list[Entry]:
     from deniable.explaining.report import Entry
     from deniable.ledger import Ledger
 
@@ -159,12 +165,14 @@ def _text(file: Path) -> str:
         raise InvalidArgument("FILE", str(file), SUBJECT, str(failure)) from None
 
 
-def _is_ledger(file: Path) -> bool:
+def _is_ledger(file: str) -> bool:
+    if "://" in file:
+        return True
     try:
-        with file.open("rb") as stream:
+        with Path(file).open("rb") as stream:
             return stream.read(6) == b"SQLite"
     except OSError as failure:
-        raise InvalidArgument("FILE", str(file), SUBJECT, str(failure)) from None
+        raise InvalidArgument("FILE", file, SUBJECT, str(failure)) from None
 
 
 def _written(path: Path, text: str) -> None:

@@ -1,18 +1,20 @@
-"""`deniable ledger create|show|verify|export`: the budget on disk."""
+"""`deniable ledger create|show|verify|export`: the budget on disk. An address is shown without its password."""
 
 from __future__ import annotations
 
 from collections import Counter
-from pathlib import Path
+from collections.abc import Iterable
+from json import loads
 from typing import Annotated
 
 import typer
 
 from deniable.cli.printing import Json, print_bars, print_json, print_table
+from deniable.errors import InvalidArgument
 
 app = typer.Typer(help="Create, read and check the record of what was charged.", no_args_is_help=True)
 
-File = Annotated[Path, typer.Argument(help="The ledger file.", show_default=False)]
+File = Annotated[str, typer.Argument(help="The ledger's file, or its address postgresql://…", show_default=False)]
 
 
 @app.command()
@@ -38,9 +40,9 @@ def create(
     budget = ApproxDP(epsilon, delta, relation=relation) if delta else PureDP(epsilon, relation=relation)
     with Ledger.create(file, unit=unit, budget=budget) as ledger:
         if json:
-            print_json({"file": str(file), "unit": ledger.unit.column or "row", "budget": str(ledger.budget)})
+            print_json({"file": ledger.place, "unit": ledger.unit.column or "row", "budget": str(ledger.budget)})
         else:
-            typer.echo(f"created {file}: {ledger.budget}")
+            typer.echo(f"created {ledger.place}: {ledger.budget}")
 
 
 @app.command()
@@ -56,6 +58,8 @@ def show(
     from deniable.ledger import Ledger
 
     with Ledger.open(file) as ledger:
+        if who is not None and who not in ledger.analysts():
+            raise InvalidArgument("--who", who, "an analyst of this ledger", f"It has {_listed(ledger.analysts())}.")
         remaining = ledger.remaining(who=who).figures
         budget = ledger.budget if who is None else ledger.analysts()[who]
         charges = [charge for charge in ledger.charges() if who is None or charge.who == who]
@@ -74,11 +78,21 @@ def show(
     typer.echo(f"budget     {budget}")
     typer.echo(f"remaining  {remaining}")
     if charges:
+        typer.echo("")
+        named = any(charge.who for charge in charges)
         print_table(
-            ["no.", "time", "who", "purpose", "event"],
-            [(c.seq, c.time[:16].replace("T", " "), c.who or "", c.purpose, repr(c.event)) for c in charges],
+            ["no.", "time", *(["who"] if named else []), "purpose", "event"],
+            [
+                (c.seq, c.time[:16].replace("T", " "), *([c.who or ""] if named else []), c.purpose, repr(c.event))
+                for c in charges
+            ],
         )
+        typer.echo("")
         print_bars(Counter(c.time[:10] for c in charges), title="charges per day (UTC)")
+
+
+def _listed(names: Iterable[str]) -> str:
+    return ", ".join(sorted(names)) or "none with a budget of their own"
 
 
 @app.command()
@@ -98,19 +112,23 @@ def verify(
     with Ledger.open(file) as ledger:
         found = ledger.verify(head)
         if json:
-            print_json({"file": str(file), "rows": found.seq, "head": str(found)})
+            print_json({"file": ledger.place, "rows": found.seq, "head": str(found)})
         else:
-            typer.echo(f"{file}: {found.seq} rows verified, head {found}")
+            typer.echo(f"{ledger.place}: {found.seq} rows verified, head {found}")
 
 
 @app.command()
-def export(file: File) -> None:
-    """The whole record, one JSON object per line.
+def export(file: File, json: Json = False) -> None:
+    """The whole record, one JSON object per line: the header, then every row with its hash.
 
     Example: deniable ledger export hospital.ledger > hospital.jsonl
     """
     from deniable.ledger import Ledger
 
     with Ledger.open(file) as ledger:
+        if json:
+            header, *rows = map(loads, ledger.export())
+            print_json({"header": header, "rows": rows})
+            return
         for line in ledger.export():
             typer.echo(line)

@@ -47,12 +47,17 @@ def bounds_or_private(given: Sequence[str]) -> dict[str, tuple[Decimal, Decimal]
 
 
 def tables(given: Sequence[str], *, option: str = "--table") -> dict[str, str]:
-    """`visits.parquet`, named by its stem, or `visits=2026.parquet`."""
+    """`visits.parquet`, named by its stem, or `visits=2026.parquet`, or a table of an engine elsewhere."""
     found: dict[str, str] = {}
     for text in given:
         name, equals, path = text.partition("=")
-        # A path that exists may hold an equals sign.
-        name, path = (name, path) if equals and not Path(text).exists() else (Path(text).stem, text)
+        if text.startswith("spark:"):
+            name, path = text.removeprefix("spark:").rpartition(".")[2], text
+        elif text.startswith(("postgresql://", "postgres://")):
+            raise InvalidArgument(option, text, "a table's name before the database", "Write visits=postgresql://...")
+        else:
+            # A path that exists may hold an equals sign.
+            name, path = (name, path) if equals and not Path(text).exists() else (Path(text).stem, text)
         if name in found:
             raise InvalidArgument(option, text, "a table of a new name", "Write NAME=FILE.")
         found[name] = path
@@ -124,5 +129,5 @@ def keys(given: Sequence[str]) -> dict[str, list[str]]:
 def _lines(path: str) -> list[str]:
     try:
         return [line for line in Path(path).read_text(encoding="utf-8").splitlines() if line]
-    except OSError as failure:
+    except (OSError, UnicodeDecodeError) as failure:
         raise InvalidArgument("--keys", f"@{path}", "a readable file with one key per line", str(failure)) from None

@@ -24,7 +24,7 @@ def print_table(header: Sequence[str], rows: Iterable[Sequence[object]], *, righ
     from rich.table import Table
 
     lines = [list(row) for row in rows]
-    table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
+    table = Table(box=box.SIMPLE_HEAD, pad_edge=False, show_edge=False, padding=(0, 1, 0, 0))
     for place, name in enumerate(header):
         numeric = place in right or (bool(lines) and all(isinstance(row[place], int | float) for row in lines))
         table.add_column(name, justify="right" if numeric else "left", overflow="fold")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -14,10 +13,16 @@ from deniable.cli.progress import interruptible, waiting
 
 def query(
     file: Annotated[
-        Path, typer.Argument(help="A CSV or Parquet file; its table is named by its stem.", show_default=False)
+        str,
+        typer.Argument(
+            help="A CSV or Parquet file, whose table is named by its stem; NAME=postgresql://…, or spark:TABLE.",
+            show_default=False,
+        ),
     ],
     sql: Annotated[str, typer.Argument(help="The question, in SQL.", show_default=False)],
-    ledger: Annotated[Path, typer.Option(help="The ledger that is charged.", show_default=False)],
+    ledger: Annotated[
+        str, typer.Option(help="The ledger that is charged: a file, or postgresql://…", show_default=False)
+    ],
     epsilon: Annotated[float | None, typer.Option(help="The ε of the whole query.", show_default=False)] = None,
     error: Annotated[
         list[str] | None, typer.Option(help="In place of ε: ERROR, or NAME=ERROR for each aggregate.")
@@ -62,7 +67,7 @@ def query(
     """
     from deniable.query import Session
 
-    tables = options.tables([str(file), *(table or ())])
+    tables = options.tables([file, *(table or ())])
     shared = options.tables(public or (), option="--public")
     with Session(tables, ledger=ledger, public=shared, who=who) as session:
         plan = session.plan(

@@ -44,4 +44,5 @@ def train_wrongly(patients):  # noise for a mean of n patients, added to a model
 
 broken = dn.audit(train_wrongly, neighbours=(few, one_more), claim=dn.ApproxDP(0.5, 1e-6), runs=600)
 print(broken)
+Path("broken.json").write_text(broken.to_json(), encoding="utf-8")
 """

@@ -1,4 +1,9 @@
-"""The picture of an audit: lower bounds on ε at several δ next to what is claimed there.
+"""Pictures of an audit, from the report itself: what was measured next to what is claimed.
+
+Two forms. ε at several δ; and the claim's trade-off curve with what the audit found drawn into it. A claim says that no
+test lies below its curve. A finding "ε ≥ ℓ at δ" says that some test reaches f(α) = max(0, 1 − δ − e^ℓ α,
+e^{−ℓ}(1 − δ − α)) or lies below it: otherwise the mechanism would be (ℓ′, δ)-private for an ℓ′ < ℓ (Wasserman–Zhou
+2010). When the finding's curve lies below the claim's all the way, the claim is refuted.
 
 >>> figure = audit_figure([(0.0, 1.2, 1.0), (0.1, 0.8, 0.7)], verdict="refuted")
 >>> [line.label for line in figure.lines], figure.alt
@@ -8,23 +13,108 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Sequence
+from typing import Protocol, runtime_checkable
 
+from deniable.descriptions import Description
 from deniable.explaining.figures import Line, LineFigure
+from deniable.guarantees import TradeOff
 from deniable.guarantees.printing import small
+from deniable.guarantees.rounding import above, below
 
 _SMALLEST = 1e-12
 """Where δ = 0 is drawn on a logarithmic axis."""
 
+_LARGEST = 700.0
+"""Beyond this, e^ε is no float; the curve is drawn along the axes."""
 
-def audit_figure(points: Sequence[tuple[float, float, float]], *, verdict: str) -> LineFigure:
-    """Points (δ, lower bound on ε, claimed ε), as `report.curve` holds them. Measured above claimed refutes."""
+Measured = tuple[float, float, float]
+"""(δ, lower bound on ε, claimed ε)."""
+
+
+@runtime_checkable
+class Audit(Protocol):
+    """What is drawn of an audit report."""
+
+    @property
+    def verdict(self) -> str:
+        """ "refuted" or "consistent"."""
+        ...
+
+    @property
+    def delta(self) -> float:
+        """Where ε is stated."""
+        ...
+
+    @property
+    def lower(self) -> float:
+        """The lower bound on ε there."""
+        ...
+
+    @property
+    def claimed(self) -> float:
+        """The claimed ε there."""
+        ...
+
+    @property
+    def curve(self) -> Sequence[Measured]:
+        """The same at several δ, all at once with the stated confidence."""
+        ...
+
+    def describe(self) -> Description:
+        """The claim with what was measured against it."""
+        ...
+
+
+def audit_figure(points: Sequence[Measured], *, verdict: str) -> LineFigure:
+    """Lower bounds on ε at several δ, as `report.curve` holds them. Measured above claimed refutes."""
     shown = [point for point in points if math.isfinite(point[1])]
     claimed = [point for point in points if math.isfinite(point[2])]
     lines = (
         Line("claimed", tuple(max(p[0], _SMALLEST) for p in claimed), tuple(p[2] for p in claimed)),
-        Line("measured, at least", tuple(max(p[0], _SMALLEST) for p in shown), tuple(p[1] for p in shown), dashed=True),
+        Line("measured, at least", tuple(max(p[0], _SMALLEST) for p in shown), tuple(p[1] for p in shown)),
     )
     words = " ".join(f"At δ = {small(d)}: claimed {c:.3g}, measured at least {low:.3g}." for d, low, c in points[:1])
     alt = f"ε at several δ. {words} Verdict: {verdict}."
     return LineFigure(f"An audit: {verdict}", "δ", "ε", lines, alt, log_x=True)
+
+
+def audit_tradeoff(audit: Audit) -> LineFigure:
+    """The claim's trade-off curve and the finding at its δ; of a refuted claim, the one that goes furthest beyond."""
+    own = (audit.delta, audit.lower, audit.claimed)
+    points = [own, *audit.curve]
+    stated = [(delta, claimed) for delta, _, claimed in points if math.isfinite(claimed)]
+    furthest = max(points, key=lambda point: _beyond(point[1], point[2]))
+    delta, lower, claimed = furthest if audit.verdict == "refuted" else own
+    finding = f"audited: ε ≥ {_down(lower)} at δ = {small(delta)}"
+    lines = (
+        _curve("claimed: every test is on or above", stated, above),
+        _curve(f"{finding}: some test is on or below", [(delta, lower)], below),
+        Line("guessing", (0.0, 1.0), (1.0, 0.0), dashed=True),
+    )
+    return LineFigure(
+        f"An audit: {audit.verdict}",
+        "false positives",
+        "false negatives",
+        lines,
+        alt="False negatives against false positives of tests about one person. "
+        f"At δ = {small(delta)} the claim is ε ≤ {claimed:.3g}; {finding}. Verdict: {audit.verdict}.",
+        x_range=(0, 1),
+        y_range=(0, 1),
+    )
+
+
+def _beyond(lower: float, claimed: float) -> float:
+    """How far a finding goes beyond the claim; negative when it stays below."""
+    return lower - claimed if math.isfinite(claimed) else -math.inf
+
+
+def _curve(label: str, bounds: Iterable[tuple[float, float]], rounded: Callable[[float], float]) -> Line:
+    """The trade-off function of pairs (δ, ε) by its corners; e^ε is rounded to the side that says less."""
+    odds = [(max(1.0, rounded(math.exp(min(epsilon, _LARGEST)))), delta) for delta, epsilon in bounds]
+    corners = TradeOff.of_lines(odds).corners
+    return Line(label, tuple(float(a) for a, _ in corners), tuple(float(b) for _, b in corners))
+
+
+def _down(value: float) -> str:
+    return "∞" if math.isinf(value) else f"{math.floor(value * 100 + 1e-6) / 100:.2f}"

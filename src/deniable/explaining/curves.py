@@ -6,31 +6,36 @@ Every line is a proven end: what an attacker can do is drawn from above, an audi
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from fractions import Fraction
 
 from deniable.accounting.theorems.compare import Comparison
 from deniable.explaining.figures import BarFigure, Interval, IntervalFigure, Line, LineFigure
 from deniable.guarantees import Profile
 from deniable.guarantees.printing import small
+from deniable.guarantees.rounding import above
 
 _POINTS = 60
+"""Places along an axis."""
+
+_TANGENTS = 28
+"""How many ε a trade-off curve is drawn from. Each gives two lines that no test lies below."""
+
+_SEEN = 1e-3
+"""What is smaller cannot be seen in a picture."""
 
 _SLACK = 2.0**-48
 """More than the rounding of a line through numbers of at most 1: what is drawn stays a proven end."""
 
-TradeOff = Callable[[float], float]
-"""False negatives at a false-positive rate."""
 
+def tradeoff_figure(claims: Mapping[str, Profile]) -> LineFigure:
+    """The fewest false negatives of any test, for each claim, and guessing as reference.
 
-def tradeoff_figure(claims: Mapping[str, Profile], *, audited: Mapping[str, TradeOff] | None = None) -> LineFigure:
-    """The fewest false negatives of any test, for each claim; what an audit reached beside it; guessing as reference.
-
-    An audited line may not lie below the claim's: where it does, the claim is refuted.
+    `audits.audit_tradeoff` draws what an audit found into it.
     """
     rates = tuple(i / _POINTS for i in range(_POINTS + 1))
-    lines = [Line(name, rates, _tradeoff(profile, rates)) for name, profile in claims.items()]
-    lines += [Line(f"{name} (audited)", rates, tuple(map(f, rates))) for name, f in (audited or {}).items()]
+    tangents = {name: _tangents(profile) for name, profile in claims.items()}
+    lines = [Line(name, rates, tuple(_missed(found, at) for at in rates)) for name, found in tangents.items()]
     lines.append(Line("guessing", (0.0, 1.0), (1.0, 0.0), dashed=True))
     return LineFigure(
         "What a test about one person can achieve",
@@ -39,20 +44,25 @@ def tradeoff_figure(claims: Mapping[str, Profile], *, audited: Mapping[str, Trad
         tuple(lines),
         alt="False negatives against false positives; nearer to the guessing line is more private. "
         + " ".join(
-            f"{name}: at 10 % false positives at least {profile.tradeoff(Fraction(1, 10)):.0%} are missed."
-            for name, profile in claims.items()
+            f"{name}: at 10 % false positives at least {math.floor(100 * _missed(found, 0.1))} % are missed."
+            for name, found in tangents.items()
         ),
         x_range=(0, 1),
         y_range=(0, 1),
     )
 
 
-def _tradeoff(profile: Profile, rates: tuple[float, ...]) -> tuple[float, ...]:
-    """`Profile.tradeoff` at many rates at once: the same formula, over one fixed list of ε, each of them valid."""
-    curve = [(e, profile.delta(e)) for e in (i * i / 400 for i in range(_POINTS))]
-    return tuple(
-        max(0.0, *(max(1 - d - math.exp(e) * a, math.exp(-e) * (1 - d - a)) - _SLACK for e, d in curve)) for a in rates
-    )
+def _tangents(profile: Profile) -> list[tuple[float, float]]:
+    """Points (ε, δ(ε)) of a curve, from ε = 0 to where δ cannot be seen."""
+    last = min(profile.epsilon(_SEEN), 12.0)
+    places = sorted({last * (i / (_TANGENTS - 1)) ** 1.5 for i in range(_TANGENTS)})
+    return [(epsilon, profile.delta(epsilon)) for epsilon in places]
+
+
+def _missed(tangents: Sequence[tuple[float, float]], rate: float) -> float:
+    """`Profile.tradeoff` from a few points of the curve: the same formula, each point of it valid."""
+    found = (max(1 - d - math.exp(e) * rate, math.exp(-e) * (1 - d - rate)) - _SLACK for e, d in tangents)
+    return max(0.0, *found)
 
 
 def profile_figure(claims: Mapping[str, Profile], *, smallest: float = 1e-12) -> LineFigure:
@@ -60,7 +70,9 @@ def profile_figure(claims: Mapping[str, Profile], *, smallest: float = 1e-12) ->
     most = max(profile.epsilon(smallest) for profile in claims.values())
     most = most if 0 < most < math.inf else 10.0
     grid = tuple(most * i / _POINTS for i in range(_POINTS + 1))
-    lines = tuple(Line(name, grid, tuple(profile.delta(e) for e in grid)) for name, profile in claims.items())
+    lines = tuple(
+        Line(name, grid, tuple(max(profile.delta(e), smallest) for e in grid)) for name, profile in claims.items()
+    )
     return LineFigure(
         "The privacy curve",
         "ε",
@@ -76,21 +88,28 @@ def profile_figure(claims: Mapping[str, Profile], *, smallest: float = 1e-12) ->
 
 def belief_figure(profile: Profile, *, failure: Fraction = Fraction(1, 1000)) -> LineFigure:
     """The most that a belief can grow to, against what it was before."""
-    at = [Fraction(i, _POINTS) for i in range(1, _POINTS)]
-    priors = tuple(map(float, at))
+    priors = tuple((i / _POINTS) ** 2 for i in range(1, _POINTS))  # closer together where the curve is steep
     pure = profile.epsilon(0) < math.inf
-    after = tuple(profile.posterior(p, failure=0 if pure else failure) for p in at)
+    even = profile.posterior(Fraction(1, 2), failure=0 if pure else failure)
+    # From even odds the odds grow to even/(1 − even): the same factor for every prior. 1 − even is exact (Sterbenz).
+    factor = even / (1 - even) if even < 1 else math.inf
+    after = tuple(_grown(prior, factor) for prior in priors)
     name = "after, at most" if pure else f"after, at most, but for {small(failure)} of the outputs"
     return LineFigure(
         "From belief before to belief after",
         "belief before",
         "belief after",
         (Line(name, priors, after), Line("nothing learned", (0.0, 1.0), (0.0, 1.0), dashed=True)),
-        alt=f"Belief after against belief before. A belief of 10 % grows to at most"
-        f" {profile.posterior(Fraction(1, 10), failure=0 if pure else failure):.0%}.",
+        alt="Belief after against belief before."
+        f" A belief of 10 % grows to at most {math.ceil(100 * _grown(0.1, factor))} %.",
         x_range=(0, 1),
         y_range=(0, 1),
     )
+
+
+def _grown(prior: float, factor: float) -> float:
+    """A belief whose odds grow by a factor, rounded up."""
+    return min(1.0, above(1 / (1 + (1 - prior) / (prior * factor)))) if factor < math.inf else 1.0
 
 
 def comparison_figure(comparison: Comparison) -> LineFigure:
@@ -106,7 +125,7 @@ def comparison_figure(comparison: Comparison) -> LineFigure:
     # Advanced forms start above basic composition and would squeeze everything else.
     top = 1.1 * basic[-1] if basic else max(finite)
     return LineFigure(
-        comparison.step,
+        f"What k steps cost, each {comparison.step}",
         "number of steps k",
         f"ε at δ = {small(comparison.delta)}",
         lines,

@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+import math
 from functools import singledispatch
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from deniable.errors import InvalidArgument, MissingExtra
 from deniable.explaining.figures import BarFigure, Figure, IconFigure, IntervalFigure, LineFigure
-from deniable.explaining.svg import COLOURS, DASHES, INK, PALE
+from deniable.explaining.svg import COLOURS, DASHES, INK, PALE, REFERENCE
+from deniable.explaining.ticks import linear
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
+
+MOST_NAMES = 4
+"""How many bars have their name under them."""
 
 
 @singledispatch
@@ -25,7 +30,8 @@ def _lines(figure: LineFigure, axes: Axes) -> None:
     for number, line in enumerate(figure.lines):
         dash = DASHES[2] if line.dashed else DASHES[number // len(COLOURS) % len(DASHES)]
         style = (0, tuple(map(float, dash.split()))) if dash else "-"
-        axes.plot(line.xs, line.ys, color=COLOURS[number % len(COLOURS)], linestyle=style, label=line.label)
+        colour = REFERENCE if line.dashed else COLOURS[number % len(COLOURS)]
+        axes.plot(line.xs, line.ys, color=colour, linestyle=style, label=line.label)
     if figure.log_x:
         axes.set_xscale("log")
     if figure.log_y:
@@ -65,7 +71,10 @@ def _intervals(figure: IntervalFigure, axes: Axes) -> None:
 
 @draw.register(BarFigure)
 def _bars(figure: BarFigure, axes: Axes) -> None:
-    axes.bar([name for name, _ in figure.bars], [value for _, value in figure.bars], color=COLOURS[0])
+    axes.bar(range(len(figure.bars)), [value for _, value in figure.bars], color=COLOURS[0])
+    every = math.ceil(len(figure.bars) / MOST_NAMES) or 1
+    axes.set_xticks(range(0, len(figure.bars), every), [name for name, _ in figure.bars[::every]])
+    axes.set_yticks(linear(0, max((value for _, value in figure.bars), default=1), whole=True))
     axes.set(title=figure.title, ylabel=figure.y_label)
 
 

@@ -15,15 +15,17 @@ from importlib.metadata import version
 from pathlib import Path
 
 from deniable.accounting import account
-from deniable.descriptions import Description
 from deniable.events import Event
+from deniable.explaining.audits import Audit, audit_tradeoff
 from deniable.explaining.curves import belief_figure, charges_figure, profile_figure, tradeoff_figure
 from deniable.explaining.edges import edges_met
-from deniable.explaining.figures import Figure
+from deniable.explaining.figures import Figure, IntervalFigure
 from deniable.explaining.icons import icon_array
 from deniable.explaining.registry import registry
 from deniable.explaining.subjects import Describable, Explainable, Subject, subject
 from deniable.explaining.svg import render
+from deniable.explaining.texts import ENGLISH, Texts
+from deniable.explaining.values import Answers, value_figures
 from deniable.explaining.writers import Participant, Regulator
 from deniable.guarantees import ApproxDP
 from deniable.guarantees.printing import cost_line
@@ -35,18 +37,21 @@ STYLE = """
 :root { color-scheme: light; }
 * { box-sizing: border-box; }
 body { font: 16px/1.55 system-ui, sans-serif; color: #1b1b1f; background: #fff;
-  margin: 0 auto; padding: 1.5rem; max-width: 46rem; }
+  margin: 0 auto; padding: 1.5rem; max-width: 52rem; }
 h1 { font-size: 1.7rem; line-height: 1.2; margin: .5rem 0; overflow-wrap: anywhere; }
 h2 { font-size: 1.25rem; margin: 2.2rem 0 .4rem; border-top: 1px solid #d5d7de; padding-top: 1.2rem; }
 h3 { font-size: 1rem; margin: 1.2rem 0 .2rem; }
 p { margin: .4rem 0; overflow-wrap: anywhere; }
 .promise { font-size: 1.1rem; font-weight: 600; background: #eef3fa; padding: .8rem 1rem; border-radius: .4rem; }
+.refuted { background: #fbe9e2; }
 .wide { overflow-x: auto; }
 table { border-collapse: collapse; font-size: .875rem; width: 100%; }
 th, td { text-align: left; vertical-align: top; padding: .35rem .7rem .35rem 0; border-bottom: 1px solid #e4e5ea; }
 td.event { font-family: ui-monospace, monospace; font-size: .8rem; min-width: 14rem; overflow-wrap: anywhere; }
 td.short { white-space: nowrap; }
-figure { margin: 1rem 0; }
+td.purpose { min-width: 9rem; overflow-wrap: anywhere; }
+td.by { min-width: 8rem; }
+figure { margin: 1rem 0; text-align: center; }
 footer { margin-top: 3rem; color: #565a66; font-size: .875rem; }
 """
 
@@ -67,9 +72,11 @@ class Report:
 
     subject: Subject
     entries: tuple[Entry, ...] = ()
-    audits: tuple[Description, ...] = ()
+    audits: tuple[Describable, ...] = ()
+    values: tuple[IntervalFigure, ...] = ()
     curator: str = "not stated"
     use: str = "not stated"
+    texts: Texts = ENGLISH
 
     @classmethod
     def about(
@@ -80,18 +87,29 @@ class Report:
         audits: Sequence[Describable] = (),
         curator: str = "not stated",
         use: str = "not stated",
+        texts: Texts = ENGLISH,
     ) -> Report:
-        """A report about anything that can be explained."""
-        told = tuple(audit.describe() for audit in audits)
-        return cls(subject(what), tuple(entries), told, curator, use)
+        """A report about anything that can be explained; an audit or a release brings its own picture."""
+        attacked = (what, *audits) if isinstance(what, Audit) else audits
+        values = value_figures(what) if isinstance(what, Answers) else ()
+        return cls(subject(what), tuple(entries), tuple(attacked), tuple(values), curator, use, texts)
 
     def to_html(self) -> str:
         """The page."""
         title = html.escape(self.subject.title)
-        sections = (self._promise, self._meaning, self._curves, self._charged, self._audited, self._edges, self._method)
-        body = "\n".join([f"<h1>{title}</h1>", *(line for section in sections for line in section()), _footer()])
+        sections = (
+            self._promise,
+            self._values,
+            self._meaning,
+            self._curves,
+            self._charged,
+            self._audited,
+            self._edges,
+            self._method,
+        )
+        body = "\n".join([f"<h1>{title}</h1>", *(line for section in sections for line in section()), self._footer()])
         return (
-            f'<!doctype html>\n<html lang="en"><head><meta charset="utf-8"><title>{title}</title>'
+            f'<!doctype html>\n<html lang="{self.texts.language}"><head><meta charset="utf-8"><title>{title}</title>'
             f'<meta name="viewport" content="width=device-width, initial-scale=1"><style>{STYLE}</style></head>'
             f"<body>\n{body}\n</body></html>\n"
         )
@@ -112,38 +130,46 @@ class Report:
     def _promise(self) -> list[str]:
         found = self.subject
         said = str(found.guarantee) if found.guarantee is not None else found.profile.cost(1e-6)
-        lines = [f'<p class="promise">{html.escape(said)}</p>']
-        lines.append(_facts([("curator", self.curator), ("use", self.use), *found.facts]))
-        return lines
+        if found.refuted:
+            line = f'<p class="promise refuted">{html.escape(self.texts.page_refuted.format(promise=said))}</p>'
+        else:
+            line = f'<p class="promise">{html.escape(said)}</p>'
+        facts = [(self.texts.page_curator, self.curator), (self.texts.page_use, self.use), *found.facts]
+        return [line, _facts(facts)]
+
+    def _values(self) -> list[str]:
+        return [_heading(self.texts.page_released), *map(_figure, self.values)] if self.values else []
 
     def _meaning(self) -> list[str]:
-        told = Participant().write(self.subject, prior=0.1)
-        return ["<h2>What it means for one person</h2>", told.to_html(), _figure(icon_array(told.odds))]
+        told = Participant(texts=self.texts).write(self.subject, prior=0.1)
+        return [_heading(self.texts.page_meaning), told.to_html(), _figure(icon_array(told.odds))]
 
     def _curves(self) -> list[str]:
         profile = self.subject.profile
-        claims = {"this promise" if self.subject.guarantee is not None else "what was done": profile}
+        claims = {self.texts.page_done if self.subject.guarantee is None else self.texts.page_promise: profile}
         figures: list[Figure] = [tradeoff_figure(claims), belief_figure(profile), profile_figure(claims)]
-        return ["<h2>What an attacker can do at most</h2>", *map(_figure, figures)]
+        return [_heading(self.texts.page_attacker), *map(_figure, figures)]
 
     def _charged(self) -> list[str]:
         if not self.entries:
             return []
         shown = self.entries[-MOST_ROWS:]
+        named = any(entry.who for entry in shown)
         rows = [
-            f"<tr><td>{html.escape(e.time[:16].replace('T', ' '))}</td><td>{html.escape(e.who or '')}</td>"
-            f'<td>{html.escape(e.purpose)}</td><td class="event">{html.escape(repr(e.event))}</td>'
+            f'<tr><td class="short">{html.escape(e.time[:16].replace("T", " "))}</td>'
+            + (f"<td>{html.escape(e.who or '')}</td>" if named else "")
+            + f'<td class="purpose">{html.escape(e.purpose)}</td><td class="event">{html.escape(repr(e.event))}</td>'
             f'<td class="short">{html.escape(self._alone(e.event))}</td>'
-            f"<td>{html.escape(account(e.event).method)}</td></tr>"
+            f'<td class="by">{html.escape(account(e.event).method)}</td></tr>'
             for e in shown
         ]
-        head = "".join(f"<th>{name}</th>" for name in ("time (UTC)", "who", "purpose", "event", "on its own", "by"))
+        time, who, *others = self.texts.page_columns
+        head = "".join(f"<th>{html.escape(name)}</th>" for name in (time, *([who] if named else []), *others))
         less = len(self.entries) - len(shown)
         return [
-            "<h2>What was charged for what</h2>",
-            "<p>Each line says what one charge would cost on its own. The budget above covers all of them together; the"
-            " lines do not add up to it, and need not.</p>",
-            f"<p>The first {less:,} charges are left out here; the ledger has them.</p>" if less else "",
+            _heading(self.texts.page_charged),
+            f"<p>{html.escape(self.texts.page_each)}</p>",
+            f"<p>{html.escape(self.texts.page_earlier.format(less=f'{less:,}'))}</p>" if less else "",
             f'<div class="wide"><table><thead><tr>{head}</tr></thead><tbody>{"".join(rows)}</tbody></table></div>',
             _figure(charges_figure(Counter(e.time[:10] for e in self.entries))),
         ]
@@ -156,20 +182,34 @@ class Report:
     def _audited(self) -> list[str]:
         if not self.audits:
             return []
-        parts = ["<h2>Audits</h2>"]
+        parts = [_heading(self.texts.page_audits)]
         for audit in self.audits:
-            parts.append(f"<h3>{html.escape(audit.title)}</h3><p>claimed: {html.escape(str(audit.guarantee))}</p>")
-            parts.append(_facts(audit.facts))
+            told = audit.describe()
+            claimed = html.escape(self.texts.page_claimed.format(promise=told.guarantee))
+            parts.append(f"<h3>{html.escape(told.title)}</h3><p>{claimed}</p>")
+            parts.append(_facts(told.facts))
+            if isinstance(audit, Audit):
+                parts.append(_figure(audit_tradeoff(audit)))
         return parts
 
     def _edges(self) -> list[str]:
         met = edges_met((entry.event for entry in self.entries), self.subject.unit)
         if not met:
             return []
-        return ["<h2>Sharp edges met</h2>", "<ul>", *(f"<li>{html.escape(line)}</li>" for line in met), "</ul>"]
+        return [_heading(self.texts.page_edges), "<ul>", *(f"<li>{html.escape(line)}</li>" for line in met), "</ul>"]
 
     def _method(self) -> list[str]:
-        return ["<h2>For a regulator</h2>", Regulator().write(replace(self.subject, facts=()), prior=0.1).to_html()]
+        told = Regulator(texts=self.texts).write(replace(self.subject, facts=()), prior=0.1)
+        return [_heading(self.texts.page_regulator), told.to_html()]
+
+    def _footer(self) -> str:
+        when = datetime.now(UTC).strftime("%Y-%m-%d %H:%M UTC")
+        told = self.texts.page_footer.format(version=version("deniable"), when=when)
+        return f"<footer>{html.escape(told)}</footer>"
+
+
+def _heading(words: str) -> str:
+    return f"<h2>{html.escape(words)}</h2>"
 
 
 def _facts(facts: Iterable[tuple[str, str]]) -> str:
@@ -179,9 +219,3 @@ def _facts(facts: Iterable[tuple[str, str]]) -> str:
 
 def _figure(figure: Figure) -> str:
     return f"<figure>{render(figure)}</figure>"
-
-
-def _footer() -> str:
-    by = html.escape(version("deniable"))
-    when = datetime.now(UTC).strftime("%Y-%m-%d %H:%M UTC")
-    return f"<footer>Written by deniable {by} on {when}. No value on this page is private.</footer>"

@@ -11,13 +11,14 @@ False
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Protocol, runtime_checkable
 
 from deniable.accounting import account
 from deniable.descriptions import Description
 from deniable.errors import InvalidArgument
 from deniable.events import Claimed, Event
+from deniable.explaining.audits import Audit
 from deniable.guarantees import Guarantee, Profile
 from deniable.units import Relation, Unit
 
@@ -43,6 +44,8 @@ class Subject:
     profile: Profile
     own: bool
     facts: tuple[tuple[str, str], ...] = ()
+    refuted: bool = False
+    """Whether an audit has shown that the promise does not hold."""
 
     @property
     def relation(self) -> Relation:
@@ -64,6 +67,8 @@ def subject(given: Explainable) -> Subject:
         return Subject(repr(given), None, profile, own=_is_own(profile))
     if isinstance(given, Guarantee):
         return Subject(str(given), given, _worst(given), own=False)
+    if isinstance(given, Audit):
+        return replace(subject(given.describe()), refuted=given.verdict == "refuted")
     if not isinstance(given, Description) and isinstance(given, Describable):
         given = given.describe()
     if isinstance(given, Description):

@@ -15,6 +15,8 @@ from deniable.explaining.figures import BarFigure, Figure, IconFigure, IntervalF
 INK, PALE, GRID = "#1b1b1f", "#c9cbd6", "#e4e5ea"
 COLOURS = ("#0b5cad", "#b03a00", "#00705a", "#7a3e9d", "#8a6100", "#a3195b", "#4b5563")
 DASHES = ("", "7 3", "2 3", "9 3 2 3")
+REFERENCE = COLOURS[-1]
+"""Of dashed lines: references and estimates look alike in every picture."""
 
 _WIDTH, _HEIGHT = 480, 340
 _LEFT, _RIGHT, _TOP, _BOTTOM = 62, 24, 40, 50
@@ -94,7 +96,7 @@ def _intervals(figure: IntervalFigure) -> str:
 def _bars(figure: BarFigure) -> str:
     up = _Scale(0, max((value for _, value in figure.bars), default=0) or 1, _HEIGHT - _BOTTOM, _TOP, False)
     parts = []
-    for value in ticks.linear(up.low, up.high):
+    for value in ticks.linear(up.low, up.high, whole=True):
         y = up(value)
         parts.append(f'<line x1="{_LEFT}" x2="{_WIDTH - _RIGHT}" y1="{y:.1f}" y2="{y:.1f}" stroke="{GRID}"/>')
         parts.append(_text(_LEFT - 8, y + 4, ticks.label(value), anchor="end"))
@@ -134,17 +136,20 @@ class _Scale:
         found = ticks.logarithmic(self.low, self.high) if self.log else ticks.linear(self.low, self.high)
         return found or [self.low, self.high]
 
+    def label(self, value: float) -> str:
+        return ticks.label(value, log=self.log and math.log10(value).is_integer())
+
 
 def _axes(across: _Scale, up: _Scale, x_label: str, y_label: str) -> list[str]:
     parts = []
     for value in across.ticks:
         x = across(value)
         parts.append(f'<line x1="{x:.1f}" x2="{x:.1f}" y1="{_TOP}" y2="{_HEIGHT - _BOTTOM}" stroke="{GRID}"/>')
-        parts.append(_text(x, _HEIGHT - _BOTTOM + 18, ticks.label(value), anchor="middle"))
+        parts.append(_text(x, _HEIGHT - _BOTTOM + 18, across.label(value), anchor="middle"))
     for value in up.ticks:
         y = up(value)
         parts.append(f'<line x1="{_LEFT}" x2="{_WIDTH - _RIGHT}" y1="{y:.1f}" y2="{y:.1f}" stroke="{GRID}"/>')
-        parts.append(_text(_LEFT - 8, y + 4, ticks.label(value), anchor="end"))
+        parts.append(_text(_LEFT - 8, y + 4, up.label(value), anchor="end"))
     parts.append(_text((_LEFT + _WIDTH - _RIGHT) / 2, _HEIGHT - 14, x_label, anchor="middle"))
     middle = (_TOP + _HEIGHT - _BOTTOM) / 2
     parts.append(f'<g transform="rotate(-90 14 {middle})">{_text(14, middle, y_label, anchor="middle")}</g>')
@@ -152,7 +157,9 @@ def _axes(across: _Scale, up: _Scale, x_label: str, y_label: str) -> list[str]:
 
 
 def _stroke(number: int, *, dashed: bool) -> str:
-    dash = DASHES[2] if dashed else DASHES[number // len(COLOURS) % len(DASHES)]
+    if dashed:
+        return f'stroke="{REFERENCE}" stroke-dasharray="{DASHES[2]}"'
+    dash = DASHES[number // len(COLOURS) % len(DASHES)]
     return f'stroke="{COLOURS[number % len(COLOURS)]}"' + (f' stroke-dasharray="{dash}"' if dash else "")
 
 

@@ -1,4 +1,5 @@
-"""Every sentence that `explain` can say, in one place. Another language is another `Texts`; a missing one fails.
+"""Every sentence that `explain` and a report can say, in one place. Another language is another `Texts`; a missing one
+fails. The labels of a picture stand with the picture, in `curves`, `icons`, `audits` and `values`.
 
 Names in braces are filled in by the writers; a test checks that every sentence has its names and no others.
 """
@@ -14,6 +15,7 @@ from deniable.units import Relation
 class Texts:
     """The sentences of one language."""
 
+    language: str
     someone: str
     belief: dict[Relation, str]
     odds: dict[Relation, str]
@@ -28,6 +30,7 @@ class Texts:
     relation: dict[Relation, str]
     delta_zero: str
     delta: str
+    refuted: str
     covers_budget: str
     covers_this: str
     not_population: str
@@ -36,6 +39,7 @@ class Texts:
     advantage: str
     caught: str
     method: str
+    heading_refuted: str
     heading_promise: str
     heading_you: str
     heading_numbers: str
@@ -43,9 +47,27 @@ class Texts:
     heading_not: str
     heading_scope: str
     heading_facts: str
+    page_refuted: str
+    page_released: str
+    page_meaning: str
+    page_attacker: str
+    page_promise: str
+    page_done: str
+    page_charged: str
+    page_each: str
+    page_earlier: str
+    page_columns: tuple[str, str, str, str, str, str]
+    page_audits: str
+    page_claimed: str
+    page_edges: str
+    page_regulator: str
+    page_curator: str
+    page_use: str
+    page_footer: str
 
 
 ENGLISH = Texts(
+    language="en",
     someone="someone who knows everything else",
     belief={
         Relation.ADD_REMOVE: "you took part",
@@ -91,6 +113,7 @@ ENGLISH = Texts(
         " chance: with probability at least {kept}, no attacker's odds about {unit} grow by more than a factor of"
         " {factor}."
     ),
+    refuted="An audit has refuted this promise. What follows is what was claimed, and it does not hold.",
     covers_budget="It covers whatever is released under this promise, all together, and nothing else.",
     covers_this="It covers this one thing. Whatever else is published about the same people adds up with it.",
     not_population=(
@@ -102,6 +125,7 @@ ENGLISH = Texts(
     advantage="No test tells the two cases apart with an advantage (true minus false positive rate) above {advantage}.",
     caught="A test that accuses {false} of those who are not in finds at most {true} of those who are.",
     method="ε and δ come from the accountant's proven upper end: {method}.",
+    heading_refuted="Refuted",
     heading_promise="What is promised",
     heading_you="What it means for you",
     heading_numbers="In numbers",
@@ -109,4 +133,24 @@ ENGLISH = Texts(
     heading_not="What is not promised",
     heading_scope="Who is protected, against what",
     heading_facts="Facts",
+    page_refuted="Refuted: {promise}",
+    page_released="What was released",
+    page_meaning="What it means for one person",
+    page_attacker="What an attacker can do at most",
+    page_promise="this promise",
+    page_done="what was done",
+    page_charged="What was charged for what",
+    page_each=(
+        "Each line says what one charge would cost on its own. The budget above covers all of them together; the lines"
+        " do not add up to it, and need not."
+    ),
+    page_earlier="The first {less} charges are left out here; the ledger has them.",
+    page_columns=("time (UTC)", "who", "purpose", "event", "on its own", "by"),
+    page_audits="Audits",
+    page_claimed="claimed: {promise}",
+    page_edges="Sharp edges met",
+    page_regulator="For a regulator",
+    page_curator="curator",
+    page_use="use",
+    page_footer="Written by deniable {version} on {when}. No value on this page is private.",
 )

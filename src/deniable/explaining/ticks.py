@@ -2,8 +2,12 @@
 
 >>> linear(0, 37)
 [0.0, 10.0, 20.0, 30.0]
+>>> linear(0, 2), linear(0, 2, whole=True)
+([0.0, 0.5, 1.0, 1.5, 2.0], [0.0, 1.0, 2.0])
 >>> logarithmic(0.02, 300)
 [0.1, 1.0, 10.0, 100.0]
+>>> [label(v, log=True) for v in (0.01, 0.1, 1, 1000, 1e5)]
+['1e-2', '0.1', '1', '1,000', '1e5']
 >>> [label(v) for v in (0, 0.25, 1500, 1e-6, 2e7)]
 ['0', '0.25', '1,500', '1e-6', '2e7']
 """
@@ -13,9 +17,9 @@ from __future__ import annotations
 import math
 
 
-def linear(low: float, high: float, *, most: int = 6) -> list[float]:
-    """At most `most` round numbers between two ends."""
-    raw = (high - low) / most
+def linear(low: float, high: float, *, most: int = 6, whole: bool = False) -> list[float]:
+    """At most `most` round numbers between two ends; `whole` ones for counts."""
+    raw = max((high - low) / most, 1.0) if whole else (high - low) / most
     power = 10.0 ** math.floor(math.log10(raw))
     step = next(power * m for m in (1, 2, 5, 10) if power * m >= raw)
     first = math.ceil(low / step - 1e-9)
@@ -29,8 +33,10 @@ def logarithmic(low: float, high: float, *, most: int = 7) -> list[float]:
     return [10.0**k for k in range(first, last + 1, step)]
 
 
-def label(value: float) -> str:
-    """A tick's number, short."""
+def label(value: float, *, log: bool = False) -> str:
+    """A tick's number, short; on a logarithmic axis small and large powers of ten look alike."""
+    if log and value and not 0.1 <= value < 1e4:
+        return f"1e{round(math.log10(value))}"
     if value and (abs(value) < 1e-3 or abs(value) >= 1e6):
         mantissa, exponent = f"{value:.4g}".split("e") if "e" in f"{value:.4g}" else f"{value:.3e}".split("e")
         return f"{float(mantissa):g}e{int(exponent)}"

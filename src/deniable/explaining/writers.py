@@ -55,6 +55,7 @@ class Participant:
         return Explanation(
             subject.title,
             (
+                *_refuted(words, subject),
                 Section(words.heading_you, tuple(yours)),
                 Section(words.heading_scope, _scope(words, subject)),
                 Section(words.heading_not, (words.not_population, words.not_told)),
@@ -82,6 +83,7 @@ class Analyst:
         return Explanation(
             subject.title,
             (
+                *_refuted(words, subject),
                 *_promise(words, subject),
                 Section(words.heading_numbers, tuple(numbers)),
                 *_delta(words, subject),
@@ -111,6 +113,7 @@ class Regulator:
         return Explanation(
             subject.title,
             (
+                *_refuted(words, subject),
                 Section(words.heading_scope, _scope(words, subject)),
                 *_promise(words, subject),
                 Section(words.heading_numbers, tuple(numbers)),
@@ -128,6 +131,11 @@ def _odds_sentence(words: Texts, subject: Subject, found: Odds, observer: str | 
         observer=observer or words.someone,
         belief=belief or words.belief[subject.relation],
     )
+
+
+def _refuted(words: Texts, subject: Subject) -> tuple[Section, ...]:
+    """First of all, where it applies: a refuted promise must not be read as one that holds."""
+    return (Section(words.heading_refuted, (words.refuted,)),) if subject.refuted else ()
 
 
 def _promise(words: Texts, subject: Subject) -> tuple[Section, ...]:

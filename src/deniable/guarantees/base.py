@@ -7,12 +7,13 @@ from fractions import Fraction
 from typing import Any, Self
 
 from deniable._checks import member, shown
+from deniable._notebook import Shown
 from deniable.guarantees.printing import figures
 from deniable.units import RECORD, Relation, Unit, one_relation, one_unit
 
 
 @dataclass(frozen=True, init=False, eq=True, repr=False)
-class Guarantee:
+class Guarantee(Shown):
     """What is promised, to whom. Subclasses hold the numbers, which are exact fractions."""
 
     relation: Relation

@@ -18,6 +18,7 @@ from typing import NamedTuple, Protocol
 
 from deniable import _checks
 from deniable._checks import Number
+from deniable._notebook import Shown
 from deniable.guarantees.printing import cost_line
 from deniable.guarantees.rounding import above, below, float_above
 from deniable.units import RECORD, Relation, Unit
@@ -62,7 +63,7 @@ _SLACK = 2.0**-50
 
 
 @dataclass(frozen=True)
-class Profile:
+class Profile(Shown):
     """The privacy curve of what was done, for one unit under one relation."""
 
     curve: Curve

@@ -75,7 +75,7 @@ class Search:
     def guarantee(self, *, delta: Number) -> ApproxDP:
         """What the whole search promises at a δ."""
         allowed = _checks.inner_probability("delta", delta)
-        excess = selection_excess(self._curve, gamma=float(self.gamma))
+        excess = selection_excess(self._curve, gamma=self.gamma)
         own = _least(lambda epsilon: self._curve(epsilon) * self.trials <= float(allowed) * (1 - 1e-12))
         total = own + (1 + float(self.eta)) * excess
         place = Fraction(10) ** (8 - math.floor(math.log10(max(total, 1e-300))))
@@ -129,11 +129,12 @@ def search(events: Sequence[Event], *, trials: Number, eta: Number = 0, scoring:
     return Search(found, gamma_of(many, shape), shape)
 
 
-def selection_excess(curve: Callable[[float], float], *, gamma: float) -> float:
+def selection_excess(curve: Callable[[float], float], *, gamma: Fraction | float) -> float:
     """The least ε̂ with curve(ε̂) ≤ (e^ε̂ − 1)·γ/(1 − γ), rounded up; 0 when there is always one trial."""
     if gamma == 1:
         return 0.0
-    slope = gamma / (1 - gamma) * (1 - 1e-12)
+    chance = Fraction(gamma)  # exact: near 1 the float of 1 − γ has few digits
+    slope = float(chance / (1 - chance)) * (1 - 1e-12)
     return _least(lambda epsilon: curve(epsilon) <= math.expm1(min(epsilon, 700.0)) * slope)
 
 

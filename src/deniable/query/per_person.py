@@ -21,7 +21,7 @@ from deniable.noise import Grid
 from deniable.query import grids
 from deniable.query.googlesql import Ends, Form
 from deniable.query.outputs import AggregateOutput, KeyOutput
-from deniable.query.schema import Column, Kind, Table
+from deniable.query.schema import Column, Kind
 from deniable.query.values import double, name, quoted
 
 if TYPE_CHECKING:
@@ -38,7 +38,7 @@ def derived(question: Question, form: Form, places: Sequence[int | None]) -> Que
     unit = question.table.find(form.unit)
     bounds = {ends.start: ends for ends in form.per_group}
     columns, grouped = {quoted(unit.name): name(unit)}, dict[str, Column]()
-    group, value = (_unused(question.table, stem) for stem in ("group", "value"))
+    group, value = question.table.unused("group"), question.table.unused("value")
     for i, column in enumerate(question.groups, start=1):
         plain = column.sql is None
         columns[quoted(column.name) if plain else f'"{group} {i}"'] = name(column)
@@ -63,13 +63,6 @@ def derived(question: Question, form: Form, places: Sequence[int | None]) -> Que
         where=None,
         people=people,
     )
-
-
-def _unused(table: Table, stem: str) -> str:
-    """How no column's name begins: a new column must not take the place of the one that says who is who."""
-    while any(known.casefold().startswith(stem) for known in table.names):
-        stem += "_"
-    return stem
 
 
 def _value(output: AggregateOutput, ends: Ends | None, unit: Column, alias: str) -> tuple[str, Column]:

@@ -85,11 +85,12 @@ def source(named: Named, keys: Sequence[str]) -> str:
         for sql, c in zip(columns, named.table.columns, strict=True)
     ]
     order = ", ".join(columns)
-    place = f"ROW_NUMBER() OVER (PARTITION BY {', '.join(keys)} ORDER BY {order}) AS place_of_row"
+    number = named.table.unused("place_of_row")
+    place = f"ROW_NUMBER() OVER (PARTITION BY {', '.join(keys)} ORDER BY {order}) AS {number}"
     listed = ", ".join(f"several.{quoted(c.name)}" for c in named.table.columns)
     return (
         f"(SELECT {listed} FROM (SELECT {', '.join(values)}, {place} FROM {relation(named.table)} AS one) AS several "
-        f"WHERE several.place_of_row = 1)"
+        f"WHERE several.{number} = 1)"
     )
 
 

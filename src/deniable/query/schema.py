@@ -92,6 +92,12 @@ class Table:
         """The columns' names, in the table's order."""
         return tuple(column.name for column in self.columns)
 
+    def unused(self, stem: str) -> str:
+        """How no column's name begins, for columns that are added: none may take the place of one that is there."""
+        while any(name.casefold().startswith(stem) for name in self.names):
+            stem += "_"
+        return stem
+
 
 def listed(names: tuple[str, ...], *, most: int = 20) -> str:
     """Names in a sentence, not more than a reader can take in.

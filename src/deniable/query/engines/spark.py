@@ -124,8 +124,8 @@ class Spark:
             frame = self._frame(name, data)
             if not frame._jdf.queryExecution().analyzed().deterministic():
                 raise DataError(
-                    f"table {name} has other rows each time it is read, as from rand(), so that limits would be kept by "
-                    "other rows than those that count; write it to a table, and give that"
+                    f"table {name} has other rows each time it is read, as rand() makes them, so limits would be kept "
+                    "by other rows than those that count; write it to a table, and give that"
                 )
             table = Table(name, _columns(name, frame))
             self._sources[name] = self._view(frame)

@@ -1,0 +1,130 @@
+"""The API reference: one page per room with every public name, made from the docstrings when the site is built.
+
+A hook of mkdocs. `pages` needs nothing but the package, so that a test can compare it with what is public; after the
+build, `on_post_build` looks for every name in the pages that were written.
+"""
+
+from __future__ import annotations
+
+import ast
+from importlib import import_module
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import deniable
+
+if TYPE_CHECKING:
+    from mkdocs.config.defaults import MkDocsConfig
+    from mkdocs.structure.files import Files
+
+SOURCE = Path(__file__).parents[1] / "src"
+
+ROOMS: dict[str, tuple[str, ...]] = {
+    "units": ("units",),
+    "guarantees": ("guarantees",),
+    "events": ("events",),
+    "conversions": ("conversions",),
+    "accounting": ("accounting", "accounting.theorems", "calibration"),
+    "noise": ("noise",),
+    "mechanisms": ("mechanisms",),
+    "strategies": ("strategies",),
+    "ledger": ("ledger",),
+    "query": ("query", "query.engines"),
+    "learning": ("learning", "learning.losses"),
+    "deep": ("deep",),
+    "auditing": ("auditing", "auditing.statistics", "auditing.training", "auditing.demonstrations"),
+    "explaining": (
+        "explaining",
+        "explaining.report",
+        "explaining.curves",
+        "explaining.icons",
+        "explaining.svg",
+        "explaining.plots",
+    ),
+    "descriptions": ("descriptions",),
+    "errors": ("errors",),
+}
+"""The page of each room, and the modules on it."""
+
+
+def names(module: str) -> list[str]:
+    """What a module offers: its `__all__`, or the functions and classes it defines."""
+    found = import_module(f"deniable.{module}")
+    listed = getattr(found, "__all__", None)
+    if listed is None:
+        listed = [name for name, value in vars(found).items() if getattr(value, "__module__", "") == found.__name__]
+    folder = _file(f"deniable.{module}").parent
+    return sorted((n for n in listed if n[0] != "_" and not (folder / n / "__init__.py").exists()), key=str.lower)
+
+
+def definition(module: str, name: str) -> str:
+    """Where a public name is defined, found in the source: a room may load it lazily, or need an extra for it."""
+    for node in ast.walk(ast.parse(_file(module).read_text(encoding="utf-8"))):
+        if isinstance(node, ast.ImportFrom) and node.module:
+            for alias in node.names:
+                if (alias.asname or alias.name) == name:
+                    return definition(node.module, alias.name)
+    return f"{module}.{name}"
+
+
+def _file(module: str) -> Path:
+    path = SOURCE.joinpath(*module.split("."))
+    return path / "__init__.py" if path.is_dir() else path.with_suffix(".py")
+
+
+def pages() -> dict[str, str]:
+    """The Markdown of every page, by its path under docs/."""
+    made = {"api/index.md": _index()}
+    for room, modules in ROOMS.items():
+        parts = [f"# deniable.{room}"]
+        for module in modules:
+            if len(modules) > 1:
+                parts.append(f"## deniable.{module}")
+            parts.append(f"::: deniable.{module}\n    options: {{members: false, show_root_heading: false}}")
+            parts += [f"::: {definition(f'deniable.{module}', name)}" for name in names(module)]
+        made[f"api/{room}.md"] = "\n\n".join(parts) + "\n"
+    return made
+
+
+def _index() -> str:
+    """What `import deniable as dn` offers, each name with a link to its place."""
+    public = sorted(deniable._HOMES.items(), key=lambda pair: pair[0].lower())
+    rows = [f"| [`dn.{name}`][{definition(home, name)}] | [`{home}`]({_page(home)}) |" for name, home in public]
+    rooms = [f"| `dn.{room}` | [`deniable.{room}`]({_page('deniable.' + room)}) |" for room in deniable._ROOMS]
+    return "\n".join(
+        [
+            "# Reference\n\nWhat `import deniable as dn` offers. A name opens its room when it is first used.\n",
+            "| name | room |\n|---|---|",
+            *rows,
+            "\nRooms that are used by their own name:\n\n| name | room |\n|---|---|",
+            *rooms,
+            "",
+        ]
+    )
+
+
+def _page(home: str) -> str:
+    module = home.removeprefix("deniable.")
+    return next(f"{room}.md" for room, modules in ROOMS.items() if module in modules)
+
+
+def on_files(files: Files, config: MkDocsConfig) -> Files:
+    """Add the pages to the site."""
+    from mkdocs.structure.files import File
+
+    for path, text in pages().items():
+        files.append(File.generated(config, path, content=text))
+    return files
+
+
+def on_post_build(config: MkDocsConfig, **_: Any) -> None:
+    """Every public name has its place in what was written."""
+    from mkdocs.exceptions import PluginError
+
+    for room, modules in ROOMS.items():
+        text = Path(config.site_dir, "api", room, "index.html").read_text(encoding="utf-8")
+        for module in modules:
+            places = {name: definition(f"deniable.{module}", name) for name in names(module)}
+            missing = [name for name, place in places.items() if f'id="{place}"' not in text]
+            if missing:
+                raise PluginError(f"api/{room} lacks {', '.join(missing)} of deniable.{module}")

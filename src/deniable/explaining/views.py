@@ -1,0 +1,137 @@
+"""How a notebook shows a promise, an event, a curve, a ledger, a training plan or an audit: facts, then pictures.
+
+Every object brings what it has; nothing is asked of data. Names and purposes are people's own words and are escaped.
+The pictures carry their text alternatives. What cannot be accounted for is shown as text by the notebook itself.
+
+>>> from deniable.guarantees import PureDP
+>>> view = html(PureDP(0.5, unit="patient_id"))
+>>> "ε ≤ 0.50, δ = 0, one patient added or removed" in view, view.count('role="img"')
+(True, 2)
+"""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from html import escape
+from typing import Protocol, runtime_checkable
+
+from deniable.errors import DeniableError
+from deniable.events import Event
+from deniable.explaining.audits import Audit, audit_tradeoff
+from deniable.explaining.curves import charges_figure, profile_figure, tradeoff_figure
+from deniable.explaining.figures import Figure
+from deniable.explaining.icons import icon_array
+from deniable.explaining.odds import odds
+from deniable.explaining.subjects import Explainable, Subject, subject
+from deniable.explaining.svg import render
+from deniable.guarantees import Guarantee, Profile
+
+MOST_CHARGES = 10
+"""How many charges of a ledger are shown, the last ones."""
+
+DELTAS = (1e-9, 1e-6, 1e-5)
+"""Where ε is stated for a curve that needs a δ."""
+
+_FRAME = "font-family:system-ui,sans-serif;line-height:1.45;max-width:62rem"
+_CELL = "padding:.15rem .9rem .15rem 0;border:0;background:none;vertical-align:top;text-align:left"
+_ROW = "display:flex;flex-wrap:wrap;gap:1rem;margin-top:.6rem"
+
+
+class Charge(Protocol):
+    """What is shown of a charge."""
+
+    @property
+    def time(self) -> str:
+        """When, in UTC."""
+        ...
+
+    @property
+    def who(self) -> str | None:
+        """The analyst who asked, if there are several."""
+        ...
+
+    @property
+    def purpose(self) -> str:
+        """What for."""
+        ...
+
+    @property
+    def event(self) -> Event:
+        """What was done."""
+        ...
+
+
+@runtime_checkable
+class Record(Protocol):
+    """What is shown of a ledger."""
+
+    def charges(self) -> Iterable[Charge]:
+        """Every charge, in order."""
+        ...
+
+
+def html(what: Explainable) -> str | None:
+    """The view of an object; None, so that its text is shown, where its cost cannot be computed."""
+    try:
+        found = subject(what)
+        figures = _figures(what, found)
+    except DeniableError:
+        return None
+    parts = [f"<div style='font-weight:600'>{escape(found.title)}</div>", _table(_facts(what, found))]
+    if isinstance(what, Record):
+        parts.append(_charges(list(what.charges())))
+    drawn = "".join(f"<div style='flex:1 1 20rem;max-width:30rem'>{render(figure)}</div>" for figure in figures)
+    return f"<div style='{_FRAME}'>{''.join(parts)}<div style='{_ROW}'>{drawn}</div></div>"
+
+
+def _facts(what: Explainable, found: Subject) -> list[tuple[str, str]]:
+    """The promise, or ε at several δ where there is a curve and no promise; then what the object says of itself."""
+    if found.guarantee is not None:
+        name = "claimed" if isinstance(what, Audit) else "promise"
+        promised = [] if isinstance(what, Guarantee) else [(name, str(found.guarantee))]
+    else:
+        deltas = (0,) if math.isfinite(found.profile.epsilon(0)) else DELTAS
+        promised = [("cost", found.profile.cost(delta)) for delta in deltas]
+    return [*promised, *found.facts, ("computed by", found.profile.method)]
+
+
+def _figures(what: Explainable, found: Subject) -> list[Figure]:
+    crowd = icon_array(odds(found.profile))
+    if isinstance(what, Audit):
+        return [audit_tradeoff(what)] if found.refuted else [audit_tradeoff(what), crowd]
+    if isinstance(what, Record):
+        days = Counter(charge.time[:10] for charge in what.charges())
+        return [crowd, charges_figure(days)] if days else [crowd]
+    curve = {"this curve" if isinstance(what, Profile) else "no test is below": found.profile}
+    return [profile_figure(curve) if isinstance(what, Profile) else crowd, tradeoff_figure(curve)]
+
+
+def _charges(charges: Sequence[Charge]) -> str:
+    """The last charges as a table."""
+    if not charges:
+        return ""
+    last = charges[-MOST_CHARGES:]
+    named = ["who"] if any(charge.who for charge in last) else []
+    rows = [(c.time[:16].replace("T", " "), *([c.who or ""] if named else []), c.purpose, repr(c.event)) for c in last]
+    less = len(charges) - len(rows)
+    note = f"<div style='opacity:.75'>{less:,} earlier charges are not shown</div>" if less else ""
+    return _table(rows, head=("time (UTC)", *named, "purpose", "event")) + note
+
+
+def _table(rows: Iterable[Sequence[str]], *, head: Sequence[str] = ()) -> str:
+    # Facts break anywhere, to fit a phone; a table with a head is scrolled instead.
+    first, other = "white-space:nowrap", "min-width:7rem" if head else "overflow-wrap:anywhere"
+    lines = "".join(
+        "<tr style='background:none'>"
+        + "".join(f"<td style='{_CELL};{other if place else first}'>{escape(c)}</td>" for place, c in row)
+        + "</tr>"
+        for row in map(enumerate, rows)
+    )
+    names = "".join(f"<th style='{_CELL};font-weight:600'>{escape(name)}</th>" for name in head)
+    above = f"<thead><tr style='background:none'>{names}</tr></thead>" if head else ""
+    return (
+        "<div style='overflow-x:auto'><table style='border-collapse:collapse;border:0;margin:.3rem 0'>"
+        f"{above}<tbody>{lines}</tbody></table></div>"
+    )

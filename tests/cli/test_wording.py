@@ -1,0 +1,43 @@
+"""A mistake at the command line is answered with options, not with Python."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+
+import pytest
+
+from deniable.cli.wording import spoken
+
+ASK = ["query", "visits.csv", "--ledger", "hospital.ledger", "--epsilon", "0.1"]
+MEAN, BY_CITY = "SELECT AVG(cost) AS c FROM visits", "SELECT city, COUNT(*) AS n FROM visits GROUP BY city"
+LIMITS = ["--groups-per-unit", "1", "--rows-per-unit", "2"]
+
+MISTAKES = {
+    "no limits": ([*ASK, MEAN, "--bounds", "cost=0:9"], "--groups-per-unit 2 --rows-per-unit 4"),
+    "no bounds": ([*ASK, MEAN, *LIMITS], "--bounds cost=LOW:HIGH"),
+    "no keys": ([*ASK, BY_CITY, *LIMITS], "--keys city=A,B,..."),
+    "no ledger": (["ledger", "show", "none.ledger"], "deniable ledger create none.ledger --epsilon 3 --unit COLUMN"),
+    "another unit": (
+        ["query", "visits.csv", MEAN, "--ledger", "other.ledger", "--epsilon", "1"],
+        "--public visits=FILE",
+    ),
+    "no noise": (["account", "--delta", "1e-5"], "it is missing"),
+    "nothing to explain": (["explain"], "it is missing"),
+}
+PYTHON = re.compile(r"dn\.|=\{|='|[a-z]\(|=None|\bper_unit\b")
+
+
+@pytest.mark.parametrize("case", MISTAKES)
+def test_a_remedy_can_be_typed(hospital: Callable, case: str) -> None:
+    words, remedy = MISTAKES[case]
+    assert hospital("ledger", "create", "other.ledger", "--epsilon", "1", "--unit", "doctor_id").code == 0
+    ran = hospital(*words)
+    assert ran.code == 1
+    assert remedy in ran.err
+    assert not PYTHON.search(ran.err), ran.err
+
+
+def test_what_was_typed_is_left_alone() -> None:
+    said = "epsilon must be a positive number; got epsilon=-1.0."
+    assert spoken(said) == said

@@ -1,0 +1,139 @@
+"""The pictures: each of them in SVG and in Matplotlib, with words, inside its frame, on the safe side."""
+
+from __future__ import annotations
+
+import math
+import re
+from dataclasses import replace
+from fractions import Fraction
+from pathlib import Path
+from types import SimpleNamespace
+from typing import TYPE_CHECKING
+from xml.etree import ElementTree
+
+import pytest
+
+from deniable.accounting import account
+from deniable.accounting.theorems import compare_theorems
+from deniable.auditing import AuditReport, Point
+from deniable.events import Gaussian, Laplace
+from deniable.explaining import curves
+from deniable.explaining.audits import audit_figure, audit_tradeoff
+from deniable.explaining.figures import Figure, Interval
+from deniable.explaining.icons import icon_array
+from deniable.explaining.odds import odds
+from deniable.explaining.svg import COLOURS, INK, render
+from deniable.explaining.values import value_figures
+from deniable.guarantees import PureDP, TradeOff
+from tests.explaining.looking import OUTSIDE, OVERLAPS, PHONE, REPORT
+
+if TYPE_CHECKING:
+    from playwright.sync_api import Browser
+
+FIGURES: dict[str, Figure] = {
+    "trade-off": curves.tradeoff_figure({"Laplace": account(Laplace(2))}),
+    "profile": curves.profile_figure({"Gaussian": account(Gaussian(1))}),
+    "belief": curves.belief_figure(account(Gaussian(1))),
+    "comparison": curves.comparison_figure(compare_theorems(PureDP(0.1), counts=[1, 10, 100, 1000], delta=1e-3)),
+    "charges": curves.charges_figure({f"2026-11-{day:02d}": day for day in range(1, 29)}),
+    "values": curves.intervals_figure("visits", [Interval("a long name for a ward <1>", 3, 1, 5)], x_label="visits"),
+    "odds": icon_array(odds(account(Laplace(2)))),
+    "audit": audit_figure(REPORT.curve, verdict=REPORT.verdict),
+    "audited trade-off": audit_tradeoff(REPORT),
+}
+
+
+@pytest.mark.parametrize("name", FIGURES)
+def test_every_picture_has_words_and_stays_inside(browser: Browser, name: str) -> None:
+    drawn = render(FIGURES[name])
+    tree = ElementTree.fromstring(drawn)
+    space = "{http://www.w3.org/2000/svg}"
+    assert tree.findtext(f"{space}title") == FIGURES[name].title
+    assert (tree.findtext(f"{space}desc") or "") == FIGURES[name].alt != ""
+    page = browser.new_page(viewport={"width": PHONE, "height": 800})
+    page.set_content(drawn)
+    assert page.evaluate(OVERLAPS) == []
+    assert page.evaluate(OUTSIDE) == []
+    page.close()
+
+
+def test_the_icon_array_counts() -> None:
+    drawn = render(FIGURES["odds"])
+    assert drawn.count(f'fill="{COLOURS[0]}"') == 39 + 61
+    part = render(icon_array(odds(account(Laplace(1000)))))
+    assert re.findall(r'width="(\d+\.\d+)" height="20"', part)[-1] == "0.36"  # 50.02 of 100: two hundredths of a person
+
+
+def test_contrast_on_white() -> None:
+    """WCAG 2: text and lines at 4.5 to 1 or more."""
+    for colour in (*COLOURS, INK):
+        parts = [int(colour[i : i + 2], 16) / 255 for i in (1, 3, 5)]
+        linear = [c / 12.92 if c <= 0.03928 else ((c + 0.055) / 1.055) ** 2.4 for c in parts]
+        light = 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2]
+        assert 1.05 / (light + 0.05) >= 4.5, colour
+
+
+def test_the_drawn_trade_off_never_promises_more_than_the_profile() -> None:
+    profile = account(Gaussian(1))
+    (line, _) = curves.tradeoff_figure({"g": profile}).lines
+    for rate, missed in zip(line.xs, line.ys, strict=True):
+        assert missed <= profile.tradeoff(rate) + 1e-12
+        assert missed >= profile.tradeoff(rate) - 0.02
+
+
+@pytest.mark.parametrize("name", FIGURES)
+def test_matplotlib_draws_the_same_figures(name: str, tmp_path: Path) -> None:
+    from deniable.explaining.plots import save
+
+    save(FIGURES[name], tmp_path / "figure.png")
+    assert (tmp_path / "figure.png").stat().st_size > 5000
+
+
+def test_a_refuted_claim_is_drawn_above_the_finding() -> None:
+    claimed, found, guessing = audit_tradeoff(REPORT).lines
+    below = TradeOff([*zip(found.xs, found.ys, strict=True)])
+    for rate, missed in zip(claimed.xs[1:-1], claimed.ys[1:-1], strict=True):
+        assert below(rate) < missed
+    assert "ε ≥ 1.50 at δ = 0" in found.label
+    assert guessing.dashed
+
+
+def test_a_consistent_claim_is_drawn_below_the_finding() -> None:
+    report = replace(REPORT, verdict="consistent", lower=0.6, curve=(Point(0.0, 0.5, 1.0), Point(0.01, 0.7, 0.98)))
+    claimed, found, _ = audit_tradeoff(report).lines
+    above = TradeOff([*zip(found.xs, found.ys, strict=True)])
+    for rate, missed in zip(claimed.xs, claimed.ys, strict=True):
+        assert above(rate) >= missed
+    assert "ε ≥ 0.60 at δ = 0" in found.label
+
+
+def test_the_finding_is_the_curve_of_its_epsilon() -> None:
+    """Corners of max(0, 1 − δ − e^ℓ α, e^{−ℓ}(1 − δ − α)) at ℓ = 1.5, δ = 0: the two lines meet at 1/(1 + e^ℓ)."""
+    _, found, _ = audit_tradeoff(REPORT).lines
+    corner = 1 / (1 + math.exp(1.5))
+    assert found.xs[1] == pytest.approx(corner, rel=1e-12)
+    assert found.ys[1] == pytest.approx(corner, rel=1e-12)
+    assert found.ys[1] >= corner, "a finding is drawn on the side that says less"
+
+
+def test_a_report_read_back_draws_the_same() -> None:
+    assert audit_tradeoff(AuditReport.from_json(REPORT.to_json())) == audit_tradeoff(REPORT)
+
+
+def test_everything_is_leaked() -> None:
+    drawn = render(audit_tradeoff(replace(REPORT, lower=math.inf, curve=())))
+    assert "ε ≥ ∞" in drawn
+
+
+def test_a_release_is_drawn_number_by_number() -> None:
+    columns = {
+        "city": ["Bern", "<b>"], "year": [1, 2], "n": [3, 4], "n_low": [1, 2], "n_high": [5, math.inf],
+        "s": [9.5, 1.5], "s_low": [9.0, 1.0], "s_high": [10.0, 2.0],
+        }  # fmt: skip
+    release = SimpleNamespace(confidence=Fraction(9, 10), columns=columns)
+
+    first, second = value_figures(release)
+    assert [row.name for row in first.rows] == ["Bern, 1"], "an endless interval is not drawn"
+    assert [row.value for row in second.rows] == [9.5, 1.5]
+    assert first.x_label == "with 90 % intervals of the privacy noise"
+    assert "<b>" not in render(second)
