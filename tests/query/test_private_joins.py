@@ -121,6 +121,14 @@ def test_of_several_rows_per_key_the_first_counts() -> None:
     assert (count[0], total[0] * step) == (2, 3 + 5)
 
 
+def test_a_column_does_not_take_the_place_of_the_number_of_a_row() -> None:
+    """Of three bills per visit one counts, whatever their columns are called."""
+    bills = pa.table({"person": [1, 1, 1], "Place_of_row": [1, 1, 1], "paid": [1.0, 2.0, 3.0]})
+    visits = table([(1, 1, "a", 1.0), (1, 2, "a", 1.0)], VISITS)
+    found = asked({"visits": visits, "bills": bills}, "SELECT COUNT(*) AS n FROM visits JOIN bills USING (person)")
+    assert vectors(found) == [Counter({0: 2})]
+
+
 def test_a_session_joins_its_tables(tmp_path: Path) -> None:
     dn.Ledger.create(tmp_path / "l", unit="person", budget=dn.PureDP(5))
     frames = {

@@ -1,13 +1,14 @@
 """Follow the regularised leader with noisy prefix sums: DP-FTRL, in one pass.
 
 The records, in their order, are cut into T batches. θ_{t+1} = argmin over |θ| ≤ R of ⟨S̃_t, θ⟩ + (λ/2)|θ|², where S̃_t
-estimates the sum of the average gradients of batches 1 … t; the average of θ_1 … θ_T is returned. The sums of
-gradients, exact integers, are measured in the nodes of a binary tree (`strategies.Tree`), each with discrete Gaussian
-noise, and S̃_t is Honaker's estimate from these measurements alone. No sampling is assumed. A record is in one batch,
-its batch in at most ⌊log₂ T⌋ + 1 nodes: one `TreeGaussian` (Kairouz et al. 2021, "Practical and private (deep) learning
-without sampling or shuffling").
+estimates the sum of the average gradients of batches 1 … t; the average of θ_1 … θ_T, each counted by the size of its
+batch, is returned. The sums of gradients, exact integers, are measured in the nodes of a binary tree
+(`strategies.Tree`), each with discrete Gaussian noise, and S̃_t is Honaker's estimate from these measurements alone. No
+sampling is assumed. A record is in one batch, its batch in at most ⌊log₂ T⌋ + 1 nodes: one `TreeGaussian` (Kairouz et
+al. 2021, "Practical and private (deep) learning without sampling or shuffling").
 
-*Regret.* Let g_t be the gradient that was added at θ_t, |g_t| ≤ L, and ν_t the noise of S̃_t. For every θ with |θ| ≤ R
+*Regret.* Let g_t be the gradient that was added at θ_t, |g_t| ≤ L (for batches of one size), and ν_t the noise of S̃_t. For every
+θ with |θ| ≤ R
 
     Σ_t ⟨g_t, θ_t − θ⟩  ≤  λR²/2 + Σ_t |g_t|²/(2λ) + (L/λ)·Σ_t |ν_{t−1}|.
 
@@ -95,9 +96,10 @@ class FTRLPlan(Plan):
 
     def run(self, data: Data, *, source: Source | None = None, track: Tracker = silent) -> Array:
         total = np.zeros(self.task.shape)
-        for theta in self.iterates(data, source=source, track=track):
-            total += theta
-        return np.asarray(total / self.steps)
+        edges = cuts(self.task.size, self.steps)
+        for step, theta in enumerate(self.iterates(data, source=source, track=track)):
+            total += theta * (edges[step + 1] - edges[step])
+        return np.asarray(total / self.task.size)
 
     def iterates(self, data: Data, *, source: Source | None = None, track: Tracker = silent) -> Iterator[Array]:
         """θ_1 … θ_T, each before its batch is read."""
