@@ -7,8 +7,8 @@ batch, is returned. The sums of gradients, exact integers, are measured in the n
 sampling is assumed. A record is in one batch, its batch in at most ⌊log₂ T⌋ + 1 nodes: one `TreeGaussian` (Kairouz et
 al. 2021, "Practical and private (deep) learning without sampling or shuffling").
 
-*Regret.* Let g_t be the gradient that was added at θ_t, |g_t| ≤ L (for batches of one size), and ν_t the noise of S̃_t. For every
-θ with |θ| ≤ R
+*Regret.* Let g_t be the gradient that was added at θ_t, |g_t| ≤ L (for batches of one size), and ν_t the noise of S̃_t.
+For every θ with |θ| ≤ R
 
     Σ_t ⟨g_t, θ_t − θ⟩  ≤  λR²/2 + Σ_t |g_t|²/(2λ) + (L/λ)·Σ_t |ν_{t−1}|.
 
