@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Generator
+from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
+import duckdb
 import pyarrow as pa
 import pytest
 
 import deniable as dn
-from deniable.errors import DataError, NotSupported
+from deniable.errors import DataError, NotSupported, QueryError
 from deniable.query import AtMost
 from deniable.query.engines.postgres import PostgreSQL
 
@@ -233,6 +235,37 @@ def test_extreme_values_in_a_joined_form_per_person_never_raise(home: tuple[Any,
                     f"SELECT WITH DIFFERENTIAL_PRIVACY {options} "
                     f"SUM({value}, contribution_bounds_per_group => (0, 9)) AS s FROM wide{joined}"
                 )
+
+
+def test_whether_keys_repeat_is_asked_of_the_table_that_travels(home: tuple[Any, str], tmp_path: Path) -> None:
+    """2⁵³ and 2⁵³ + 1 are two decimals and one float: a row joined to both would count twice."""
+    connection, _ = home
+    connection.execute("CREATE TABLE single (k DOUBLE PRECISION)")
+    connection.execute("INSERT INTO single VALUES (9007199254740992)")
+    keys = pa.array([Decimal(2**53), Decimal(2**53 + 1)], pa.decimal128(18, 0))
+    ledger = dn.Ledger.create(tmp_path / "l", unit="row", budget=dn.PureDP(5))
+    sql, public = "SELECT COUNT(*) AS n FROM single JOIN names ON single.k = names.k", {"names": pa.table({"k": keys})}
+    with (
+        dn.Session({"single": connection}, ledger=ledger, public=public) as session,
+        pytest.raises(QueryError, match="several rows for one key"),
+    ):
+        session.plan(sql, epsilon=1)
+
+
+def test_public_times_that_python_cannot_hold_do_not_become_others(home: tuple[Any, str], tmp_path: Path) -> None:
+    """DuckDB gives infinity to Python as the last day of 9999, which a row may have: it would be joined to both."""
+    connection, _ = home
+    connection.execute("CREATE TABLE ends (day DATE, at TIMESTAMP)")
+    connection.execute("INSERT INTO ends VALUES ('9999-12-31', '9999-12-31 23:59:59.999999'), ('infinity', 'infinity')")
+    duckdb.sql(
+        "SELECT UNNEST([DATE '9999-12-31', 'infinity', '20000-01-01']) AS day, "
+        "UNNEST([TIMESTAMP '9999-12-31 23:59:59.999999', 'infinity', '20000-01-01']) AS at"
+    ).write_parquet(str(tmp_path / "days.parquet"))
+    ledger = dn.Ledger.create(tmp_path / "l", unit="row", budget=dn.PureDP(5))
+    with dn.Session({"ends": connection}, ledger=ledger, public={"days": tmp_path / "days.parquet"}) as session:
+        for column in ("day", "at"):
+            plan = session.plan(f"SELECT COUNT(*) AS n FROM ends JOIN days ON ends.{column} = days.{column}", epsilon=1)
+            assert plan._engine.run(plan.bounded, groups=1, key=(1, 2)).rows.tolist() == [1]
 
 
 def test_what_cannot_be_sent_is_refused_beforehand(home: tuple[Any, str], ledger: Path) -> None:

@@ -274,6 +274,16 @@ def test_no_column_takes_the_name_of_who_is_protected(tmp_path: Path, unit: str)
     assert totals.rows.sum() == 1
 
 
+@pytest.mark.parametrize("key", ["quantity % 2", "odd"])
+def test_keys_of_an_expression_are_declared_by_its_text_or_name(session: dn.Session, key: str) -> None:
+    plan = session.plan(
+        "SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS(epsilon=1, max_groups_contributed=2, privacy_unit_column=id) "
+        "quantity % 2 AS odd, COUNT(*, contribution_bounds_per_group => (0, 3)) AS n FROM professors GROUP BY odd",
+        keys={key: [0, 1]},
+    )
+    assert (plan.groups, plan.cost) == (2, dn.PureDP(1, unit=plan.cost.unit))
+
+
 def test_an_end_within_the_options_is_refused() -> None:
     with pytest.raises(QueryError, match="ends within"):
         form("SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS(epsilon=1,")

@@ -117,7 +117,7 @@ class Declared:
             aliases = {output.name.casefold(): output.column for output in question.outputs if is_key(output)}
             for key, keys in given.items():
                 column = aliases.get(str(key).casefold()) or question.reader.stated(key)
-                self._given[name(column)] = keys
+                self._given[question.renamed.get(name(column), name(column))] = keys
         elif given is not None:
             raise InvalidArgument(
                 "keys", given, "a mapping from column to keys", "For example keys={'city': ['Bern', 'Basel']}."

@@ -62,6 +62,7 @@ def derived(question: Question, form: Form, places: Sequence[int | None]) -> Que
         groups=tuple(grouped[name(column)] for column in question.groups),
         where=None,
         people=people,
+        renamed={sql: name(column) for sql, column in grouped.items()},
     )
 
 

@@ -86,6 +86,8 @@ class Question:
     """What reads further expressions over the same tables: those that bounds and keys name."""
     people: str | None = None
     """The table of one row per person and group that is asked in place of the rows (see `per_person`)."""
+    renamed: Mapping[str, str] = field(default_factory=dict, repr=False, compare=False)
+    """What the SQL of a grouped column became in that table."""
 
     @property
     def source(self) -> str:

@@ -59,8 +59,9 @@ _ATTRIBUTES = """
 SELECT a.attname, CASE WHEN t.typtype = 'd' THEN b.typname ELSE t.typname END,
   t.typtype = 'e' OR coalesce(b.typtype = 'e', false)
 FROM pg_attribute AS a JOIN pg_type AS t ON t.oid = a.atttypid LEFT JOIN pg_type AS b ON b.oid = t.typbasetype
-WHERE a.attrelid = $1 AND a.attnum > 0 AND NOT a.attisdropped ORDER BY a.attnum
+WHERE a.attrelid = $1 AND a.attnum > 0 AND NOT a.attisdropped AND a.attgenerated <> 'v' ORDER BY a.attnum
 """
+"""Without virtual columns: what computes them is not ours, and may fail on some row, as in a view."""
 _ARRAYS = {"BIGINT": "BIGINT[]", "DOUBLE": "DOUBLE PRECISION[]", "VARCHAR": "TEXT[]"}
 
 

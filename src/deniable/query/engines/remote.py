@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from deniable.errors import DataError
 from deniable.query.engines.duckdb import DuckDB
+from deniable.query.moments import calendar
 from deniable.query.schema import Column, Kind, Table
 from deniable.query.values import quoted
 
@@ -51,12 +52,18 @@ class Copies(DuckDB):
         return Table(name, rows.columns, public=True)
 
     def shipped(self, table: Table) -> Rows:
-        """A table as it travels: wide types, and NULL or a text for what cannot be compared."""
+        """A table as it travels: wide types, and NULL or a text for what cannot be compared.
+
+        It is kept as it travels, too: whether keys repeat is asked of what is kept, and two decimals may be one float.
+        """
         columns = tuple(
             Column(column.name, column.kind, _SHIPPED.get(column.kind, "VARCHAR")) for column in table.columns
         )
-        listed = ", ".join(f"TRY_CAST({quoted(c.name)} AS {c.type}) AS {quoted(c.name)}" for c in columns)
-        found = self.look(f"SELECT {listed} FROM temp.main.{quoted(table.name)}")
+        listed = ", ".join(f"TRY_CAST({_within(c)} AS {c.type}) AS {quoted(c.name)}" for c in columns)
+        known, place = quoted(table.name), f"temp.main.{quoted(table.name)}"
+        with self._lock:
+            self._connection.execute(f"CREATE OR REPLACE TEMP TABLE {known} AS SELECT {listed} FROM {place}")
+        found = self.look(f"SELECT * FROM {place}")
         check_size(table.name, len(found))
         return Rows(columns, [list(values) for values in zip(*found, strict=True)] or [[] for _ in columns])
 
@@ -87,6 +94,13 @@ def _array(name: str, values: Sequence[Any]) -> NDArray[Any]:
     if values and isinstance(values[0], bool | int | float):
         return np.array(values)
     return np.array(values, dtype=object)
+
+
+def _within(column: Column) -> str:
+    """A column in SQL; a date or time outside of what Python can hold, as infinity is, is NULL."""
+    if column.kind in (Kind.DATE, Kind.TIMESTAMP):
+        return calendar(f"TRY_CAST({quoted(column.name)} AS TIMESTAMP)")
+    return quoted(column.name)
 
 
 def _list_type(column: Column) -> str:
