@@ -10,7 +10,7 @@ from typing import Any
 import duckdb
 import pyarrow as pa
 import pytest
-from hypothesis import given, settings
+from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from deniable.errors import QueryError
@@ -237,7 +237,11 @@ TYPES |= {Kind.TIMESTAMP: (datetime, str), Kind.UNTYPED: str}
 @given(text=st.one_of(numbers, words, moments, conditions), rows=rows)
 def test_no_row_makes_an_expression_fail(engine: Any, text: str, rows: list[dict[str, Any]]) -> None:
     """Whatever the row: a value of the column's kind, or NULL; each row on its own; ranges hold for bounded inputs."""
-    column = derived(f"COALESCE({text}, {text})")  # not a number alone, which GROUP BY takes for a place
+    try:
+        column = derived(f"COALESCE({text}, {text})")  # not a number alone, which GROUP BY takes for a place
+    except QueryError as error:
+        assume("nested too deeply" not in str(error))
+        raise
     found = evaluated(engine, [column], rows)
     assert all(value is None or isinstance(value, TYPES[column.kind]) for (value,) in found)
     assert found[0] == evaluated(engine, [column], rows[:1])[0] or found[0] != found[0] or math.isnan(found[0][0])
