@@ -318,3 +318,20 @@ def test_an_ibis_table_in_duckdb(ledger: Path) -> None:
     with dn.Session(backend.table("visits"), ledger=ledger) as session:
         plan = session.plan("SELECT COUNT(*) AS n FROM visits", epsilon=1, per_unit=KEPT)
         assert plan._engine.run(plan.bounded, groups=1, key=(1, 2)).rows.tolist() == [3]
+
+
+def test_a_public_table_is_read_from_its_own_database(home: tuple[Any, str], ledger: Path, postgres: Any) -> None:
+    """Ours has a table of the same name, which nobody called public."""
+    import psycopg
+
+    connection, _ = home
+    with psycopg.connect(postgres.database(), autocommit=True) as elsewhere:
+        elsewhere.execute("CREATE TABLE cities (city TEXT, canton TEXT)")
+        elsewhere.execute("INSERT INTO cities VALUES ('Bern', 'capital'), ('Basel', 'border')")
+        public = {"cities": elsewhere}
+        with dn.Session({"visits": connection}, ledger=ledger, public=public) as session:
+            release = session.sql(
+                "SELECT canton, COUNT(*) AS n FROM visits JOIN cities USING (city) GROUP BY canton",
+                epsilon=1, per_unit=KEPT,
+            )  # fmt: skip
+    assert set(release.to_pandas()["canton"]) == {"capital", "border"}

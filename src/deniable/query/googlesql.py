@@ -36,7 +36,7 @@ from deniable import _checks
 from deniable.errors import QueryError
 
 ROWS = 5
-"""How many rows of a unit and group GoogleSQL's row-wise aggregates take."""
+"""Rows of a unit and group that count in row-wise aggregates: a limit of ours, which the plan states."""
 
 _PER_GROUP = ("COUNT", "SUM", "AVG")
 _PER_ROW = ("PERCENTILE_CONT", "VAR_POP", "STDDEV_POP")

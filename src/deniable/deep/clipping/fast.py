@@ -9,9 +9,8 @@ from torch.autograd.graph import GradientEdge, get_gradient_edge
 from deniable.deep.clipping.calls import Use
 from deniable.deep.clipping.contributions import Contribution
 from deniable.deep.clipping.norms import settle
-from deniable.deep.clipping.passes import backward, called, inside, row_losses
-from deniable.deep.clipping.steps import Clipped, Question, Recipe, answer
-from deniable.deep.clipping.tape import Tape
+from deniable.deep.clipping.passes import backward, inside
+from deniable.deep.clipping.steps import Clipped, Question, Recipe, answer, recorded
 
 
 def clip_fast(recipe: Recipe, question: Question) -> Clipped:
@@ -26,23 +25,8 @@ def clip_fast(recipe: Recipe, question: Question) -> Clipped:
         kept.append((use, get_gradient_edge(made), saved))
         return made
 
-    inputs, targets = question.batch
-    rows = question.mask.shape[0]
-    tape = Tape(
-        {name: question.tensors[name] for name in recipe.names},
-        question.script,
-        rows=rows,
-        units=rows // recipe.rows_per_unit,
-        mark=mark,
-    )
-
     def body() -> tuple[Tensor, list[Tensor | None]]:
-        with recipe.precision(question.mask.device):
-            with tape:
-                made = called(recipe.model, inputs)
-            tape.finish()
-            losses = row_losses(recipe.loss, made, targets, rows)
-        del made
+        losses = recorded(recipe, question, mark)
         edges = [edge for _, edge, _ in kept]
         if not edges or not losses.requires_grad:
             return losses, [None] * len(edges)

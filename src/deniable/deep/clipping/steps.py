@@ -13,9 +13,9 @@ from torch import Tensor, nn
 from deniable.deep.clipping.calls import Use
 from deniable.deep.clipping.margins import bounds, clip_factors
 from deniable.deep.clipping.norms import Settled
-from deniable.deep.clipping.passes import Loss
+from deniable.deep.clipping.passes import Loss, called, row_losses
 from deniable.deep.clipping.sharding import Sharding
-from deniable.deep.clipping.tape import Step
+from deniable.deep.clipping.tape import Mark, Step, Tape
 
 
 class Clipped(NamedTuple):
@@ -80,6 +80,19 @@ class Question:
     mask: Tensor
     clip: Tensor
     script: Sequence[Step] = ()
+
+
+def recorded(recipe: Recipe, question: Question, mark: Mark) -> Tensor:
+    """The losses of a forward pass in which `mark` is told of every use of a parameter."""
+    inputs, targets = question.batch
+    rows = question.mask.shape[0]
+    tensors = {name: question.tensors[name] for name in recipe.names}
+    tape = Tape(tensors, question.script, rows=rows, units=rows // recipe.rows_per_unit, mark=mark)
+    with recipe.precision(question.mask.device):
+        with tape:
+            made = called(recipe.model, inputs)
+        tape.finish()
+        return row_losses(recipe.loss, made, targets, rows)
 
 
 def answer(recipe: Recipe, question: Question, settled: dict[str, Settled], losses: Tensor) -> Clipped:

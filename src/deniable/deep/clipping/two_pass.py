@@ -18,9 +18,8 @@ from deniable.deep.clipping.calls import Use
 from deniable.deep.clipping.contributions import Contribution, Stack
 from deniable.deep.clipping.margins import Factor, bounds, clip_factors
 from deniable.deep.clipping.norms import settle
-from deniable.deep.clipping.passes import backward, called, inside, row_losses
-from deniable.deep.clipping.steps import Clipped, Question, Recipe, completed
-from deniable.deep.clipping.tape import Tape
+from deniable.deep.clipping.passes import backward, inside
+from deniable.deep.clipping.steps import Clipped, Question, Recipe, completed, recorded
 
 
 class _Collector:
@@ -96,23 +95,10 @@ def clip_two_pass(recipe: Recipe, question: Question) -> Clipped:
         made.register_hook(lambda gradient: collector.receive(use, saved, gradient))  # type: ignore[no-untyped-call]
         return made
 
-    inputs, targets = question.batch
     rows = question.mask.shape[0]
-    tape = Tape(
-        {name: question.tensors[name] for name in recipe.names},
-        question.script,
-        rows=rows,
-        units=rows // recipe.rows_per_unit,
-        mark=mark,
-    )
 
     def body() -> tuple[Tensor, Factor]:
-        with recipe.precision(device):
-            with tape:
-                made = called(recipe.model, inputs)
-            tape.finish()
-            losses = row_losses(recipe.loss, made, targets, rows)
-        del made
+        losses = recorded(recipe, question, mark)
         seeds = recipe.seeds(losses, question.mask)
         if losses.requires_grad:
             backward(losses, [anchor], seeds, retain_graph=True)

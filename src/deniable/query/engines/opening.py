@@ -1,7 +1,7 @@
 """Which engine data need: Spark's and PostgreSQL's are asked where they are, everything else by DuckDB.
 
-All private tables of a session are on one engine, since one statement reads them. Public tables may be anywhere: they
-are copied.
+All private tables of a session are on one engine, since one statement reads them. Public tables are copied, from that
+engine or from files and data frames.
 """
 
 from __future__ import annotations

@@ -9,6 +9,7 @@ some row, or hide rows, after the charge. Messages of the server may quote rows,
 from __future__ import annotations
 
 import threading
+from contextlib import closing
 from dataclasses import dataclass
 from typing import Any
 
@@ -171,18 +172,23 @@ class PostgreSQL:
 
     def _public(self, name: str, data: Any) -> Table:
         if isinstance(data, Stored):
-            _, place, columns, values = self._described(data.table)
-            (size,) = self._fetched(f"SELECT COUNT(*) FROM {place}", ())[0]
-            check_size(name, size)
-            rows = self._fetched(f"SELECT {', '.join(values)} FROM {place}", ())
-            found = [list(column) for column in zip(*rows, strict=True)] or [[] for _ in columns]
-            table = self._copies.keep(name, Rows(columns, found))
+            # From its own database and search path: what bears this name in ours may be private.
+            with closing(PostgreSQL(data.home)) as home:
+                table = self._copies.keep(name, home._all(name, data.table))
         else:
             table = self._copies.add(name, data, public=True)
         self._shipped[name] = rows_ = self._copies.shipped(table)
         if any("\0" in value for column in rows_.values for value in column if isinstance(value, str)):
             raise DataError(f"table {name} has a text with the character 0, which PostgreSQL cannot hold")
         return widened(table)
+
+    def _all(self, name: str, wanted: str) -> Rows:
+        """All rows of a public table."""
+        _, place, columns, values = self._described(wanted)
+        (size,) = self._fetched(f"SELECT COUNT(*) FROM {place}", ())[0]
+        check_size(name, size)
+        rows = self._fetched(f"SELECT {', '.join(values)} FROM {place}", ())
+        return Rows(columns, [list(column) for column in zip(*rows, strict=True)] or [[] for _ in columns])
 
     def _described(self, wanted: str) -> tuple[int, str, tuple[Column, ...], list[str]]:
         """A table: its number, its place, its columns, and how each is read."""
