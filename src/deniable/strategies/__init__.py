@@ -11,7 +11,14 @@ from deniable.strategies.banded import Banded
 from deniable.strategies.base import Strategy
 from deniable.strategies.buffered import Buffered
 from deniable.strategies.dense import Dense
-from deniable.strategies.optima import lower_bound, optimal_banded, optimal_buffered, optimal_dense, optimal_toeplitz
+from deniable.strategies.optima import (
+    lower_bound,
+    optimal_banded,
+    optimal_buffered,
+    optimal_dense,
+    optimal_toeplitz,
+    proven_gap,
+)
 from deniable.strategies.participation import Participation, once, ordered, separated
 from deniable.strategies.sensitivity import Sensitivity
 from deniable.strategies.store import stored
@@ -40,6 +47,7 @@ __all__ = [
     "optimal_dense",
     "optimal_toeplitz",
     "ordered",
+    "proven_gap",
     "separated",
     "stored",
 ]

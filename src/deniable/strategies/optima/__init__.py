@@ -3,6 +3,7 @@
 from deniable.strategies.optima.banded import optimal_banded
 from deniable.strategies.optima.buffered import optimal_buffered
 from deniable.strategies.optima.dense import lower_bound, optimal_dense
+from deniable.strategies.optima.gap import proven_gap
 from deniable.strategies.optima.toeplitz import optimal_toeplitz
 
-__all__ = ["lower_bound", "optimal_banded", "optimal_buffered", "optimal_dense", "optimal_toeplitz"]
+__all__ = ["lower_bound", "optimal_banded", "optimal_buffered", "optimal_dense", "optimal_toeplitz", "proven_gap"]

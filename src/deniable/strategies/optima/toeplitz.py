@@ -29,6 +29,10 @@ from deniable.strategies.workloads import PREFIX, Workload
 
 ITERATIONS = 500
 
+_UNIT = 0.05
+"""What a coefficient is counted in. The first step of L-BFGS is one unit long: a whole 1 would leave the region where
+C⁻¹ does not grow, and the search would stop where it began."""
+
 OUTSIDE = 1e3
 """Instead of ln(∞), where an error is too large for a number: a line search can interpolate away from it."""
 
@@ -44,8 +48,8 @@ def optimal_toeplitz(
     loss = Loss(participation, error=error, workload=workload)
 
     def tail(values: Array) -> tuple[float, Array]:
-        value, slope = loss(np.concatenate([[1.0], values]))
-        return value, slope[1:]
+        value, slope = loss(np.concatenate([[1.0], values * _UNIT]))
+        return value, slope[1:] * _UNIT
 
     def drops(values: Array) -> tuple[float, Array]:
         value, slope = tail(np.cumsum(values[::-1])[::-1])
@@ -54,13 +58,13 @@ def optimal_toeplitz(
     found = series.square_root(kept)
     if kept > 1:
         options = {"maxiter": ITERATIONS, "maxcor": 20}
-        best = minimize(tail, found[1:], jac=True, method="L-BFGS-B", options=options).x
+        best = minimize(tail, found[1:] / _UNIT, jac=True, method="L-BFGS-B", options=options).x
         if participation.times > 1 and kept > participation.separation and not falling(np.append(1.0, best)):
             # The pattern is the worst one for falling coefficients only: stay among them, c_k = Σ_{j≥k} d_j with d ≥ 0.
-            limits, start = [(0, None)] * (kept - 1), -np.diff(found[1:], append=0.0)
+            limits, start = [(0, None)] * (kept - 1), -np.diff(found[1:], append=0.0) / _UNIT
             best = minimize(drops, start, jac=True, method="L-BFGS-B", bounds=limits, options=options).x
             best = np.cumsum(best[::-1])[::-1]
-        found = np.append(1.0, best)
+        found = np.append(1.0, best * _UNIT)
     return Toeplitz(found, steps)
 
 
