@@ -85,6 +85,9 @@ CASES: dict[str, tuple[str, dict[str, Any]]] = {
         "COUNT(DISTINCT person) AS people FROM t GROUP BY city",
         {"keys": CITIES},
     ),
+    "all groups of a person, some rows": (
+        "SELECT ok, COUNT(*), SUM(cost), SUM(age), COUNT(DISTINCT person) AS people FROM t GROUP BY ok", {"keys": OK},
+    ),
     "halves of a step": (
         "SELECT SUM(cost) AS a, SUM(ratio) AS b FROM t",
         {"bounds": {"cost": (-3, 3, 1), "ratio": (-2, 2, 0.5)}, "per_unit": AtMost(groups=1, rows=50)},
@@ -92,6 +95,10 @@ CASES: dict[str, tuple[str, dict[str, Any]]] = {
     "squares and steps above 1": (
         "SELECT ok, VAR_POP(cost), STDDEV(big) AS s FROM t GROUP BY ok",
         {"bounds": {"cost": (-1e6, 1e6), "big": (-(10**12), 10**12, 1000)}, "keys": OK},
+    ),
+    "sums beyond 64 bits": (  # some 60 squares of 1e18
+        "SELECT VAR_POP(cost), SUM(big) AS b FROM t",
+        {"bounds": {"cost": (-1e9, 1e9, 1), "big": (-(2**52), 2**52, 1)}, "per_unit": AtMost(groups=1, rows=400)},
     ),
     "quantiles, modes, different values": (
         "SELECT MEDIAN(cost) AS a, QUANTILE_CONT(age, 0.9) AS b, MODE(city) AS c, COUNT(DISTINCT city) AS d, "

@@ -66,6 +66,23 @@ def test_a_session_asks_where_the_table_is(home: tuple[Any, str], ledger: Path, 
     assert [abs(n - true) < 20 for n, true in zip(release.columns["n"], (100, 300), strict=True)] == [True, True]
 
 
+def test_a_fixed_key_keeps_the_rows_that_duckdb_keeps(home: tuple[Any, str], tmp_path: Path) -> None:
+    """Two of a patient's three visits stay. Noise of scale 2·6 / 1000: 0.5 off has probability below e^-40."""
+    rows = home[0].execute("SELECT patient_id, city, CAST(cost AS DOUBLE PRECISION) FROM visits").fetchall()
+    here = pa.table(dict(zip(("patient_id", "city", "cost"), map(list, zip(*rows, strict=True)), strict=True)))
+
+    def answered(data: Any, key: int) -> list[int]:
+        with dn.Session({"visits": data}, ledger=ledger, choice_key=key) as session:
+            release = session.sql(
+                "SELECT city, SUM(cost) AS s FROM visits GROUP BY city",
+                epsilon=1000, bounds={"cost": (0, 6)}, keys={"city": ["Bern", "Basel"]}, per_unit=KEPT,
+            )  # fmt: skip
+        return [round(s) for s in release.columns["s"]]
+
+    ledger = dn.Ledger.create(tmp_path / "l", unit="patient_id", budget=dn.PureDP(10_000))
+    assert answered(home[0], 7) == answered(here, 7) != answered(here, 8)
+
+
 def test_a_database_alone_stands_for_its_tables(home: tuple[Any, str], tmp_path: Path) -> None:
     ledger = dn.Ledger.create(tmp_path / "l", unit="city", budget=dn.PureDP(1))
     with dn.Session(url(home[1]), ledger=ledger) as session:
@@ -118,6 +135,55 @@ def test_views_are_refused(home: tuple[Any, str], ledger: Path) -> None:
             dn.Session({"seen": home[0]}, ledger=ledger)
     finally:
         home[0].execute("DROP VIEW seen")
+
+
+@pytest.mark.parametrize(
+    "made",
+    [
+        "CREATE TABLE parent (patient_id TEXT); CREATE FOREIGN TABLE part () INHERITS (parent) SERVER afar",
+        "CREATE TABLE parent (patient_id TEXT) PARTITION BY LIST (patient_id); CREATE TABLE half PARTITION OF parent "
+        "FOR VALUES IN ('a', 'b') PARTITION BY LIST (patient_id); "
+        "CREATE FOREIGN TABLE part PARTITION OF half FOR VALUES IN ('a') SERVER afar",
+    ],
+)
+def test_tables_with_a_foreign_part_are_refused(home: tuple[Any, str], ledger: Path, made: str) -> None:
+    connection = home[0]
+    connection.execute("CREATE FOREIGN DATA WRAPPER nothing; CREATE SERVER afar FOREIGN DATA WRAPPER nothing")
+    try:
+        connection.execute(made)
+        with pytest.raises(DataError, match="partition or child of parent is a foreign table"):
+            dn.Session({"parent": connection}, ledger=ledger)
+        with pytest.raises(DataError, match="partition or child of parent is a foreign table"):
+            dn.Session({"visits": connection}, ledger=ledger, public={"parent": connection})
+    finally:
+        connection.execute("DROP TABLE IF EXISTS parent CASCADE; DROP FOREIGN DATA WRAPPER nothing CASCADE")
+
+
+def test_a_part_that_turns_foreign_is_noticed_before_the_charge(home: tuple[Any, str], ledger: Path) -> None:
+    connection = home[0]
+    connection.execute("CREATE FOREIGN DATA WRAPPER nothing; CREATE SERVER afar FOREIGN DATA WRAPPER nothing")
+    connection.execute("CREATE TABLE parent (patient_id TEXT); CREATE TABLE own () INHERITS (parent)")
+    try:
+        with dn.Session({"parent": connection}, ledger=ledger) as session:
+            plan = session.plan("SELECT COUNT(*) AS n FROM parent", epsilon=1, per_unit=KEPT)
+            before = session.ledger.remaining()
+            connection.execute("CREATE FOREIGN TABLE part () INHERITS (parent) SERVER afar")
+            with pytest.raises(DataError, match="has changed"):
+                plan.run()
+            assert session.ledger.remaining() == before
+    finally:
+        connection.execute("DROP TABLE IF EXISTS parent CASCADE; DROP FOREIGN DATA WRAPPER nothing CASCADE")
+
+
+def test_public_tables_elsewhere_are_refused_in_a_sentence(home: tuple[Any, str], ledger: Path) -> None:
+    """A public table of one database cannot travel to another one as it is."""
+    rows = pa.table({"patient_id": ["a"], "city": ["Bern"]})
+    with pytest.raises(DataError, match="a public table is in PostgreSQL, and the private tables are not; give it as"):
+        dn.Session({"visits": rows}, ledger=ledger, public={"cities": home[0]})
+    with duckdb.connect() as mine:
+        mine.execute("CREATE TABLE cities (city TEXT)")
+        with pytest.raises(DataError, match="a public table is in an open DuckDB connection"):
+            dn.Session({"visits": home[0]}, ledger=ledger, public={"cities": mine})
 
 
 def test_hidden_rows_and_missing_rights_are_refused(home: tuple[Any, str], ledger: Path) -> None:

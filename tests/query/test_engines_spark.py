@@ -48,6 +48,20 @@ def test_a_session_asks_where_the_table_is(visits: Any, ledger: Path, tmp_path: 
     assert [abs(n - true) < 20 for n, true in zip(release.columns["n"], (100, 300), strict=True)] == [True, True]
 
 
+def test_the_table_is_read_once_and_its_rows_move_once(visits: Any, ledger: Path) -> None:
+    """Sums and averages are one statement: one scan, one move of rows to their person, one of totals to their group."""
+    with dn.Session({"visits": visits}, ledger=ledger) as session:
+        plan = session.plan(
+            "SELECT city, SUM(cost) AS s, AVG(cost) AS a FROM visits GROUP BY city",
+            epsilon=1, bounds={"cost": (0, 6)}, keys={"city": ["Bern", "Basel"]}, per_unit=KEPT,
+        )  # fmt: skip
+        engine: Any = plan._engine
+        assert [step.name for step in engine._write(plan.bounded)] == [""]
+        assert engine.written(plan.bounded).count("global_temp") == 1
+        frame = engine._statement(plan.bounded, [], key=(1, 2))
+        assert frame._jdf.queryExecution().executedPlan().toString().count("Exchange hashpartitioning") == 2
+
+
 def test_tables_are_named_in_several_ways(visits: Any, spark: Any, ledger: Path) -> None:
     ibis = pytest.importorskip("ibis", reason="needs ibis; run: pip install 'deniable[ibis]'")
     backend = ibis.pyspark.connect(spark)

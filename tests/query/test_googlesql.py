@@ -183,7 +183,11 @@ REFUSED = [
         "group_selection",
         77,
     ),
-    ("OPTIONS(epsilon=1, privacy_unit_column=id, kappa=5) COUNT(*)", "kappa is not supported", 77),
+    ("OPTIONS(epsilon=1, privacy_unit_column=id, kappa=5) COUNT(*)", "old name of max_groups_contributed", 77),
+    ("OPTIONS(epsilon=1, privacy_unit_column=id, k_threshold=5) COUNT(*)", "follows from epsilon and delta", 77),
+    ("OPTIONS(epsilon=1, privacy_unit_column=professors.id) COUNT(*)", "a column's name alone", 73),
+    ("COUNT(*)", "needs OPTIONS", 13),
+    ("OPTIONS(epsilon=1, privacy_unit_column=id) ANON_SUM(price CLAMPED BETWEEN 0 AND 1)", "write SUM, with", 77),
     ("OPTIONS(privacy_unit_column=id) COUNT(*)", "epsilon is missing", None),
     ("OPTIONS(epsilon=1) COUNT(*)", "privacy_unit_column is missing", None),
     ("OPTIONS(epsilon=1, epsilon=2, privacy_unit_column=id) COUNT(*)", "epsilon is given twice", 53),
@@ -199,7 +203,11 @@ REFUSED = [
         "of SUM is not",
         None,
     ),
-    ("OPTIONS(epsilon=1, privacy_unit_column=id) SUM(price, report_format => (0, 1))", "report_format", None),
+    (
+        "OPTIONS(epsilon=1, privacy_unit_column=id) SUM(price, report_format => (0, 1))",
+        "report_format of SUM .* intervals of its own",
+        None,
+    ),
     (
         "OPTIONS(epsilon=1, privacy_unit_column=id) SUM(price, contribution_bounds_per_group => (1, 0))",
         "lower one first",
@@ -225,6 +233,40 @@ def test_what_differs_is_refused_by_name_and_position(
         session.plan(f"SELECT WITH DIFFERENTIAL_PRIVACY {text} FROM professors")
     if column is not None:
         assert caught.value.column == column
+
+
+@pytest.mark.parametrize(
+    ("sql", "said", "column"),
+    [
+        (
+            "SELECT WITH ANONYMIZATION OPTIONS(epsilon=1) ANON_SUM(price CLAMPED BETWEEN 0 AND 1) FROM professors",
+            "WITH ANONYMIZATION is not supported; write WITH DIFFERENTIAL_PRIVACY",
+            13,
+        ),
+        (
+            "SELECT WITH aggregation_threshold OPTIONS(threshold=5) COUNT(*) FROM professors",
+            "WITH aggregation_threshold is not supported",
+            13,
+        ),
+        (
+            f"WITH p AS (SELECT * FROM professors) SELECT WITH DIFFERENTIAL_PRIVACY {OPTIONS} COUNT(*) FROM p",
+            "within another one",
+            50,
+        ),
+    ],
+)
+def test_other_forms_are_refused_by_name_and_position(session: dn.Session, sql: str, said: str, column: int) -> None:
+    with pytest.raises(QueryError, match=said) as caught:
+        session.plan(sql)
+    assert caught.value.column == column
+
+
+def test_a_text_may_name_the_forms(session: dn.Session) -> None:
+    plan = session.plan(
+        "SELECT COUNT(*) AS n FROM professors WHERE item <> 'WITH ANONYMIZATION'",
+        epsilon=1, per_unit=AtMost(groups=1, rows=9),
+    )  # fmt: skip
+    assert exact(plan)["COUNT(*)"] == [9]
 
 
 def test_groups_need_a_limit(session: dn.Session) -> None:

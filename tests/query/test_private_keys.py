@@ -54,7 +54,7 @@ def test_a_release_without_groups_says_so(make_plan: Any) -> None:
     )
     release = plan.run()
     assert release.rows == ()
-    assert str(release).splitlines()[1] == "no group is released"
+    assert str(release).splitlines()[1] == "no group is released; the plan says how many persons a group needs"
     assert "no group is released" in release._repr_html_()
     plan._engine.close()
 

@@ -27,6 +27,9 @@ __all__ = ["EVERY_ROW", "KEY_PARAMETERS", "Bounded", "base", "bounded", "hashed"
 EVERY_ROW = "rows AS NOT MATERIALIZED (\n  SELECT * FROM base\n)"
 """The step `rows` where nothing is left out."""
 
+_OF_ROWS = ("COUNT(*)", "COUNT(v{})", "SUM(v{})")
+"""What is added up where a line is a row."""
+
 
 @dataclass(frozen=True)
 class Bounded:
@@ -59,11 +62,11 @@ def bounded(
     reading the count m and the sum, in two halves, h·2³² + l, because drivers turn 128-bit integers into floats.
     """
     source = base(question, keys, readings, unit=unit)
-    plain = _answer(source, [source.step], "base", ("COUNT(*)", "COUNT(v{})", "SUM(v{})"), units=units, groups=groups)
+    people = "COUNT(DISTINCT u)" if units else None
+    plain = _answer(source, [source.step], "base", _OF_ROWS, people=people, groups=groups)
     if unit is None:
         return Bounded(plain, lists(keys), tuple(readings), False)
-    steps = _counted(source, limits=limits, groups=groups, units=units, alike=alike)
-    text = _answer(source, steps, "counted", ("SUM(n)", "SUM(m{})", "SUM(s{})"), units=units, groups=groups)
+    text = _chosen(source, limits=limits, groups=groups, units=units, alike=alike)
     return Bounded(
         text,
         lists(keys),
@@ -78,13 +81,34 @@ def hashed(text: str) -> bool:
     return any(f"${parameter}" in text for parameter in KEY_PARAMETERS)
 
 
+def _chosen(source: Base, *, limits: AtMost, groups: int | None, units: bool, alike: bool) -> str:
+    """The totals over what stays."""
+    if alike and source.values:
+        people = "COUNT(CASE WHEN place = 1 THEN 1 END)" if units else None  # a unit has one first row in a group
+        steps = portable.rows(source, limits=limits, groups=groups)
+        return _answer(source, steps, "rows", _OF_ROWS, people=people, groups=groups)
+    if alike:
+        steps = portable.counted(source, limits=limits, groups=groups)
+    else:
+        steps = choice.counted(source, limits=limits, groups=groups, units=units)
+    people = "COUNT(*)" if units else None
+    return _answer(source, steps, "counted", ("SUM(n)", "SUM(m{})", "SUM(s{})"), people=people, groups=groups)
+
+
 def _answer(
-    source: Base, steps: Sequence[str], place: str, sums: tuple[str, str, str], *, units: bool, groups: int | None
+    source: Base,
+    steps: Sequence[str],
+    place: str,
+    sums: tuple[str, str, str],
+    *,
+    people: str | None,
+    groups: int | None,
 ) -> str:
-    """The totals of every group over the last of some steps; `sums` give the rows, and the number and sum of values."""
+    """The totals of every group over the last of some steps; `sums` give the rows, and the number and sum of values,
+    `people` the units, if they are asked for."""
     rows, count, whole = sums
     columns = [*source.by, f"CAST({rows} AS BIGINT) AS n"]
-    columns += [f"COUNT({'DISTINCT u' if place == 'base' else '*'}) AS p"] if units else []
+    columns += [f"{people} AS p"] if people is not None else []
     for i in range(1, len(source.values) + 1):
         total = f"COALESCE({whole.format(i)}, 0)"
         columns.append(f"CAST({count.format(i)} AS BIGINT) AS m{i}")
@@ -112,12 +136,6 @@ def rows(
     if alike:
         return portable.rows(source, limits=limits, groups=groups)
     return choice.rows(source, limits=limits, groups=groups)
-
-
-def _counted(source: Base, *, limits: AtMost, groups: int | None, units: bool, alike: bool) -> list[str]:
-    if alike:
-        return portable.counted(source, limits=limits, groups=groups)
-    return choice.counted(source, limits=limits, groups=groups, units=units)
 
 
 def base(question: Question, keys: Sequence[Keys], readings: Sequence[Reading], *, unit: Column | None) -> Base:

@@ -36,16 +36,23 @@ from deniable import _checks
 from deniable.errors import QueryError
 
 ROWS = 5
-"""Rows of a unit and group that count in row-wise aggregates: a limit of ours, which the plan states."""
+"""Rows of a unit and group that count in row-wise aggregates. ZetaSQL, GoogleSQL's open form, takes as many of the
+values that are not NULL (`kPerUserArrayAggLimit`); BigQuery's pages do not say."""
 
 _PER_GROUP = ("COUNT", "SUM", "AVG")
 _PER_ROW = ("PERCENTILE_CONT", "VAR_POP", "STDDEV_POP")
 _REFUSED = {
+    "kappa": "it is the old name of max_groups_contributed",
+    "k_threshold": "the threshold for groups follows from epsilon and delta",
+    "report_format": "a release has intervals of its own",
     "max_rows_contributed": "it limits rows over all groups; here they are limited in each: use max_groups_contributed",
     "min_privacy_units_per_group": "the threshold for groups follows from epsilon and delta",
     "group_selection_strategy": "groups are found behind a threshold, or are those of keys=… and of public tables",
 }
 
+
+_FORMS = ("DIFFERENTIAL_PRIVACY", "ANONYMIZATION", "AGGREGATION_THRESHOLD")
+"""What may follow SELECT WITH in GoogleSQL; the first is read."""
 
 _LONGEST = 40
 """Letters of a number."""
@@ -82,14 +89,15 @@ class Form:
 
 def form(sql: str) -> Form | None:
     """The form of a text; None when it is plain SQL."""
-    if not isinstance(sql, str) or "DIFFERENTIAL_PRIVACY" not in sql.upper():
+    if not isinstance(sql, str) or not any(word in sql.upper() for word in _FORMS):
         return None
     try:
         tokens = sqlglot.tokenize(sql, read="bigquery")
     except TokenError:
         return None  # which `parsing` explains
-    words = [token.text.upper() for token in tokens[:4]]
-    return _Pass(sql, tokens).form() if words == ["SELECT", "WITH", "DIFFERENTIAL_PRIVACY", "OPTIONS"] else None
+    kinds = [token.token_type for token in tokens]
+    starts = [i for i in range(len(kinds) - 2) if kinds[i : i + 2] == [TokenType.SELECT, TokenType.WITH]]
+    return _Pass(sql, tokens).form(starts[0]) if starts else None
 
 
 class _Pass:
@@ -98,7 +106,15 @@ class _Pass:
     def __init__(self, sql: str, tokens: list[Token]) -> None:
         self._sql, self._tokens, self._letters = sql, tokens, list(sql)
 
-    def form(self) -> Form:
+    def form(self, start: int) -> Form:
+        """The form, whose SELECT is the token at `start`."""
+        mode = self._at(start + 2)
+        if start > 0:
+            raise self._refused(mode, "a private query within another one is not supported; start with SELECT WITH")
+        if mode.text.upper() != _FORMS[0]:
+            raise self._refused(mode, f"WITH {mode.text} is not supported; write WITH {_FORMS[0]} OPTIONS(epsilon = …)")
+        if self._at(3).text.upper() != "OPTIONS":
+            raise self._refused(mode, f"{_FORMS[0]} needs OPTIONS(epsilon = …, delta = …, privacy_unit_column = …)")
         options, after = self._options(4)
         self._blank(self._tokens[1].start, self._tokens[after - 1].end)
         per_group, per_row = self._calls(after)
@@ -130,6 +146,8 @@ class _Pass:
                 raise self._refused(self._at(i + 1), f"{name} is given twice")
             self._expect(i + 2, TokenType.EQ)
             found[name], i = self._value(i + 3)
+            if name == "privacy_unit_column" and self._at(i).token_type is TokenType.DOT:
+                raise self._refused(self._at(i - 1), "privacy_unit_column is a column's name alone, no path")
             if self._at(i).token_type is TokenType.R_PAREN:
                 return found, i + 1
             self._expect(i, TokenType.COMMA)
@@ -139,6 +157,10 @@ class _Pass:
         per_group: list[Ends] = []
         per_row: dict[str, tuple[Fraction, Fraction]] = {}
         for i in range(start, len(self._tokens)):
+            if self._at(i).token_type is TokenType.L_PAREN and self._at(i - 1).text.upper().startswith("ANON_"):
+                old = self._at(i - 1).text.upper()
+                remedy = f"write {old.removeprefix('ANON_')}, with contribution bounds"
+                raise self._refused(self._at(i - 1), f"{old} is of the old form; {remedy}")
             if self._at(i).token_type is not TokenType.FARROW:
                 continue
             name, call = self._at(i - 1), self._opening(i)
@@ -146,9 +168,8 @@ class _Pass:
             wanted = {"contribution_bounds_per_group": _PER_GROUP, "contribution_bounds_per_row": _PER_ROW}.get(kind)
             if wanted is None or function not in wanted:
                 listed = ", ".join(wanted or (*_PER_GROUP, *_PER_ROW))
-                raise self._refused(
-                    name, f"{kind} of {function} is not supported; contribution bounds are for {listed}"
-                )
+                why = _REFUSED.get(kind, f"contribution bounds are for {listed}")
+                raise self._refused(name, f"{kind} of {function} is not supported; {why}")
             self._expect(i - 2, TokenType.COMMA)
             low, high, end = self._pair(i + 1)
             self._blank(self._at(i - 2).start, self._at(end).end)

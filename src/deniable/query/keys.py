@@ -115,9 +115,14 @@ class Declared:
             self._given[name(question.groups[0])] = given
         elif isinstance(given, Mapping):
             aliases = {output.name.casefold(): output.column for output in question.outputs if is_key(output)}
+            used = _used(question)
             for key, keys in given.items():
                 column = aliases.get(str(key).casefold()) or question.reader.stated(key)
-                self._given[question.renamed.get(name(column), name(column))] = keys
+                place = question.renamed.get(name(column), name(column))
+                if place not in used:
+                    remedy = f"To keep only some rows, write WHERE {key} IN …."
+                    raise InvalidArgument("keys", key, "for columns of GROUP BY or of MODE", remedy)
+                self._given[place] = keys
         elif given is not None:
             raise InvalidArgument(
                 "keys", given, "a mapping from column to keys", "For example keys={'city': ['Bern', 'Basel']}."
@@ -158,6 +163,12 @@ class Declared:
             f"keys[{column.name!r}]", text, "a list of keys, or table.column of a public table",
             f"For example keys={{{column.name!r}: ['a', 'b']}}.",
         )  # fmt: skip
+
+
+def _used(question: Question) -> set[str]:
+    """The columns whose keys matter: keys of another one would be passed over in silence."""
+    modes = (output.column for output in question.aggregates if output.function == "mode")
+    return {name(column) for column in (*question.groups, *modes) if column is not None}
 
 
 def unknown(column: Column) -> Keys:

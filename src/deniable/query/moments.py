@@ -17,7 +17,7 @@ class Moments(Maker):
         """An expression that is a date or a time, as SQL that is NULL outside the years 1 to 9999."""
         found = self.expression(node)
         if found.kind not in (Kind.DATE, Kind.TIMESTAMP, Kind.UNTYPED):
-            raise self.refuse(node, f"{found.name} holds {found.kind.value}; {TIME} is needed here")
+            raise self.refuse(node, f"{found.name} holds {found.held}; {TIME} is needed here")
         return calendar(column_as(found, "TIMESTAMP"))
 
     def _extract(self, node: exp.Expr, part: exp.Expr, moment: exp.Expr) -> Column:

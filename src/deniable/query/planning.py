@@ -87,6 +87,8 @@ class QueryPlan:
     _engine: Engine = field(repr=False)
     _ledger: Budget = field(repr=False)
     _who: str | None = field(default=None, repr=False)
+    _key: tuple[int, int] | None = field(default=None, repr=False)
+    """The key of the choice of rows, where it is fixed; else every run draws one."""
 
     @property
     def event(self) -> Event:
@@ -121,6 +123,9 @@ class QueryPlan:
 
     def __str__(self) -> str:
         return explain(self, sql=False)
+
+    def __repr__(self) -> str:
+        return str(self)  # what a shell shows
 
     def _repr_html_(self) -> str:
         return plan_html(words(self))
@@ -158,6 +163,7 @@ def plan(
     weights: Mapping[str, Number] | None,
     confidence: Number,
     delta: Number | None = None,
+    key: tuple[int, int] | None = None,
 ) -> QueryPlan:
     """The plan of one query; the arguments are those of `Session.plan`."""
     whole = _checks.positive("epsilon", epsilon, remedy="Try epsilon=0.5.")
@@ -198,13 +204,14 @@ def plan(
         _engine=engine,
         _ledger=ledger,
         _who=who,
+        _key=key,
     )
 
 
 def answer(plan: QueryPlan) -> Release:
     """Compute and add noise, without charging: for a caller that has charged an event which covers the plan's."""
     remaining = plan._ledger.remaining(who=plan._who)
-    first, second = noise.secure().words(2).tolist()
+    first, second = plan._key or noise.secure().words(2).tolist()
     totals = plan._engine.run(plan.bounded, groups=plan.groups, key=(first, second))
     found = answered(plan.question, plan.keys, plan.aggregates, plan.noises, totals, failure=1 - plan.confidence)
     return Release(

@@ -2,8 +2,15 @@
 
 Groups of a unit, and rows of a unit and group, are ranked by MD5 of a text: the key, the unit, and the content, each
 written so that engines agree on every letter (`spelled`). A unit keeps its K first groups, and R first rows in each.
-`choice` is faster, with functions that DuckDB alone has; this is what Spark and PostgreSQL run, and DuckDB where its
-choices are to be compared with theirs.
+`choice` is faster, with functions that DuckDB alone has; this is what Spark and PostgreSQL run, and DuckDB in a session
+with a fixed key.
+
+1. `ranked`, `chosen`: the rows of each unit's K first groups. Only these go on.
+2. `copies`: how many rows a unit has in a group, and which of those that are alike in all that counts a row is.
+3. `placed`, `rows`: the R first rows of a unit and group. Ranks are computed where there are more than R.
+
+Every step reads the one before, once: the table itself is read once, and on Spark rows move once, to where those of
+their unit are.
 
 The argument is that of `choice`. Every step but the last addition looks at one unit, at its rows as a multiset, and at
 the key. MD5 need not be strong for that, and two contents that are spelled alike do no harm: ties are broken by the
@@ -14,7 +21,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from deniable.query.choice import KEY_PARAMETERS, Base, copies, same, summed
+from deniable.query.choice import KEY_PARAMETERS, Base
 from deniable.query.limits import AtMost
 from deniable.query.moments import calendar
 from deniable.query.schema import Kind
@@ -24,55 +31,45 @@ _LARGEST = "9.0e18"
 
 
 def counted(base: Base, *, limits: AtMost, groups: int | None) -> list[str]:
-    """The steps up to `counted`: n, m1, s1, … per unit and group that stay."""
-    by, names = ", ".join(base.by), [f"{letter}{i}" for i in range(1, len(base.values) + 1) for letter in "ms"]
-    steps = _shares(base, limits=limits, groups=groups, parts=summed(base), names=names)
-    if not base.values:
-        # All rows of a unit and group are alike: counting the first R is the choice.
-        return [*steps, f"counted AS (\n  SELECT {by}, LEAST(n, {limits.rows}) AS n FROM kept\n)"]
-    listed = ", ".join([by, "n", *names])
-    return [
-        *steps,
-        *_placed(base, limits=limits),
-        f"counted AS (\n  SELECT {listed} FROM kept WHERE n <= {limits.rows}\n  UNION ALL\n"
-        f"  SELECT {by}, COUNT(*) AS n{summed(base)} FROM placed WHERE place <= {limits.rows} GROUP BY u, {by}\n)",
-    ]
+    """The steps up to `counted`, where no values are read: the number n of rows per unit and group that stay. All rows
+    of a unit and group are alike, so counting the first R is the choice."""
+    by = ", ".join(base.by)
+    steps = [base.step, f"shares AS (\n  SELECT u, {by}, COUNT(*) AS n FROM base GROUP BY u, {by}\n)"]
+    source = "shares"
+    if _few(limits, groups):
+        steps.append(f"ranked AS (\n  SELECT u, {by}, n, {_place_of_group(base)} FROM shares\n)")
+        source = f"ranked WHERE place <= {limits.groups}"
+    return [*steps, f"counted AS (\n  SELECT u, {by}, LEAST(n, {limits.rows}) AS n FROM {source}\n)"]
 
 
 def rows(base: Base, *, limits: AtMost, groups: int | None) -> list[str]:
-    """The steps up to `rows`: the rows that stay, with their unit, group and values."""
-    columns = ["u", *base.by, *base.names]
-    listed, own = ", ".join(columns), ", ".join(f"base.{column}" for column in columns)
+    """The steps up to `rows`: the rows that stay, with their unit, group, values, and place within unit and group."""
+    columns, owner = ", ".join(["u", *base.by, *base.names]), ", ".join(["u", *base.by])
+    steps, source = [base.step], "base"
+    if _few(limits, groups):
+        steps.append(f"ranked AS (\n  SELECT {columns}, {_place_of_group(base)} FROM base\n)")
+        steps.append(f"chosen AS (\n  SELECT {columns} FROM ranked WHERE place <= {limits.groups}\n)")
+        source = "chosen"
+    copy = f"ROW_NUMBER() OVER (PARTITION BY {columns}) AS copy"
+    number = f"COUNT(*) OVER (PARTITION BY {owner}) AS n"
+    rank = f"CASE WHEN n > {limits.rows} THEN {_rank(base, [*base.by, *base.names, 'copy'])} END"
+    place = f"ROW_NUMBER() OVER (PARTITION BY {owner} ORDER BY {', '.join([rank, *base.names, 'copy'])}) AS place"
     return [
-        *_shares(base, limits=limits, groups=groups, parts="", names=()),
-        *_placed(base, limits=limits),
-        f"rows AS MATERIALIZED (\n  SELECT {own} FROM base JOIN kept ON {same(base)} AND kept.n <= {limits.rows}\n"
-        f"  UNION ALL\n  SELECT {listed} FROM placed WHERE place <= {limits.rows}\n)",
+        *steps,
+        f"copies AS (\n  SELECT {columns}, {copy}, {number} FROM {source}\n)",
+        f"placed AS (\n  SELECT {columns}, {place} FROM copies\n)",
+        f"rows AS (\n  SELECT {columns}, place FROM placed WHERE place <= {limits.rows}\n)",
     ]
 
 
-def _shares(base: Base, *, limits: AtMost, groups: int | None, parts: str, names: Sequence[str]) -> list[str]:
-    """The steps up to `kept`, with n and, if asked for, the sums."""
-    by = ", ".join(base.by)
-    share = f"SELECT u, {by}, COUNT(*) AS n{parts}\n  FROM base GROUP BY u, {by}"
-    if groups is not None and limits.groups >= groups:
-        return [base.step, f"kept AS MATERIALIZED (\n  {share}\n)"]
-    place = f"ROW_NUMBER() OVER (PARTITION BY u ORDER BY {_rank(base, base.by)}, {by}) AS place"
-    listed = ", ".join(["u", by, "n", *names])
-    return [
-        base.step,
-        f"shares AS (\n  {share}\n)",
-        f"ranked AS (\n  SELECT {listed}, {place} FROM shares\n)",
-        f"kept AS MATERIALIZED (\n  SELECT {listed} FROM ranked WHERE place <= {limits.groups}\n)",
-    ]
+def _few(limits: AtMost, groups: int | None) -> bool:
+    """Whether a unit may have more groups than it keeps."""
+    return groups is None or limits.groups < groups
 
 
-def _placed(base: Base, *, limits: AtMost) -> list[str]:
-    """The rows of units and groups with more than R of them, and the place of each."""
-    order = ", ".join([_rank(base, [*base.by, *base.names, "copy"]), *base.names, "copy"])
-    place = f"ROW_NUMBER() OVER (PARTITION BY u, {', '.join(base.by)} ORDER BY {order}) AS place"
-    listed = ", ".join(["u", *base.by, *base.names])
-    return [copies(base, limits=limits), f"placed AS (\n  SELECT {listed}, {place}\n  FROM copies\n)"]
+def _place_of_group(base: Base) -> str:
+    """The place of a row's group among those of its unit."""
+    return f"DENSE_RANK() OVER (PARTITION BY u ORDER BY {_rank(base, base.by)}, {', '.join(base.by)}) AS place"
 
 
 def _rank(base: Base, content: Sequence[str]) -> str:

@@ -65,6 +65,10 @@ LEVELS: dict[type[exp.Expr], Fraction] = {
 by the 1 % and the 99 % quantile."""
 
 _KNOWN = "COUNT, SUM, AVG, VARIANCE, STDDEV, MEDIAN, QUANTILE_CONT, MIN, MAX, MODE"
+_NUMBERS = {
+    Kind.BOOLEAN: "; write CASE WHEN {column} THEN 1 ELSE 0 END, or COUNT_IF({column})",
+    Kind.TEXT: "; CAST({column} AS DOUBLE) reads numbers out of it",
+}
 _CLAUSES = ("expressions", "from", "from_", "joins", "where", "group", "having", "order", "limit", "offset")
 
 
@@ -164,7 +168,7 @@ def _groups(reader: Reader, clause: exp.Group, items: list[exp.Expr]) -> tuple[C
     for node in clause.expressions:
         column = reader.expression(_meant(reader, node, items))
         if column.kind is Kind.OTHER:
-            raise reader.refuse(node, f"GROUP BY {column.name} is not supported: it is of type {column.type}")
+            raise reader.refuse(node, f"GROUP BY {column.name} is not supported: it holds {column.held}")
         if sql_name(column) in map(sql_name, found):
             raise reader.refuse(node, f"column {column.name} stands twice in GROUP BY")
         found.append(column)
@@ -244,7 +248,8 @@ def _aggregate(reader: Reader, node: exp.Expr, alias: str | None, text: str) -> 
         inner = exp.Case(ifs=[exp.If(this=inner, true=exp.Literal.number(1))])
     column = reader.expression(inner)
     if function not in ("count", "mode") and not column.kind.numeric:
-        raise reader.refuse(node, f"{function.upper()} needs numbers; column {column.name} holds {column.kind.value}")
+        remedy = _NUMBERS.get(column.kind, "").format(column=column.name)
+        raise reader.refuse(node, f"{function.upper()} needs numbers; column {column.name} holds {column.held}{remedy}")
     if (distinct or function == "mode") and column.kind is Kind.OTHER:
         raise reader.refuse(node, f"{text} is not supported: column {column.name} is of type {column.type}")
     first = "count_distinct" if distinct else "count_if" if isinstance(node, exp.CountIf) else function

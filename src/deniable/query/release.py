@@ -201,6 +201,9 @@ class Release:
         width = max(len(name) for name, _ in self.facts) + 2
         return "\n".join([*lines, "", *(f"{name:<{width}}{fact}" for name, fact in self.facts)])
 
+    def __repr__(self) -> str:
+        return str(self)  # what a shell shows
+
     def _repr_html_(self) -> str:
         names = [name for name, estimate in self.estimates.items() if isinstance(estimate, Estimate)]
         return release_html(self, self._cells(), names=names, note=self._rest)
@@ -210,7 +213,9 @@ class Release:
         """What there is to say about rows that are not shown."""
         rows = len(next(iter(self.columns.values())))
         if not rows:
-            return "no group is released"
+            found = any(keys.private for keys in self.keys)
+            why = f"; the plan says how many {self.cost.unit.noun}s a group needs" if found else ""
+            return f"no group is released{why}"
         return f"… and {rows - MOST_SHOWN} more rows" if rows > MOST_SHOWN else ""
 
     def _cells(self) -> list[list[str]]:

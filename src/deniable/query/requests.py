@@ -36,12 +36,14 @@ Plan: TypeAlias = QueryPlan | StagedPlan
 
 @dataclass(frozen=True)
 class Place:
-    """Where a request is planned: the tables, the engine that holds them, the ledger, and who asks."""
+    """Where a request is planned: the tables, the engine that holds them, the ledger, who asks, and the key of the
+    choice of rows, where it is fixed."""
 
     tables: tuple[Table, ...]
     engine: Engine
     ledger: Budget
     who: str | None
+    key: tuple[int, int] | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -148,4 +150,5 @@ class Request:
             weights=weights,
             confidence=self.confidence,
             delta=self.delta if delta is None else delta,
+            key=place.key,
         )

@@ -58,6 +58,14 @@ class Column:
     """SQL that lists the values of a column of a public table."""
 
     @property
+    def held(self) -> str:
+        """What its values are, for a message."""
+        if self.kind is not Kind.OTHER:
+            return str(self.kind.value)
+        zone = "; make it UTC without a zone before it comes here" if self.type == "TIMESTAMP WITH TIME ZONE" else ""
+        return f"{self.type}, {Kind.OTHER.value}{zone}"
+
+    @property
     def wide(self) -> bool:
         """Whether its whole numbers may not fit 64 bits with a sign."""
         return self.type in ("UBIGINT", "HUGEINT", "UHUGEINT")

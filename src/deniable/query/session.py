@@ -45,7 +45,9 @@ class Session:
     the table's name) and of Ibis are asked where they are (docs/engines.md). `ledger` is a path or a `Ledger`; it says
     who is protected. `public` holds tables that are about nobody (districts, price lists), which queries may join.
     `who` is the analyst in whose name charges are made. Opening reads column names and types, no rows; public tables
-    are copied.
+    are copied. `choice_key`, a number below 2¹²⁸, fixes which rows of a unit stay where its limits leave some out: they
+    are then the same in every query and on every engine, and what is promised is the same. Without it every run chooses
+    anew. Noise is fresh in either case.
     """
 
     def __init__(
@@ -55,12 +57,14 @@ class Session:
         ledger: Ledger | str | os.PathLike[str],
         public: Any = None,
         who: str | None = None,
+        choice_key: int | None = None,
     ) -> None:
         nobody = public is None or (isinstance(public, Mapping) and not public)
         named, known = _named(data), {} if nobody else _named(public)
         _check_names([*named, *known])
         self.ledger, self.who = Ledger.of(ledger), who
-        self._engine = opening.opened(named.values(), known.values())
+        self._key = None if choice_key is None else _halves(choice_key)
+        self._engine = opening.opened(named.values(), known.values(), alike=self._key is not None)
         try:
             private = tuple(self._engine.add(name, given) for name, given in named.items())
             for table in private:
@@ -132,7 +136,7 @@ class Session:
     @property
     def place(self) -> Place:
         """Where requests are planned."""
-        return Place(self._tables, self._engine, self.ledger, self.who)
+        return Place(self._tables, self._engine, self.ledger, self.who, self._key)
 
     def close(self) -> None:
         """Let go of the tables and their temporary files; the ledger keeps its record."""
@@ -164,6 +168,13 @@ def _named(data: Any) -> dict[str, Any]:
         f"data must be a path or a mapping from table names to tables; got a {type(data).__name__}; "
         "name a frame by writing {'visits': frame}"
     )
+
+
+def _halves(key: int) -> tuple[int, int]:
+    """A key of 128 bits as two of 64."""
+    if isinstance(key, bool) or not isinstance(key, int) or not 0 <= key < 1 << 128:
+        raise InvalidArgument("choice_key", key, "a whole number from 0 to 2¹²⁸ − 1", "For example choice_key=7.")
+    return key >> 64, key & (1 << 64) - 1
 
 
 def _check_names(names: Sequence[str]) -> None:

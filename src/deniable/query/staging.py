@@ -119,6 +119,9 @@ class StagedPlan:
     def __str__(self) -> str:
         return explain_stages(self, sql=False)
 
+    def __repr__(self) -> str:
+        return str(self)  # what a shell shows
+
     def _repr_html_(self) -> str:
         return plan_html(staged_words(self))
 

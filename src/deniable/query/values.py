@@ -75,7 +75,7 @@ def meeting_type(column: Column, value: Value) -> str:
     elif kind in (Kind.TEXT, Kind.UNTYPED):
         return "VARCHAR"
     hint = _HINTS.get(kind, "it can only be counted")
-    raise ValueError(f"column {column.name} holds {kind.value}; {hint}")
+    raise ValueError(f"column {column.name} holds {column.held}; {hint}")
 
 
 def read_text(column: Column, text: str) -> Value:

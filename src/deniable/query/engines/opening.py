@@ -32,18 +32,37 @@ def expanded(data: Any) -> Any:
     return databases.expanded(data)
 
 
-def opened(private: Iterable[Any], public: Iterable[Any]) -> Engine:
-    """The engine that holds private tables, before any table is added."""
-    tables = list(private)
+def opened(private: Iterable[Any], public: Iterable[Any], *, alike: bool = False) -> Engine:
+    """The engine that holds private tables, before any table is added; `alike` makes it choose rows as all can."""
+    tables, others = list(private), list(public)
     on_postgres = {given.home for given in tables if isinstance(given, postgres.Stored)}
     sessions = {id(home): home for home in (_spark_session(given) for given in tables) if home is not None}
     if len(on_postgres) > 1 or len(sessions) > 1 or (on_postgres and sessions):
         raise DataError("the private tables are in several databases; one statement must reach them all, so use one")
+    here = "PostgreSQL" if on_postgres else "Spark" if sessions else _DUCKDB
+    for there in (_home(given) for given in others):
+        if there not in ("", here):
+            raise DataError(
+                f"a public table is in {there}, and the private tables are not; give it as a file, or as a pandas, "
+                "Polars or Arrow table"
+            )
     if on_postgres:
         return postgres.PostgreSQL(on_postgres.pop())
     if sessions:
         return spark.Spark(next(iter(sessions.values())))
-    return DuckDB(databases.shared([*tables, *public]))
+    return DuckDB(databases.shared([*tables, *others]), alike=alike)
+
+
+_DUCKDB = "an open DuckDB connection"
+
+
+def _home(given: Any) -> str:
+    """Where alone a table can be read; nothing for files and data frames, which can be read anywhere."""
+    if isinstance(given, postgres.Stored):
+        return "PostgreSQL"
+    if isinstance(given, spark.Stored) or spark.is_spark(given):
+        return "Spark"
+    return _DUCKDB if databases.shared([given]) is not None else ""
 
 
 def _table(name: Any, given: Any) -> Any:

@@ -1,9 +1,10 @@
 """PostgreSQL: tables of a database, asked where they are. Only aggregates leave it.
 
 A connection of our own runs one read-only statement per query, under settings that fix what SQL means: functions are
-looked up in `pg_catalog` alone, times are in UTC, texts are compared letter by letter ("C"). Views, foreign tables, and
-tables of which a row-security policy hides a part are refused: the expressions in them are not ours, and may fail on
-some row, or hide rows, after the charge. Messages of the server may quote rows, so they are not passed on.
+looked up in `pg_catalog` alone, times are in UTC, texts are compared letter by letter ("C"). Views, foreign tables,
+tables with a partition or child that is foreign, and tables of which a row-security policy hides a part are refused:
+what computes their rows is not ours, and may fail on some row, or hide rows, after the charge. Messages of the server
+may quote rows, so they are not passed on.
 """
 
 from __future__ import annotations
@@ -63,6 +64,13 @@ FROM pg_attribute AS a JOIN pg_type AS t ON t.oid = a.atttypid LEFT JOIN pg_type
 WHERE a.attrelid = $1 AND a.attnum > 0 AND NOT a.attisdropped AND a.attgenerated <> 'v' ORDER BY a.attnum
 """
 """Without virtual columns: what computes them is not ours, and may fail on some row, as in a view."""
+_FOREIGN = """
+WITH RECURSIVE below AS (
+  SELECT $1::oid AS oid UNION SELECT i.inhrelid FROM pg_inherits AS i JOIN below ON i.inhparent = below.oid
+)
+SELECT 1 FROM below JOIN pg_class AS c ON c.oid = below.oid WHERE c.relkind = 'f' LIMIT 1
+"""
+"""Whether a part of a table is foreign: a partition, or a child, of its own or of its parts."""
 _ARRAYS = {"BIGINT": "BIGINT[]", "DOUBLE": "DOUBLE PRECISION[]", "VARCHAR": "TEXT[]"}
 
 
@@ -126,7 +134,7 @@ class PostgreSQL:
 
     def check(self) -> None:
         for oid, known in self._known.items():
-            if self._fetched(_ATTRIBUTES, (oid,)) != known:
+            if self._fetched(_ATTRIBUTES, (oid,)) != known or self._fetched(_FOREIGN, (oid,)):
                 raise DataError("a table has changed since the session was opened; open it again")
 
     def written(self, bounded: Bounded) -> str:
@@ -207,6 +215,11 @@ class PostgreSQL:
             raise DataError(f"the right to SELECT from {wanted} is missing; run: GRANT SELECT ON {wanted} TO …")
         if hidden:
             raise DataError(f"a row-security policy hides rows of {wanted} from this role; use one that sees them all")
+        if self._fetched(_FOREIGN, (oid,)):
+            raise DataError(
+                f"a partition or child of {wanted} is a foreign table, whose rows come from elsewhere; copy them to a "
+                "table of this database, or ask where they are"
+            )
         attributes = self._fetched(_ATTRIBUTES, (oid,))
         if not attributes:
             raise DataError(f"table {wanted} has no columns")

@@ -66,7 +66,7 @@ class SparkWriter(Writer):
         super().__init__(tables)
         self._sources = sources
         self.shared: list[str] = []
-        """Steps that are to be computed once."""
+        """Steps that are computed once, if they are read several times."""
 
     def steps(self, text: str) -> list[Step]:
         """The statements of a bounded query: first those whose answer several others read, then the query itself."""
@@ -195,8 +195,8 @@ def _window(_writer: Writer, node: exp.Expr) -> None:
 
 
 def _step(writer: Writer, node: exp.Expr) -> None:
-    """Spark computes a step as often as it is read; what is to be computed once is a statement of its own."""
-    if node.args.get("materialized") and isinstance(writer, SparkWriter):
+    """Spark computes a step as often as it is read. One that others may share is a statement of its own if they do."""
+    if node.args.get("materialized") is not False and isinstance(writer, SparkWriter):
         writer.shared.append(node.alias)
     node.set("materialized", None)
 
