@@ -7,6 +7,9 @@ ghost clipping if it can be imported (`--peers FOLDER` names a folder with the u
 opt_einsum; see bench/peers/opacus.txt). Ratios are to the plain step of the same model in the same run; on a CPU
 times are process time.
 
+Compiling takes longer than measuring. `--parallel` compiles every method in a process of its own, all at once, and
+then lets them measure one after the other, each alone on the device.
+
 The noise here is the fast generator that every peer uses, so that the figures compare clipping; what the secure
 generator costs on top is measured where it lives.
 """
@@ -16,12 +19,14 @@ from __future__ import annotations
 import argparse
 import datetime
 import gc
+import multiprocessing
 import subprocess
 import sys
 import time
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any
 
@@ -29,74 +34,12 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "src"))
+ROOT = Path(__file__).resolve().parent.parent
+sys.path[:0] = [str(ROOT / "src"), str(ROOT)]
+
+from bench.deep_models import Transformer, lenet, perceptron, wide_resnet  # noqa: E402
 
 Step = Callable[[Tensor, Tensor], None]
-
-
-class Block(nn.Module):
-    def __init__(self, width: int, heads: int) -> None:
-        super().__init__()
-        self.heads = heads
-        self.before, self.between = nn.LayerNorm(width), nn.LayerNorm(width)
-        self.qkv, self.out = nn.Linear(width, 3 * width), nn.Linear(width, width)
-        self.up, self.down = nn.Linear(width, 4 * width), nn.Linear(4 * width, width)
-
-    def forward(self, x: Tensor) -> Tensor:
-        rows, tokens, width = x.shape
-        shape = (rows, tokens, 3, self.heads, width // self.heads)
-        q, k, v = self.qkv(self.before(x)).view(shape).permute(2, 0, 3, 1, 4)
-        seen = F.scaled_dot_product_attention(q, k, v, is_causal=True)
-        x = x + self.out(seen.transpose(1, 2).reshape(rows, tokens, width))
-        return x + self.down(F.gelu(self.up(self.between(x))))
-
-
-class Transformer(nn.Module):
-    def __init__(self, layers: int, width: int, heads: int, vocabulary: int = 32_000) -> None:
-        super().__init__()
-        self.table = nn.Embedding(vocabulary, width)
-        self.blocks = nn.Sequential(*(Block(width, heads) for _ in range(layers)))
-        self.norm, self.head = nn.LayerNorm(width), nn.Linear(width, 2)
-
-    def forward(self, x: Tensor) -> Tensor:
-        return self.head(self.norm(self.blocks(self.table(x))).mean(1))
-
-
-class Residual(nn.Module):
-    def __init__(self, into: int, out: int, stride: int) -> None:
-        super().__init__()
-        self.norm1, self.conv1 = nn.GroupNorm(16, into), nn.Conv2d(into, out, 3, stride, 1)
-        self.norm2, self.conv2 = nn.GroupNorm(16, out), nn.Conv2d(out, out, 3, 1, 1)
-        self.skip = nn.Conv2d(into, out, 1, stride) if into != out or stride > 1 else nn.Identity()
-
-    def forward(self, x: Tensor) -> Tensor:
-        inner = self.conv1(F.relu(self.norm1(x)))
-        return self.skip(x) + self.conv2(F.relu(self.norm2(inner)))
-
-
-def wide_resnet(width: int = 4, depth: int = 2) -> nn.Module:
-    sizes = [16, 16 * width, 32 * width, 64 * width]
-    layers: list[nn.Module] = [nn.Conv2d(3, 16, 3, 1, 1)]
-    for group in range(3):
-        for at in range(depth):
-            into = sizes[group] if at == 0 else sizes[group + 1]
-            layers.append(Residual(into, sizes[group + 1], 2 if at == 0 and group else 1))
-    end = [nn.GroupNorm(16, sizes[3]), nn.ReLU(), nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(sizes[3], 10)]
-    return nn.Sequential(*layers, *end)
-
-
-def lenet() -> nn.Module:
-    return nn.Sequential(
-        nn.Conv2d(1, 6, 5, padding=2), nn.ReLU(), nn.AvgPool2d(2),
-        nn.Conv2d(6, 16, 5), nn.ReLU(), nn.AvgPool2d(2), nn.Flatten(),
-        nn.Linear(400, 120), nn.ReLU(), nn.Linear(120, 84), nn.ReLU(), nn.Linear(84, 10),
-    )  # fmt: skip
-
-
-def perceptron() -> nn.Module:
-    return nn.Sequential(
-        nn.Linear(784, 1000), nn.ReLU(), nn.Linear(1000, 1000), nn.ReLU(), nn.Linear(1000, 10)
-    )  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -151,7 +94,7 @@ def _ours(mode: str, compile: bool, parts: int = 1) -> Callable[..., Step]:
             lambda made, y: F.cross_entropy(made, y, reduction="none"),
             mode=mode,
             compile=compile,
-            microbatch=rows // parts,
+            microbatch=None if parts == 1 else rows // parts,
             autocast=torch.bfloat16 if narrow else None,
         )
 
@@ -213,35 +156,167 @@ METHODS: dict[str, Callable[..., Step]] = {
 }
 
 
-def measure(case: Case, method: Callable[..., Step], *, device: str, narrow: bool, repeats: int) -> tuple[float, float]:
-    """Median milliseconds of a step, and peak GiB of device memory since the model was made (0 on a CPU)."""
-    gc.collect()
-    torch._dynamo.reset()
-    torch.manual_seed(0)
-    if device != "cpu":
-        torch.cuda.empty_cache()
-        torch.cuda.reset_peak_memory_stats()
-    model = case.model().to(device)
-    step = method(model, torch.optim.SGD(model.parameters(), lr=1e-3), case.rows, narrow)
-    batches = [tuple(each.to(device) for each in case.batch()) for _ in range(4)]
-    for at in range(4):
-        step(*batches[at % 4])
-    times = []
-    if device == "cpu":
+@dataclass
+class Trial:
+    """One method on one model, ready to be measured."""
+
+    case: Case
+    method: str
+    device: str
+    narrow: bool
+
+    def __post_init__(self) -> None:
+        gc.collect()
+        torch._dynamo.reset()
+        torch.manual_seed(0)
+        if self.device != "cpu":
+            torch.cuda.empty_cache()
+            torch.cuda.reset_peak_memory_stats()
+        model = self.case.model().to(self.device)
+        optimizer = torch.optim.SGD(model.parameters(), lr=1e-3)
+        self._step = METHODS[self.method](model, optimizer, self.case.rows, self.narrow)
+        self._batches = [tuple(each.to(self.device) for each in self.case.batch()) for _ in range(4)]
+        if COMPILED in self.method:
+            self.warm()
+
+    def warm(self) -> None:
+        for batch in self._batches:
+            self._step(*batch)
+
+    def measure(self, repeats: int) -> Found:
+        """Median milliseconds of a step, and peak GiB of device memory since the model was made (0 on a CPU)."""
+        self.warm()
+        times = []
         for at in range(repeats):
-            before = time.process_time()
-            step(*batches[at % 4])
-            times.append((time.process_time() - before) * 1000)
-        return sorted(times)[repeats // 2], 0.0
+            batch = self._batches[at % 4]
+            times.append(_cpu_time(self._step, batch) if self.device == "cpu" else _gpu_time(self._step, batch))
+        peak = 0.0 if self.device == "cpu" else torch.cuda.max_memory_allocated() / 2**30
+        return sorted(times)[repeats // 2], peak
+
+
+Found = tuple[float, float]
+COMPILED = ", compiled"
+
+
+def _cpu_time(step: Step, batch: Any) -> float:
+    before = time.process_time()
+    step(*batch)
+    return (time.process_time() - before) * 1000
+
+
+def _gpu_time(step: Step, batch: Any) -> float:
+    start, end = torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True)
     torch.cuda.synchronize()
-    for at in range(repeats):
-        start, end = torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True)
-        start.record()
-        step(*batches[at % 4])
-        end.record()
-        torch.cuda.synchronize()
-        times.append(start.elapsed_time(end))
-    return sorted(times)[repeats // 2], torch.cuda.max_memory_allocated() / 2**30
+    start.record()
+    step(*batch)
+    end.record()
+    torch.cuda.synchronize()
+    return start.elapsed_time(end)
+
+
+@dataclass(frozen=True)
+class Job:
+    """Methods of one case and precision that are measured in one process: a compiled one, or all that are not."""
+
+    case: int
+    precision: str
+    methods: tuple[str, ...]
+
+    def trial(self, method: str, device: str) -> Trial:
+        return Trial((CPU if device == "cpu" else GPU)[self.case], method, device, self.precision == "bf16")
+
+
+def jobs(given: argparse.Namespace) -> list[Job]:
+    """What was asked for: first what is compiled, which holds memory while it waits for its turn."""
+    chosen = [each.strip() for each in given.methods.split(";") if each.strip()] or list(METHODS)
+    groups = [(each,) for each in chosen if COMPILED in each] + [tuple(each for each in chosen if COMPILED not in each)]
+    precisions = ["fp32"] if given.device == "cpu" else given.precisions.split(",")
+    places = [at for at, case in enumerate(cases(given)) if given.cases in case.name]
+    found = [Job(at, precision, group) for at in places for precision in precisions for group in groups if group]
+    return sorted(found, key=lambda job: COMPILED not in job.methods[0])
+
+
+def cases(given: argparse.Namespace) -> tuple[Case, ...]:
+    return CPU if given.device == "cpu" else GPU
+
+
+Row = tuple[Job, str, Found | str]
+"""A method and what was found, or why nothing was."""
+
+
+def in_turn(given: argparse.Namespace) -> Iterator[Row]:
+    """Everything in this process."""
+    _prepare(given)
+    for job in jobs(given):
+        for method in job.methods:
+            yield job, method, _attempt(lambda job=job, method=method: job.trial(method, given.device), given.repeats)
+
+
+def in_parallel(given: argparse.Namespace) -> Iterator[Row]:
+    """One process for each job: they compile together and measure one after the other."""
+    context = multiprocessing.get_context("spawn")
+    running = []
+    for job in jobs(given):
+        here, there = context.Pipe()
+        process = context.Process(target=_worker, args=(given, job, there))
+        process.start()
+        there.close()
+        running.append((job, process, here))
+    end = time.monotonic() + given.patience
+    ready = [pipe.poll(max(0.0, end - time.monotonic())) for _, _, pipe in running]
+    for (job, process, _), on_time in zip(running, ready, strict=True):
+        if not on_time:
+            process.kill()
+            yield job, job.methods[0], f"not compiled after {given.patience:.0f} s"
+    print("measuring", file=sys.stderr, flush=True)
+    for (job, process, pipe), on_time in zip(running, ready, strict=True):
+        if on_time:
+            try:
+                pipe.recv()
+                pipe.send(None)
+                for method in job.methods:
+                    yield job, method, pipe.recv()
+            except EOFError:
+                yield job, job.methods[0], "its process ended"
+        process.join()
+
+
+def _worker(given: argparse.Namespace, job: Job, pipe: Connection) -> None:
+    """Compile, say so, wait for its turn, measure."""
+    _prepare(given)
+    made: dict[str, Trial | Exception] = {}
+    if COMPILED in job.methods[0]:
+        try:
+            made[job.methods[0]] = job.trial(job.methods[0], given.device)
+        except Exception as error:  # noqa: BLE001  what fails is a result
+            made[job.methods[0]] = error
+    pipe.send("ready")
+    pipe.recv()
+
+    def trial(method: str) -> Trial:
+        found = made.pop(method, None) or job.trial(method, given.device)
+        if isinstance(found, Exception):
+            raise found
+        return found
+
+    for method in job.methods:
+        pipe.send(_attempt(lambda method=method: trial(method), given.repeats))
+
+
+def _prepare(given: argparse.Namespace) -> None:
+    warnings.filterwarnings("ignore")
+    if given.peers:
+        sys.path.insert(0, str(given.peers))
+    if given.device == "cuda":
+        torch.backends.cuda.matmul.allow_tf32 = torch.backends.cudnn.allow_tf32 = True
+        torch.zeros(1, device="cuda")  # takes seconds the first time
+
+
+def _attempt(trial: Callable[[], Trial], repeats: int) -> Found | str:
+    try:
+        return trial().measure(repeats)
+    except Exception as error:  # noqa: BLE001  a peer that fails is a result
+        return f"{type(error).__name__}: {str(error)[:90]}".replace("\n", " ").replace("|", "/")
 
 
 def main() -> None:
@@ -252,48 +327,33 @@ def main() -> None:
     options.add_argument("--methods", default="", help="separated by semicolons; default all")
     options.add_argument("--precisions", default="tf32,bf16", help="GPU only")
     options.add_argument("--repeats", type=int, default=15)
+    options.add_argument("--parallel", action="store_true", help="compile everything at once, then measure in turn")
+    options.add_argument("--patience", type=float, default=600.0, help="seconds that --parallel waits for compilers")
     options.add_argument("--out", type=Path)
     given = options.parse_args()
-    warnings.filterwarnings("ignore")
-    if given.peers:
-        sys.path.insert(0, str(given.peers))
-    lines = [f"# Private training steps, {datetime.date.today()}", ""]
-    lines += [f"torch {torch.__version__}, {_machine(given.device)}", ""]
-    lines += ["| case | precision | method | ms per step | / plain | GiB | / plain |", "|---|---|---|---|---|---|---|"]
-    print(*lines, sep="\n")
-    if given.device == "cuda":
-        torch.backends.cuda.matmul.allow_tf32 = torch.backends.cudnn.allow_tf32 = True
-    chosen = [each.strip() for each in given.methods.split(";") if each.strip()] or list(METHODS)
-    precisions = given.precisions.split(",") if given.device == "cuda" else ["fp32"]
-    for case in GPU if given.device == "cuda" else CPU:
-        for precision in precisions:
-            if given.cases not in case.name:
-                continue
-            base: tuple[float, float] | None = None
-            for name in chosen:
-                line, found = _row(case, precision, name, base, given)
-                base = base or found
-                lines.append(line)
-                print(line, flush=True)
+    found: dict[tuple[int, str, int], Found | str] = {}
+    for job, method, result in in_parallel(given) if given.parallel else in_turn(given):
+        found[job.case, job.precision, list(METHODS).index(method)] = result
+        print(cases(given)[job.case].name, job.precision, method, result, sep=" | ", file=sys.stderr, flush=True)
+    text = "\n".join(_table(found, given)) + "\n"
+    print(text)
     if given.out:
-        given.out.write_text("\n".join(lines) + "\n")
+        given.out.write_text(text)
 
 
-def _row(case: Case, precision: str, name: str, base: tuple[float, float] | None, given: Any) -> tuple[str, Any]:
-    start = time.perf_counter()
-    try:
-        found = measure(
-            case, METHODS[name], device=given.device, narrow=precision == "bf16", repeats=given.repeats
-        )  # fmt: skip
-    except Exception as error:  # noqa: BLE001  a peer that fails is a result
-        reason = f"{type(error).__name__}: {str(error)[:90]}".replace("\n", " ").replace("|", "/")
-        gc.collect()
-        return f"| {case.name} | {precision} | {name} | fails: {reason} | | | |", None
-    first = base or found
-    memory = f"{found[1]:.2f} | {found[1] / first[1]:.2f}" if found[1] else " | "
-    took = time.perf_counter() - start
-    print(f"<!-- {took:.0f} s -->", end=" ", file=sys.stderr, flush=True)
-    return f"| {case.name} | {precision} | {name} | {found[0]:.2f} | {found[0] / first[0]:.2f} | {memory} |", found
+def _table(found: dict[tuple[int, str, int], Found | str], given: argparse.Namespace) -> Iterator[str]:
+    yield from (f"# Private training steps, {datetime.date.today()}", "")
+    yield from (f"torch {torch.__version__}, {_machine(given.device)}", "")
+    yield "| case | precision | method | ms per step | / plain | GiB | / plain |"
+    yield "|---|---|---|---|---|---|---|"
+    bases: dict[tuple[int, str], Found] = {}
+    for (case, precision, method), result in sorted(found.items(), key=lambda each: each[0]):
+        shown = f"fails: {result} | | |"
+        if not isinstance(result, str):
+            base = bases.setdefault((case, precision), result)
+            memory = f"{result[1]:.2f} | {result[1] / base[1]:.2f}" if result[1] else " | "
+            shown = f"{result[0]:.2f} | {result[0] / base[0]:.2f} | {memory}"
+        yield f"| {cases(given)[case].name} | {precision} | {list(METHODS)[method]} | {shown} |"
 
 
 def _machine(device: str) -> str:

@@ -29,7 +29,7 @@ from torch import Tensor, distributed, nn
 ROOT = Path(__file__).resolve().parent.parent
 sys.path[:0] = [str(ROOT / "src"), str(ROOT)]
 
-from bench.deep import Transformer, lenet, perceptron  # noqa: E402
+from bench.deep_models import Transformer, lenet, perceptron  # noqa: E402
 from deniable.deep import Plan, Trainer  # noqa: E402
 
 GOAL = 1.3

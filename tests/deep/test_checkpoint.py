@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import threading
 from concurrent.futures import ThreadPoolExecutor
@@ -15,7 +16,7 @@ from torch import nn
 import deniable as dn
 from deniable.deep import CyclicPoisson, FixedBatches, Observation, SeededGenerator, Trainer
 from deniable.deep.checkpoint import AHEAD, Journal
-from deniable.errors import DataError, DeniableError, InvalidArgument, LedgerError
+from deniable.errors import DataError, DeniableError, InvalidArgument, LedgerError, UnitMismatch
 from tests.deep.models import cross_entropy, flat, ledger, network, plan, sgd, table
 
 
@@ -188,9 +189,36 @@ def test_two_cannot_go_on_with_one_run(tmp_path: Path) -> None:
     model = network()
     trainer = Trainer(model, sgd(model), cross_entropy, plan())
     trainer.save(tmp_path / "run.pt")
-    with pytest.raises(LedgerError, match="another process is training"):
+    with pytest.raises(LedgerError, match="another trainer"):
         Trainer.resume(tmp_path / "run.pt", model, sgd(model), cross_entropy)
     trainer.close()
+    Trainer.resume(tmp_path / "run.pt", model, sgd(model), cross_entropy).close()
+
+
+def test_whoever_is_refused_holds_nothing(tmp_path: Path) -> None:
+    """A resume that fails after it took the journal gives it back: by the ledger, by the model, by the order."""
+    book = ledger(tmp_path / "a.ledger")
+    model = network()
+    trainer = Trainer(model, sgd(model), cross_entropy, plan(), ledger=book, run="one")
+    taken(trainer, 1).save(tmp_path / "run.pt")
+    trainer.close()
+    people = dn.Ledger.create(tmp_path / "b.ledger", unit="who", budget=dn.ApproxDP(9, 1e-4))
+    with pytest.raises(UnitMismatch) as held:  # the exception keeps the trainer that was refused alive
+        Trainer.resume(tmp_path / "run.pt", model, sgd(model), cross_entropy, ledger=people)
+    other = nn.Linear(2, 3)
+    with pytest.raises(RuntimeError, match="Missing key"):
+        Trainer.resume(tmp_path / "run.pt", other, sgd(other), cross_entropy, ledger=book)
+    resumed = Trainer.resume(tmp_path / "run.pt", model, sgd(model), cross_entropy, ledger=book)
+    assert resumed.progress.step == 1, held
+    resumed.fit(table())
+
+
+def test_a_trainer_that_nobody_can_reach_holds_nothing(tmp_path: Path) -> None:
+    model = network()
+    trainer = Trainer(model, sgd(model), cross_entropy, plan())
+    trainer.save(tmp_path / "run.pt")
+    del trainer
+    gc.collect()
     Trainer.resume(tmp_path / "run.pt", model, sgd(model), cross_entropy).close()
 
 
@@ -242,7 +270,7 @@ def test_what_is_no_checkpoint_is_refused(tmp_path: Path) -> None:
     with pytest.raises(DataError, match="no checkpoint"):
         Trainer.resume(tmp_path / "none.pt", model, sgd(model), cross_entropy)
     (tmp_path / "text.pt").write_text("hello")
-    with pytest.raises(DataError, match="no checkpoint"):
+    with pytest.raises(DataError, match="is not a checkpoint"):
         Trainer.resume(tmp_path / "text.pt", model, sgd(model), cross_entropy)
     torch.save({"model": {}}, tmp_path / "plain.pt")
     with pytest.raises(DataError, match="is not a checkpoint"):

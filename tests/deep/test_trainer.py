@@ -272,9 +272,19 @@ def test_the_optimizer_holds_the_models_parameters() -> None:
     model = network()
     with pytest.raises(InvalidArgument, match=r"0\.weight is missing"):
         Trainer(model, torch.optim.SGD(model[2].parameters(), lr=1), cross_entropy, plan())  # type: ignore[index]
+    with pytest.raises(InvalidArgument, match="a torch optimizer"):
+        Trainer(model, "sgd", cross_entropy, plan())  # type: ignore[arg-type]
     both = [*model.parameters(), *network().parameters()]
     with pytest.raises(InvalidArgument, match="parameters of this model only"):
         Trainer(model, torch.optim.SGD(both, lr=1), cross_entropy, plan())
+
+
+def test_arrays_are_not_taken_for_two_rows() -> None:
+    x, y = table()
+    model = network()
+    for data in ((x.numpy(), y.numpy()), (x, y.numpy())):
+        with pytest.raises(DataError, match=r"torch\.as_tensor"):
+            Trainer(model, sgd(model), cross_entropy, plan()).fit(data)
 
 
 def test_data_of_another_size_are_refused_only_where_the_size_is_public() -> None:

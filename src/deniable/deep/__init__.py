@@ -70,3 +70,7 @@ def __getattr__(name: str) -> Any:
         from deniable.errors import MissingExtra
 
         raise MissingExtra(package, _EXTRAS[package]) from error
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

@@ -17,6 +17,7 @@ import fcntl
 import json
 import os
 import pickle
+import weakref
 import zipfile
 from pathlib import Path
 from typing import Any
@@ -47,8 +48,10 @@ def written(path: Path, state: dict[str, Any]) -> None:
 
 def read(path: Path) -> dict[str, Any]:
     """The state that `written` wrote. Nothing in the file is executed."""
+    if not path.is_file():
+        raise DataError(f"there is no checkpoint at {path}; trainer.save(path) writes one")
     if not zipfile.is_zipfile(path):
-        raise DataError(f"there is no checkpoint at {path}")
+        raise DataError(f"{path} is not a checkpoint, or not a whole one; give a file that trainer.save wrote")
     try:
         found = torch.load(path, map_location="cpu", weights_only=True)
     except (RuntimeError, pickle.UnpicklingError) as error:
@@ -74,7 +77,12 @@ class Journal:
             fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
             os.close(self._file)
-            raise LedgerError(f"another process is training run {run!r}; a run is executed once.") from None
+            raise LedgerError(
+                f"another trainer, in this process or in another, holds run {run!r}: a run is executed once. Call"
+                " close() on that one to go on with this."
+            ) from None
+        # A trainer that nobody can reach takes no more steps, so it holds nothing.
+        self._release = weakref.finalize(self, os.close, self._file)
         self.begun = self._read(create=create)
         # What other processes began is not taken back; what this one wrote ahead of its own steps may be.
         self._least = self.begun
@@ -113,6 +121,5 @@ class Journal:
 
     def close(self) -> None:
         """Let another process take over."""
-        if self._file >= 0:
-            os.close(self._file)
-            self._file = -1
+        self._file = -1
+        self._release()

@@ -42,6 +42,11 @@ class Rows:
             self._columns = tuple(dataset)
             if len(dataset) < 2 or len({len(column) for column in dataset}) > 1:
                 raise DataError("a dataset of tensors is (x, y) or (x1, x2, ..., y), all with the same number of rows")
+        elif isinstance(dataset, tuple) and any(hasattr(column, "shape") for column in dataset):
+            raise DataError(
+                "a tuple is (x, y) or (x1, x2, ..., y), and all of it tensors; turn arrays and frames into tensors with"
+                " torch.as_tensor"
+            )
         elif isinstance(dataset, IterableDataset) or not (
             hasattr(dataset, "__getitem__") and hasattr(dataset, "__len__")
         ):

@@ -30,7 +30,8 @@ class Noising(ABC):
 
     @abstractmethod
     def add(self, sums: Sums, *, step: int, generator: Generator) -> Sums:
-        """The sums with the noise of a step, still to be divided by the expected batch."""
+        """The sums with the noise of a step, still to be divided by the expected batch. They may take the place of the
+        given ones."""
 
     def state(self) -> dict[str, Any]:
         """What a checkpoint must keep; nothing for noise that is independent from step to step."""
@@ -55,7 +56,10 @@ class FloatNoising(Noising):
             size = sum(each.numel() for each in here.values())
             drawn = generator.noise(self.law, size, scale=self.scale, step=step, device=device)
             parts = torch.split(drawn, [each.numel() for each in here.values()])
-            noisy |= {name: each + part.view_as(each) for (name, each), part in zip(here.items(), parts, strict=True)}
+            # In place: fresh memory costs a CPU as much as the sum.
+            noisy |= {
+                name: each.add_(part.view_as(each)) for (name, each), part in zip(here.items(), parts, strict=True)
+            }
         return {name: noisy[name] for name in sums}
 
 

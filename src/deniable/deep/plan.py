@@ -95,6 +95,8 @@ class Plan(Shown):
         _checks.member("noise", kind, StepNoise, remedy="For example dn.deep.GaussianNoise().")
         scheme = sampling or kind.sampling
         _checks.member("sampling", scheme, Sampling, remedy="For example dn.deep.Poisson().")
+        if relation is not None:
+            _checks.member("relation", relation, Relation, remedy="For example dn.REPLACE.")
         promised = target if isinstance(target, Guarantee) else None
         under = relation or (promised.relation if promised else scheme.relations[0])
         schedule = Schedule(people, wanted, taken)
@@ -199,7 +201,7 @@ class Plan(Shown):
         try:
             found = json.loads(text)
             if found.pop("deniable_plan") != FORMAT:
-                raise InvalidArgument("text", text, f"a plan's JSON of version {FORMAT}")
+                raise InvalidArgument("text", "…", f"a plan's JSON of version {FORMAT}")
             event, target = Event.from_json(json.dumps(found.pop("event"))), found.pop("target")
             claim = None if target is None else Event.from_json(json.dumps(target))
             kind = found.pop("noise")
@@ -214,9 +216,9 @@ class Plan(Shown):
                 **found,
             )
         except (TypeError, KeyError, AttributeError, json.JSONDecodeError):
-            raise InvalidArgument("text", text, "a plan's JSON, as plan.to_json() writes it") from None
+            raise InvalidArgument("text", "…", "a plan's JSON, as plan.to_json() writes it") from None
         if plan.event != event:
-            raise InvalidArgument("text", text, "a plan whose event follows from its numbers", "It was edited.")
+            raise InvalidArgument("text", "…", "a plan whose event follows from its numbers", "It was edited.")
         return plan
 
 

@@ -15,9 +15,9 @@ about other units.
 
 from __future__ import annotations
 
-import inspect
 import os
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -28,7 +28,7 @@ from numpy.typing import ArrayLike
 from torch import Tensor, nn
 
 from deniable import noise
-from deniable.deep import checkpoint
+from deniable.deep import checkpoint, optimizers
 from deniable.deep.charging import charge
 from deniable.deep.data import Chunk, Collate, Indices, People, Rows, chunk
 from deniable.deep.distributed import workers_of
@@ -38,7 +38,7 @@ from deniable.deep.plan import Plan
 from deniable.deep.progress import Observation, Observer, PrivateStatistics, Progress
 from deniable.deep.randomness import Generator, SecureGenerator
 from deniable.deep.sums import Accumulator
-from deniable.errors import DataError, DeniableError, InvalidArgument, LedgerError, NotSupported
+from deniable.errors import DataError, DeniableError, InvalidArgument, LedgerError
 from deniable.ledger import Charge, Ledger
 from deniable.units import Relation
 
@@ -110,7 +110,7 @@ class Trainer:
         if not isinstance(plan, Plan):
             raise InvalidArgument("plan", plan, "a dn.deep.Plan", "It states what will be executed and charged.")
         self._workers = workers_of(model, plan)
-        _check_optimizer(optimizer, self._workers.model)
+        optimizers.check(optimizer, self._workers.model)
         self.model, self.optimizer, self.plan = self._workers.model, optimizer, plan
         self._generator = self._workers.generator(generator if generator is not None else SecureGenerator())
         self._sums = self._workers.everywhere(
@@ -194,15 +194,17 @@ class Trainer:
         rows, people = self._data
         places = people.rows(self._workers.part(batch.units), self._generator.source(batch.step - 1, purpose="rows"))
         sums, norms, losses = self._sums.over(rows, places)
+        clean = _copies(sums) if self._observers else {}
         noisy = self._workers.noisy(
             sums, lambda given: self._noising.add(given, step=batch.step - 1, generator=self._generator)
         )
+        for each in noisy.values():
+            each.div_(float(self.plan.batch))
+        released = _copies(self._workers.released(noisy)) if self._observers else {}
         self._update(noisy)
         self.private = PrivateStatistics(norms, losses, int((places >= 0).sum()), float(self.plan.clip))
         if self._observers:
-            whole = self._workers.released(noisy)
-            divided = {name: each / float(self.plan.batch) for name, each in whole.items()}
-            seen = Observation(batch.step, divided, self._workers.seen(sums), batch.units.tolist())
+            seen = Observation(batch.step, released, self._workers.seen(clean), batch.units.tolist())
             for observe in self._observers:
                 observe(seen)
         return self.progress
@@ -232,6 +234,9 @@ class Trainer:
     def progress(self) -> Progress:
         """Step t of T, and what the whole plan costs."""
         return Progress(self._step, self.plan, charged=self._charge is not None)
+
+    def __repr__(self) -> str:
+        return f"Trainer({self.progress})"
 
     # stopping and going on
 
@@ -289,15 +294,19 @@ class Trainer:
         plan = Plan.from_json(found["plan"])
         trainer._set_up(model, optimizer, loss, plan, microbatch, generator, observers, clipping)
         trainer.run = found["run"]
-        begun = max(found["step"], trainer._workers.once(lambda: trainer._taken_up(where)))
-        if begun and plan.sampling.ordered and found["order"] is None:
-            raise DataError(
-                f"the checkpoint at {where} does not hold the order of the units, and {begun} steps have begun. Another"
-                " order would let a unit take part more often than was paid for. Start a new run and pay for it."
-            )
-        trainer._pay(ledger, who, resumed=True)
-        trainer._workers.load(found, optimizer)
-        trainer._noising.load(found["noise"])
+        with ExitStack() as refused:
+            refused.callback(trainer._let_go)  # whoever may not go on must not keep others from it
+            begun = max(found["step"], trainer._workers.once(lambda: trainer._taken_up(where)))
+            if begun and plan.sampling.ordered and found["order"] is None:
+                raise DataError(
+                    f"the checkpoint at {where} does not hold the order of the units, and {begun} steps have begun."
+                    " Another order would let a unit take part more often than was paid for. Start a new run and pay"
+                    " for it."
+                )
+            trainer._pay(ledger, who, resumed=True)
+            trainer._workers.load(found, optimizer)
+            trainer._noising.load(found["noise"])
+            refused.pop_all()
         if found["order"] is not None:
             trainer._order = found["order"].numpy()
         torch.set_rng_state(found["torch"])
@@ -316,6 +325,10 @@ class Trainer:
         self._closed = True
         if self._journal is not None:
             self._journal.mark(self._step)
+        self._let_go()
+
+    def _let_go(self) -> None:
+        if self._journal is not None:
             self._journal.close()
             self._journal = None
 
@@ -367,11 +380,11 @@ class Trainer:
             self._sums.check(*found.batch, clip=float(self.plan.clip), mask=found.mask)
             self._checked = True
 
-    def _update(self, noisy: dict[str, Tensor]) -> None:
+    def _update(self, released: dict[str, Tensor]) -> None:
         """Noisy sums over the expected batch, to the optimizer; no other gradient survives."""
         self.optimizer.zero_grad(set_to_none=True)
         for name, parameter in self._sums.parameters.items():
-            parameter.grad = self._workers.gradient(name, parameter, noisy[name] / float(self.plan.batch))
+            parameter.grad = self._workers.gradient(name, parameter, released[name])
         self.optimizer.step()
         self.optimizer.zero_grad(set_to_none=True)
 
@@ -381,17 +394,5 @@ class Trainer:
         return modules, tuple((n, id(p), p.requires_grad) for n, p in self.model.named_parameters())
 
 
-def _check_optimizer(optimizer: torch.optim.Optimizer, model: nn.Module) -> None:
-    """Refuse an optimizer that evaluates the loss by itself, as L-BFGS does, or that holds other parameters."""
-    closure = inspect.signature(type(optimizer).step).parameters.get("closure")
-    if closure is not None and closure.default is inspect.Parameter.empty:
-        raise NotSupported(f"{type(optimizer).__name__} evaluates the loss several times a step; use SGD, Adam, ...")
-    held = {id(each) for group in optimizer.param_groups for each in group["params"]}
-    left = [name for name, each in model.named_parameters() if each.requires_grad and id(each) not in held]
-    if left:
-        raise InvalidArgument(
-            "optimizer", type(optimizer).__name__, f"given every trainable parameter; {left[0]} is missing",
-            "Freeze what should not change: parameter.requires_grad_(False).",
-        )  # fmt: skip
-    if held - {id(each) for each in model.parameters()}:
-        raise InvalidArgument("optimizer", type(optimizer).__name__, "given parameters of this model only")
+def _copies(sums: dict[str, Tensor]) -> dict[str, Tensor]:
+    return {name: each.clone() for name, each in sums.items()}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 import torch
-from torch import nn
+from torch import Tensor, nn
 
 from deniable.deep.clipping import ClippingEngine
 from tests.deep.clipping.reference import assert_agrees, cross_entropy, gradients, unit_norms
@@ -21,4 +21,26 @@ def test_a_compiled_step_in_parts() -> None:
     with torch.no_grad():
         model[0].weight.mul_(1.5)
     assert_agrees(engine(data, clip=2 * clip), gradients(model, cross_entropy, data), 2 * clip)
+    model[0].weight.data = model[0].weight.data.sin()  # elsewhere in memory
+    assert_agrees(engine(data, clip=clip), gradients(model, cross_entropy, data), clip)
     assert len(engine._compiled) == 1
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_equal_sums_do_not_share_memory() -> None:
+    """Noise is added in place: of two sums in one place, each would hold the noise of both."""
+
+    class Parallel(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.one, self.two = nn.Linear(3, 2), nn.Linear(3, 2)
+            self.idle, self.unused = nn.Parameter(torch.zeros(4)), nn.Parameter(torch.zeros(4))
+
+        def forward(self, x: Tensor) -> Tensor:
+            made: Tensor = self.one(x) + self.two(x)
+            return made
+
+    data = torch.randn(5, 3), torch.randint(0, 2, (5,))
+    for compile in (False, True):
+        sums = ClippingEngine(Parallel(), cross_entropy, compile=compile)(data, clip=1.0).sums
+        assert len({each.data_ptr() for each in sums.values()}) == len(sums) == 6

@@ -39,6 +39,14 @@ def test_every_mode_agrees_with_vmap(mode: str) -> None:
 
 
 @pytest.mark.parametrize("mode", MODES)
+def test_data_that_require_a_gradient_change_nothing(mode: str) -> None:
+    model, (x, y) = network(), batch()
+    stacks = gradients(model, cross_entropy, (x, y))
+    found = ClippingEngine(model, cross_entropy, mode=mode)((x.requires_grad_(), y), clip=middle(stacks))
+    assert_agrees(found, stacks, middle(stacks))
+
+
+@pytest.mark.parametrize("mode", MODES)
 @pytest.mark.parametrize("size", [4, 5, 12, 40])
 def test_parts_add_up_to_the_whole(mode: str, size: int) -> None:
     model, data = network(), batch()
@@ -152,11 +160,29 @@ def test_both_passes_see_the_same_numbers() -> None:
     )
     data = torch.randint(0, 9, (5, 8)), torch.randint(0, 3, (5,))
     fast, twice = (
-        ClippingEngine(model, cross_entropy, mode=mode, autocast=torch.bfloat16)(data, clip=0.3)
+        ClippingEngine(model, cross_entropy, mode=mode, autocast=torch.bfloat16, microbatch=5)(data, clip=0.3)
         for mode in ("fast", "two_pass")
     )
     assert distance(fast.sums, twice.sums) == 0
     assert torch.equal(fast.factors, twice.factors)
+
+
+@pytest.mark.parametrize(
+    ("settings", "sizes"), [({}, [4, 4]), ({"rows_per_unit": 2}, [4, 4]), ({"microbatch": 7}, [7])]
+)
+def test_two_passes_over_half_of_the_batch_at_a_time(settings: dict[str, int], sizes: list[int]) -> None:
+    """Whole units, an odd one filled up; another size where one is asked for."""
+    rows = 7 if settings.get("rows_per_unit", 1) == 1 else 6
+    model, (x, y) = network(), batch(rows)
+    whole = ClippingEngine(model, cross_entropy, mode="fast", **settings)((x, y), clip=0.5)
+    engine, seen = ClippingEngine(model, cross_entropy, mode="two_pass", **settings), list[int]()
+    engine.way((x, y))  # looks at a few rows first
+    watch = model.register_forward_pre_hook(lambda _, given: seen.append(len(given[0])))
+    found = engine((x, y), clip=0.5)
+    watch.remove()
+    assert seen == sizes
+    assert distance(found.sums, whole.sums) < 1e-5
+    torch.testing.assert_close(found.factors, whole.factors)
 
 
 def test_fp16_with_a_static_loss_scale() -> None:

@@ -272,7 +272,21 @@ def test_tied_and_reused_weights_with_their_cross_terms(width: int, vocabulary: 
     """The small model finishes gradients, the large one stays with factors: look-up, product and their cross terms."""
     model = Tied(width, vocabulary)
     x = tokens(vocabulary=vocabulary)
-    check_against_vmap(model, (x, x.roll(1, 1)), loss=per_token)
+    check_against_vmap(model, (x, x.roll(1, 1)), loss=per_token, modes=("fast", "two_pass", "vmap"))
+
+
+def test_a_parameter_used_twice_in_one_call_has_its_cross_term() -> None:
+    """Scale and shift of a normalization are one parameter: norms of the two parts alone would be too small."""
+
+    class Both(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.both = nn.Parameter(torch.randn(6))
+
+        def forward(self, x: Tensor) -> Tensor:
+            return F.layer_norm(x, (6,), self.both, self.both)
+
+    check_against_vmap(Both(), (torch.randn(5, 6), torch.randint(0, 6, (5,))))
 
 
 class Positions(nn.Module):

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 
+import mpmath
 import numpy as np
 import pytest
 import torch
@@ -74,6 +75,36 @@ def test_corners_of_the_transform() -> None:
 def test_uniform_bits_become_the_right_exponential() -> None:
     high, low = torch.tensor([2**30], dtype=torch.int32), torch.tensor([-(2**31)], dtype=torch.int32)
     assert float(laws.exponential(high, low)) == pytest.approx(math.log(2), abs=1e-15)
+
+
+def test_corners_of_the_transform_on_a_cpu() -> None:
+    """Word 0 and its complement are the smallest uniform number, the ends of the range the largest."""
+    words = np.array([0, -1, 2**63 - 1, -(2**63), 1 << 32, 0], dtype=np.int64).view(np.uint64)
+    cosine, sine = laws.normal_pair(words, 2.0, torch.empty(3, 4, dtype=torch.float64))
+    largest = 2 * math.sqrt(2 * 64 * math.log(2))
+    assert cosine.tolist()[:2] == pytest.approx([largest, largest * math.cos(math.pi / 2**31)])
+    assert sine.tolist()[:2] == pytest.approx([0, largest * math.sin(math.pi / 2**31)])
+    assert np.abs(cosine.tolist()[2:]).max() < 1e-7
+    assert torch.isfinite(cosine).all()
+    (laplace,) = laws.laplace_one(words, 2.0, torch.empty(3, 4, dtype=torch.float64))
+    assert laplace.tolist() == pytest.approx([128 * math.log(2)] * 2 + [0, 0])
+
+
+def test_words_of_a_cpu_become_the_numbers_of_the_formula() -> None:
+    """Against 30 digits: u = (w + ½)/2⁶³ for the 63-bit w, an angle of 32 bits, and the sign of the third word."""
+    columns = 200
+    words = noise.secure().words(3 * columns // 2)
+    room = torch.empty(3, columns, dtype=torch.float64)
+    cosine, sine = (each.tolist() for each in laws.normal_pair(words, 1.5, room.clone()))
+    laplace = laws.laplace_one(words, 1.5, room)[0].tolist()
+    signed, angles = words[:columns].view(np.int64).tolist(), words[columns:].view(np.int32).tolist()
+    with mpmath.workdps(30):
+        for at, (x, angle) in enumerate(zip(signed, angles, strict=True)):
+            minus = -mpmath.log((mpmath.mpf(x if x >= 0 else ~x) + 0.5) / 2**63)
+            radius, turn = 1.5 * mpmath.sqrt(2 * minus), mpmath.pi * angle / 2**31
+            assert abs(cosine[at] - radius * mpmath.cos(turn)) < 1e-14
+            assert abs(sine[at] - radius * mpmath.sin(turn)) < 1e-14
+            assert abs(laplace[at] - (1 if angle >= 0 else -1) * 1.5 * minus) < 1e-13
 
 
 @pytest.mark.parametrize("size", [0, 1, 2, 9, 10, 11, 16384, 16385])

@@ -23,6 +23,7 @@ import torch
 from torch import Tensor
 
 from deniable.deep.clipping.precision import finished, product, scaled, widened
+from deniable.deep.clipping.shelves import Place
 
 
 @dataclass(frozen=True)
@@ -39,8 +40,8 @@ Rows: TypeAlias = Tensor | OneHot
 class Contribution(Protocol):
     """One gradient per unit, kept somehow."""
 
-    def stack(self) -> Tensor:
-        """[units, *shape]: the gradients themselves."""
+    def stack(self, place: Place | None = None) -> Tensor:
+        """[units, *shape]: the gradients themselves, in the memory of a place where that spares an allocation."""
 
     def total(self, factors: Tensor, alive: Tensor) -> Tensor:
         """Σ_i factor_i · gradient_i over the units that are alive, accumulated in fp32."""
@@ -70,7 +71,7 @@ class Stack:
 
     values: Tensor
 
-    def stack(self) -> Tensor:
+    def stack(self, place: Place | None = None) -> Tensor:
         return self.values
 
     def pieces(self) -> Sequence[Contribution]:
@@ -104,14 +105,14 @@ class Factors:
     def pieces(self) -> Sequence[Contribution]:
         return (self,)
 
-    def stack(self) -> Tensor:
+    def stack(self, place: Place | None = None) -> Tensor:
         if not isinstance(self.left, OneHot):
-            return finished(self.left, self.right).view(self.right.shape[0], *self.shape)
+            return finished(self.left, self.right, place).view(self.right.shape[0], *self.shape)
         units = self.right.shape[0]
         first = torch.arange(units, device=self.right.device).unsqueeze(1) * self.left.width
         rows = widened(self.right).flatten(0, 1)
         table = rows.new_zeros(units * self.left.width, rows.shape[1])
-        return table.index_add(0, (self.left.index + first).flatten(), rows).view(units, *self.shape)
+        return table.index_add_(0, (self.left.index + first).flatten(), rows).view(units, *self.shape)
 
     def total(self, factors: Tensor, alive: Tensor) -> Tensor:
         if not isinstance(self.left, OneHot):
@@ -120,7 +121,7 @@ class Factors:
             return product(left.t(), silenced(self.right, alive).flatten(0, 1)).view(self.shape)
         rows = silenced(widened(self.right) * factors.view(-1, 1, 1), alive).flatten(0, 1)
         table = rows.new_zeros(self.left.width, rows.shape[1])
-        return table.index_add(0, self.left.index.flatten(), rows).view(self.shape)
+        return table.index_add_(0, self.left.index.flatten(), rows).view(self.shape)
 
 
 def silenced(values: Tensor, alive: Tensor) -> Tensor:

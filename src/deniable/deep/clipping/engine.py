@@ -12,11 +12,13 @@
 from __future__ import annotations
 
 import itertools
+import math
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 import torch
 from torch import Tensor, nn
+from torch.utils._pytree import tree_map
 
 from deniable import _checks
 from deniable.deep.clipping.checks import SelfCheck, check
@@ -43,9 +45,9 @@ class ClippingEngine:
     """Sums of per-unit gradients, each clipped to one norm.
 
     `loss(output, y)` returns one loss per example. `mode` is "fast" (one backward pass, inputs and output gradients
-    kept), "two_pass" (nearly plain training's memory, a second backward pass), "vmap" (the gradient of every unit, for
-    models that the tape cannot follow) or "auto" (fast, or vmap where the tape cannot follow). With `rows_per_unit`=R
-    a unit is R rows in succession, padded by masked rows. `microbatch` rows are worked on at a time.
+    kept), "two_pass" (less memory, a second backward pass, half of the batch at a time), "vmap" (the gradient of every
+    unit, for models that the tape cannot follow) or "auto" (fast, or vmap where the tape cannot follow). With
+    `rows_per_unit`=R a unit is R rows in succession, padded by masked rows. `microbatch` rows are worked on at a time.
     """
 
     def __init__(
@@ -92,10 +94,14 @@ class ClippingEngine:
             raise InvalidArgument("microbatch", microbatch, f"a multiple of rows_per_unit={rows_per_unit}")
         self._scripts: dict[bool, tuple[str, list[Step]]] = {}
         self._compiled: dict[Any, Stage] = {}
+        self._kinds: dict[Any, int] = {}
+        self._seen: tuple[tuple[int, ...], dict[str, Tensor], int] | None = None
 
     def __call__(self, batch: tuple[Any, Any], *, clip: float | Tensor, mask: Tensor | None = None) -> Clipped:
         """Clip a batch (inputs, targets). `mask` is False for rows that are padding; no row at all gives zero sums."""
         rows = row_count(batch)
+        # A gradient that also runs into the data would take another way than the one that is watched.
+        batch = tree_map(lambda each: each.detach() if isinstance(each, Tensor) else each, batch)
         device = next(iter(self.parameters.values())).device
         if mask is None:
             mask = torch.ones(rows, dtype=torch.bool, device=device)
@@ -107,7 +113,7 @@ class ClippingEngine:
             clip = torch.full((), float(_checks.positive("clip", clip)), device=device)
         if rows == 0:
             return self._nothing(device)
-        size = self.microbatch or rows
+        size = self.microbatch or self._usual(rows)
         if size >= rows:
             return self._run(batch, mask, clip)
         return _joined((self._run(part, flags, clip) for part, flags in _pieces(batch, mask, size)), rows, self)
@@ -134,17 +140,24 @@ class ClippingEngine:
             loss_scale=recipe.loss_scale,
         )
 
+    def _usual(self, rows: int) -> int:
+        """How many rows are worked on at a time when nobody says."""
+        # Ranks that share a model must make the same number of passes, however many rows each of them has.
+        if self.mode != "two_pass" or self.recipe.sharding is not None:
+            return rows
+        return math.ceil(rows / self.recipe.rows_per_unit / 2) * self.recipe.rows_per_unit
+
     def _run(self, batch: tuple[Any, Any], mask: Tensor, clip: Tensor) -> Clipped:
         way, script = self._plan(batch)
-        tensors = self.tensors()
         if not self.compile:
-            return WAYS[way](self.recipe, Question(tensors, batch, mask, clip, script))
+            return WAYS[way](self.recipe, Question(self.tensors(), batch, mask, clip, script))
+        tensors, kind = self._held()
 
         def step(tensors: Mapping[str, Tensor], changing: tuple[Any, Tensor, Tensor]) -> Clipped:
             return WAYS[way](self.recipe, Question(tensors, *changing, script))
 
         changing = (batch, mask, clip)
-        key = (self.recipe.model.training, signature(tensors, changing))
+        key = (self.recipe.model.training, kind, signature(changing))
         if key not in self._compiled:
             self._compiled[key] = compiled(step, tensors, changing)
         with torch.no_grad():
@@ -184,6 +197,20 @@ class ClippingEngine:
         for name, each in itertools.chain(*both):
             found[name] = made.setdefault(id(each), each.detach())
         return found
+
+    def _held(self) -> tuple[dict[str, Tensor], int]:
+        """The tensors and the number of their signature: the same until a tensor moves. A device waits meanwhile."""
+        places = tuple(
+            each.data_ptr()
+            for module in self.recipe.model.modules()
+            for group in (module._parameters, module._buffers)
+            for each in group.values()
+            if each is not None
+        )
+        if self._seen is None or self._seen[0] != places:
+            tensors = self.tensors()
+            self._seen = places, tensors, self._kinds.setdefault(signature(tensors), len(self._kinds))
+        return self._seen[1:]
 
     def _nothing(self, device: torch.device) -> Clipped:
         sums = {name: torch.zeros(local(each).shape, device=device) for name, each in self.parameters.items()}

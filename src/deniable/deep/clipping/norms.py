@@ -27,6 +27,7 @@ from torch import Tensor
 
 from deniable.deep.clipping.contributions import Contribution, Factored, Factors, OneHot, Rows, Stack
 from deniable.deep.clipping.precision import product, roundoff, widened
+from deniable.deep.clipping.shelves import Place
 
 BLOCK = 256
 # Roundings that a product may go through while BLOCK² of them are added up: reductions work in blocks, not in a chain.
@@ -54,15 +55,15 @@ class Settled:
         return sum(rest, start=first)
 
 
-def settle(parts: Sequence[Contribution], *, norm: str = "l2", room: int = 1) -> Settled:
+def settle(parts: Sequence[Contribution], *, norm: str = "l2", room: int = 1, place: Place | None = None) -> Settled:
     """Take the norm of one parameter's gradient, from all its uses, and decide what to keep.
 
-    Finished gradients may take `room` times the memory of the pair.
+    Finished gradients may take `room` times the memory of the pair, and lie at `place`, if that is given.
     """
     factored = [part for part in parts if isinstance(part, Factored)]
     if norm == "l2" and len(factored) == len(parts) and not finished_fits(factored, room):
         return _from_factors(factored)
-    finished = [part.stack() for part in parts]
+    finished = [part.stack(place if at == 0 else None) for at, part in enumerate(parts)]
     values = finished[0] if len(finished) == 1 else sum(map(widened, finished[1:]), start=widened(finished[0]))
     wide = widened(values).reshape(values.shape[0], -1)
     return Settled(absolutes(wide) if norm == "l1" else squares(wide), (Stack(values),))

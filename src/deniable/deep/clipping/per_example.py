@@ -23,7 +23,9 @@ def clip_per_example(recipe: Recipe, question: Question) -> Clipped:
     """Clipped sums from every unit's gradient."""
     rows, size = question.mask.shape[0], recipe.rows_per_unit
     units = rows // size
-    fixed = {name: each for name, each in question.tensors.items() if name not in recipe.names}
+    # A tied parameter has several names: its copies are given under the first, and stand for all of them.
+    trained = {name for name, each in recipe.model.named_parameters(remove_duplicate=False) if each.requires_grad}
+    fixed = {name: each for name, each in question.tensors.items() if name not in trained}
 
     def one(copies: dict[str, Tensor], batch: tuple[Any, Any]) -> Tensor:
         # The fused attention kernels have no rule under vmap, or a slow one.

@@ -13,6 +13,8 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
+from deniable.deep.clipping.shelves import Place
+
 # Unit roundoff: half a unit in the last place, relative (IEEE 754 binary32/64/16; bfloat16 has 8 significant bits).
 ROUNDOFF = {torch.float64: 2.0**-53, torch.float32: 2.0**-24, torch.float16: 2.0**-11, torch.bfloat16: 2.0**-8}
 
@@ -52,11 +54,12 @@ def roundoff(operand: Tensor) -> float:
     return ROUNDOFF[widened(operand[:0]).dtype]
 
 
-def finished(left: Tensor, right: Tensor) -> Tensor:
+def finished(left: Tensor, right: Tensor, place: Place | None = None) -> Tensor:
     """leftᵀ right per unit, kept as narrow as its operands where their range allows."""
     if right.dtype == torch.float16:
         return product(left.transpose(1, 2), right)
-    return left.transpose(1, 2) @ right
+    out = None if place is None else place((left.shape[0], left.shape[2], right.shape[2]), right)
+    return torch.bmm(left.transpose(1, 2), right) if out is None else torch.bmm(left.transpose(1, 2), right, out=out)
 
 
 def stored(values: Tensor) -> Tensor:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 import torch
@@ -15,6 +15,7 @@ from deniable.deep.clipping.margins import bounds, clip_factors
 from deniable.deep.clipping.norms import Settled
 from deniable.deep.clipping.passes import Loss, called, row_losses
 from deniable.deep.clipping.sharding import Sharding
+from deniable.deep.clipping.shelves import Shelf
 from deniable.deep.clipping.tape import Mark, Step, Tape
 
 
@@ -44,6 +45,8 @@ class Recipe:
     loss_scale: float = 1.0
     sharding: Sharding | None = None
     """Where parameters are spread over ranks: then sums are over all ranks, and each holds its part of them."""
+    shelf: Shelf = field(default_factory=Shelf)
+    """Memory that one step leaves to the next."""
 
     def precision(self, device: torch.device) -> AbstractContextManager[Any]:
         """Autocast, if asked for."""
@@ -98,7 +101,8 @@ def recorded(recipe: Recipe, question: Question, mark: Mark) -> Tensor:
 def answer(recipe: Recipe, question: Question, settled: dict[str, Settled], losses: Tensor) -> Clipped:
     """Factors from the norms of all parameters together, then one weighted sum per parameter."""
     scaled = question.clip * recipe.loss_scale
-    factor = clip_factors(bounds(settled.values()), clip=scaled, mask=recipe.unit_mask(question.mask), norm=recipe.norm)
+    measured = bounds([settled[name] for name in recipe.names if name in settled])  # in one order, whatever came first
+    factor = clip_factors(measured, clip=scaled, mask=recipe.unit_mask(question.mask), norm=recipe.norm)
 
     def total(name: str) -> Tensor | None:
         return settled.pop(name).total(factor.factors, factor.alive) if name in settled else None

@@ -1,4 +1,4 @@
-"""One graph for the whole step: forward, backward, norms and clipped sums, handed to torch.compile.
+"""One graph for the whole step: forward, backward, norms and clipped sums, handed to torch's compiler.
 
 The step is an ordinary function of tensors. It is traced once per shape into a graph of plain tensor operations,
 autograd included; the compiler never sees the tape, the rules or the model's Python. A forward pass whose course
@@ -12,8 +12,10 @@ from collections.abc import Callable, Mapping
 from typing import Any, TypeAlias
 
 import torch
+import torch._inductor
 from torch import Tensor
 from torch._dynamo.exc import BackendCompilerFailed
+from torch.fx import GraphModule
 from torch.fx.experimental.proxy_tensor import make_fx
 from torch.utils._pytree import tree_flatten, tree_leaves, tree_map
 
@@ -27,9 +29,23 @@ def compiled(step: Stage, tensors: Tensors, changing: Any) -> Stage:
     graph = make_fx(step, tracing_mode="fake", _allow_non_fake_inputs=True)(tensors, changing)
     graph.graph.eliminate_dead_code()
     graph.recompile()
-    made: Stage = torch.compile(graph, fullgraph=True, dynamic=False)
-    if all(each.is_cuda for each in tensors.values()):
-        return Replay(made, tensors, changing)
+    if not all(each.is_cuda for each in tensors.values()):
+        return _built(graph, tensors, changing)
+    # A capture allocates once and for all. Buffers that wait to be used again would only be held meanwhile.
+    return Replay(_built(graph, tensors, changing, allow_buffer_reuse=False), tensors, changing)
+
+
+def _built(graph: GraphModule, tensors: Tensors, changing: Any, **options: Any) -> Stage:
+    """The graph through inductor alone: torch.compile would trace it once more. Memory that runs out meanwhile is
+    memory that runs out."""
+    arguments: list[Any] = [tensors, changing]
+    try:
+        with torch.no_grad():
+            made: Stage = torch._inductor.compile(graph, arguments, options)
+    except BackendCompilerFailed as error:
+        if isinstance(error.inner_exception, torch.OutOfMemoryError):
+            raise error.inner_exception from None
+        raise
     return made
 
 
@@ -41,7 +57,7 @@ class Replay:
         self._capture(tensors, changing)
 
     def __call__(self, tensors: Tensors, changing: Any) -> Any:
-        if self._places != _places(tensors):
+        if tensors is not self._tensors and self._places != _places(tensors):
             self._capture(tensors, changing)
         for place, each in zip(tree_leaves(self._inputs), tree_leaves(changing), strict=True):
             if isinstance(each, Tensor):
@@ -50,35 +66,25 @@ class Replay:
         return tree_map(lambda each: each, self._outputs)  # the same tensors in new containers
 
     def _capture(self, tensors: Tensors, changing: Any) -> None:
-        self._places = _places(tensors)
+        self._tensors, self._places = tensors, _places(tensors)
         self._inputs = tree_map(lambda each: each.clone() if isinstance(each, Tensor) else each, changing)
         side = torch.cuda.Stream()  # type: ignore[no-untyped-call]
         side.wait_stream(torch.cuda.current_stream())
-        with torch.cuda.stream(side):  # compiles, and warms up what allocates on first use
+        with torch.cuda.stream(side):  # warms up what allocates on first use
             for _ in range(2):
-                _run(self._step, tensors, self._inputs)
+                self._step(tensors, self._inputs)
         torch.cuda.current_stream().wait_stream(side)
         self._graph = torch.cuda.CUDAGraph()
         with torch.cuda.graph(self._graph):
             self._outputs = self._step(tensors, self._inputs)
 
 
-def _run(step: Stage, tensors: Tensors, changing: Any) -> None:
-    """Run a step; memory that runs out while it is compiled is memory that runs out."""
-    try:
-        step(tensors, changing)
-    except BackendCompilerFailed as error:
-        if isinstance(error.inner_exception, torch.OutOfMemoryError):
-            raise error.inner_exception from None
-        raise
-
-
 def _places(tensors: Tensors) -> tuple[int, ...]:
     return tuple(each.data_ptr() for each in tensors.values())
 
 
-def signature(tensors: Tensors, changing: Any) -> tuple[Any, ...]:
+def signature(arguments: Any) -> tuple[Any, ...]:
     """What a compiled step is good for: shapes, types and devices of its arguments."""
-    leaves, form = tree_flatten((dict(tensors), changing))
+    leaves, form = tree_flatten(arguments)
     kinds = tuple((each.shape, each.dtype, each.device) if isinstance(each, Tensor) else each for each in leaves)
     return kinds, str(form)

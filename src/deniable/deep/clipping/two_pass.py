@@ -4,6 +4,9 @@ Each output that a parameter had a part in gets a hook that sees its gradient. T
 go of each pair at once; the second sees the same gradients again and adds up the clipped sums. The factor is applied
 to the gradients of the second pass rather than to its losses: scaled losses would be rounded differently on their way
 down, and the norms of the first pass would no longer be the norms of what is summed.
+
+The first backward keeps every activation for the second. In a convolutional network its first layers, whose gradients
+come last, are the largest; so the engine takes half of a batch at a time unless it is told otherwise.
 """
 
 from __future__ import annotations
@@ -29,7 +32,7 @@ class _Collector:
         self._recipe, self._norm = recipe, recipe.norm
         self._uses: Counter[str] = Counter()
         self._shared: dict[str, list[Contribution]] = {}
-        self._measured: list[Tensor] = []
+        self._measured: dict[str, Tensor] = {}
         self._finished: dict[str, bool] = {}
         self.factor: Factor | None = None
         self.sums: dict[str, Tensor] = {}
@@ -41,14 +44,18 @@ class _Collector:
     def receive(self, use: Use, saved: Sequence[Tensor], gradient: Tensor) -> None:
         with self._recipe.present(use):
             contributions = use.contributions(saved, gradient)
+        parts: dict[str, list[Contribution]] = {}
         for name, part in contributions:
             if self.factor is not None:
                 added = self._total(part, self.factor) if self._finished[name] else part.total(*self.factor[1:])
                 self.sums[name] = added if name not in self.sums else self.sums[name] + added
-            elif self._uses[name] == 1:
-                self._settle(name, [part])
             else:
-                self._shared.setdefault(name, []).append(part)
+                parts.setdefault(name, []).append(part)
+        for name, found in parts.items():  # one call may use a parameter twice, as scale and as shift
+            if self._uses[name] == 1:
+                self._settle(name, found)
+            else:
+                self._shared.setdefault(name, []).extend(found)
 
     def _settle(self, name: str, parts: list[Contribution]) -> None:
         """Take the norm, and remember from which form: the sum must be taken from the same, or they could disagree."""
@@ -58,7 +65,7 @@ class _Collector:
             self._finished[name] = isinstance(settled.kept[0], Stack)
             measured.append(bounds([settled]))
             del settled  # with the gradients of this run
-        self._measured.append(torch.cat(measured, dim=1))
+        self._measured[name] = torch.cat(measured, dim=1)
 
     @staticmethod
     def _total(part: Contribution, factor: Factor) -> Tensor:
@@ -77,7 +84,8 @@ class _Collector:
         """After the first pass: [3, units], or None where no parameter has a gradient."""
         while self._shared:
             self._settle(*self._shared.popitem())
-        return torch.stack(self._measured).sum(0) if self._measured else None
+        found = [self._measured[name] for name in self._recipe.names if name in self._measured]
+        return torch.stack(found).sum(0) if found else None
 
 
 def clip_two_pass(recipe: Recipe, question: Question) -> Clipped:

@@ -84,11 +84,11 @@ class Alone:
         return given
 
     def noisy(self, sums: Sums, add: Add) -> Sums:
-        """Sums over all ranks with the noise of a step."""
+        """Sums over all ranks with the noise of a step; they may take the place of the given ones."""
         return add(sums)
 
     def seen(self, sums: Sums) -> Sums:
-        """Sums without noise, whole, over all ranks that work on one data set: for observers."""
+        """Sums without noise over all ranks that work on one data set, likewise: for observers."""
         return sums
 
     def released(self, noisy: Sums) -> Sums:

@@ -11,7 +11,7 @@ from torch import Tensor, distributed, nn
 
 from deniable.deep.correlated import CorrelatedNoise
 from deniable.deep.data import Indices
-from deniable.deep.distributed.alone import Alone, Made, Sums
+from deniable.deep.distributed.alone import Alone, Made
 from deniable.deep.fingerprints import Fingerprint, differ
 from deniable.deep.plan import Plan
 from deniable.deep.randomness import Generator, SeededGenerator
@@ -130,14 +130,3 @@ class Ranks(Alone):
 def _told_elsewhere(error: Exception) -> str:
     """An error in words for other ranks. Only errors of this library are known to name no private value."""
     return str(error) if isinstance(error, DeniableError) else f"{type(error).__name__}, see what it printed"
-
-
-def flattened(sums: Sums) -> Tensor:
-    """All numbers in one row."""
-    return torch.cat([each.reshape(-1) for each in sums.values()])
-
-
-def like(sums: Sums, flat: Tensor) -> Sums:
-    """One row of numbers in the shapes of `sums`."""
-    parts = torch.split(flat, [each.numel() for each in sums.values()])
-    return {name: part.view_as(each) for (name, each), part in zip(sums.items(), parts, strict=True)}

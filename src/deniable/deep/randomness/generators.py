@@ -18,7 +18,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Callable
 from functools import lru_cache
-from typing import Protocol, runtime_checkable
+from typing import Protocol, TypeAlias, runtime_checkable
 
 import numpy as np
 import torch
@@ -28,11 +28,19 @@ from deniable import noise
 from deniable.deep.randomness import chacha, laws
 from deniable.errors import InvalidArgument
 from deniable.noise import InsecureSource, Source
+from deniable.noise.source import Words
 
 PIECE = 1 << 15
 """Columns of words turned into noise at a time on the CPU: they stay in its cache."""
 
-_LAWS: dict[str, tuple[Callable[[Tensor], Tensor], int]] = {"normal": (laws.normal, 2), "laplace": (laws.laplace, 1)}
+OnDevice: TypeAlias = Callable[[Tensor], Tensor]
+OnCpu: TypeAlias = Callable[[Words, float, Tensor], tuple[Tensor, ...]]
+
+_LAWS: dict[str, tuple[OnDevice, OnCpu, int]] = {
+    "normal": (laws.normal, laws.normal_pair, 2),
+    "laplace": (laws.laplace, laws.laplace_one, 1),
+}
+"""By name: on a device, on a CPU, and how many numbers a column of words gives."""
 
 
 @runtime_checkable
@@ -106,22 +114,23 @@ class PhiloxGenerator(SeededGenerator):
 
 def on_cpu(law: str, size: int, *, scale: float, source: Source) -> Tensor:
     """Noise from a source's words, piece by piece; rounded to single precision after it was scaled."""
-    transform, each = _law(law)
+    _, transform, each = _law(law)
     out = torch.empty(size)
-    step = PIECE * each
-    for start in range(0, size, step):
-        piece = out[start : start + step]
+    room = torch.empty(laws.ROWS * min(PIECE, size + 1), dtype=torch.float64)
+    for piece in torch.split(out, PIECE * each):
         columns = -(-piece.numel() // each)
         columns += columns % 2  # whole 64-bit words
-        words = source.words(laws.WORDS * columns // 2).view(np.int32)
-        made = transform(torch.from_numpy(words).view(laws.WORDS, columns))
-        piece.copy_(made.mul_(scale)[: piece.numel()])
+        rows = transform(
+            source.words(laws.WORDS * columns // 2), scale, room[: laws.ROWS * columns].view(laws.ROWS, -1)
+        )
+        for part, row in zip(torch.split(piece, columns), rows, strict=False):
+            part.copy_(row[: part.numel()])
     return out
 
 
 def on_device(law: str, size: int, *, scale: float, source: Source, device: torch.device) -> Tensor:
     """Noise from ChaCha20 on the device, under a key drawn for this call alone."""
-    transform, each = _law(law)
+    transform, _, each = _law(law)
     key = torch.from_numpy(source.words(4).view(np.int32)).to(device, non_blocking=True)
     per_block = chacha.WORDS // laws.WORDS * each
     count = -(-size // per_block)
@@ -142,7 +151,7 @@ def _compiled() -> Callable[[Tensor, Callable[[Tensor], Tensor], int, float], Te
     return torch.compile(chacha_noise, dynamic=True)
 
 
-def _law(law: str) -> tuple[Callable[[Tensor], Tensor], int]:
+def _law(law: str) -> tuple[OnDevice, OnCpu, int]:
     if law not in _LAWS:
         raise InvalidArgument("law", law, f"one of {', '.join(_LAWS)}")
     return _LAWS[law]

@@ -18,8 +18,9 @@ from torch import Tensor
 from deniable.deep.clipping.calls import Call, Sketch, as_multiplied
 from deniable.deep.clipping.contributions import Contribution, Rows, Stack, silenced
 from deniable.deep.clipping.origins import Origin
-from deniable.deep.clipping.precision import finished, product, scaled, stored, widened
+from deniable.deep.clipping.precision import finished, product, scaled, widened
 from deniable.deep.clipping.rules.anything import anything
+from deniable.deep.clipping.shelves import Place
 
 PATCHES = 2**26
 """Numbers in patches at one time."""
@@ -54,15 +55,16 @@ class Geometry:
     def padded(self, inputs: Tensor) -> Tensor:
         if not any(any(pair) for pair in self.padding):
             return inputs
-        # Stored, lest a compiler join the patches of several pieces in one kernel, and hold all of them.
-        return stored(F.pad(inputs, [each for pair in reversed(self.padding) for each in pair]))
+        return F.pad(inputs, [each for pair in reversed(self.padding) for each in pair])
 
     def weight_gradient(self, inputs: Tensor, outs: Tensor, shape: tuple[int, ...]) -> Tensor:
         """The convolution's own sum over everything."""
         weight = inputs.new_empty(shape)
         zeros = [0] * len(self.kernel)
+        even = all(before == after for before, after in self.padding)
+        padding, seen = ([before for before, _ in self.padding], inputs) if even else (zeros, self.padded(inputs))
         made: tuple[Tensor, Tensor, Tensor] = torch.ops.aten.convolution_backward(
-            outs, self.padded(inputs), weight, None, self.stride, zeros, self.dilation, False, zeros, self.groups,
+            outs, seen, weight, None, self.stride, padding, self.dilation, False, zeros, self.groups,
             [False, True, False],
         )  # fmt: skip
         return made[1]
@@ -93,14 +95,22 @@ class Patches:
         return self._cut(PATCHES // FEWER)
 
     def _cut(self, most: int) -> list[Patches]:
-        """So many units at a time that the patches stay small beside the activations of a network."""
+        """So many units at a time that the patches stay small beside the activations of a network.
+
+        Each piece is smaller than the one before: a compiler would join pieces of one size in one kernel, and hold all
+        of their patches.
+        """
         rows, _, width = self.sizes
-        size = max(1, most // (rows * width))
-        pairs = zip(torch.split(self.inputs, size), torch.split(self.outs, size), strict=True)
+        sizes, left = [max(1, most // (rows * width))], self.inputs.shape[0]
+        while sum(sizes) < left:
+            sizes.append(max(sizes[-1] - 1, (sizes[0] + 1) // 2))
+        sizes[-1] -= sum(sizes) - left
+        pairs = zip(torch.split(self.inputs, sizes), torch.split(self.outs, sizes), strict=True)
         return [Patches(inputs, outs, self.geometry, self.shape) for inputs, outs in pairs]
 
-    def stack(self) -> Tensor:
-        parts = [finished(*piece._sides()) for piece in self._cut(PATCHES)]
+    def stack(self, place: Place | None = None) -> Tensor:
+        pieces = self._cut(PATCHES)
+        parts = [finished(*piece._sides(), place if len(pieces) == 1 else None) for piece in pieces]
         values = parts[0] if len(parts) == 1 else torch.cat(parts)
         return values.view(values.shape[0], *self.shape)
 

@@ -1,0 +1,71 @@
+"""The models that training steps are measured on: a transformer, WRN-16-4 with GroupNorm, LeNet, a perceptron."""
+
+from __future__ import annotations
+
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+
+class Block(nn.Module):
+    def __init__(self, width: int, heads: int) -> None:
+        super().__init__()
+        self.heads = heads
+        self.before, self.between = nn.LayerNorm(width), nn.LayerNorm(width)
+        self.qkv, self.out = nn.Linear(width, 3 * width), nn.Linear(width, width)
+        self.up, self.down = nn.Linear(width, 4 * width), nn.Linear(4 * width, width)
+
+    def forward(self, x: Tensor) -> Tensor:
+        rows, tokens, width = x.shape
+        shape = (rows, tokens, 3, self.heads, width // self.heads)
+        q, k, v = self.qkv(self.before(x)).view(shape).permute(2, 0, 3, 1, 4)
+        seen = F.scaled_dot_product_attention(q, k, v, is_causal=True)
+        x = x + self.out(seen.transpose(1, 2).reshape(rows, tokens, width))
+        return x + self.down(F.gelu(self.up(self.between(x))))
+
+
+class Transformer(nn.Module):
+    def __init__(self, layers: int, width: int, heads: int, vocabulary: int = 32_000) -> None:
+        super().__init__()
+        self.table = nn.Embedding(vocabulary, width)
+        self.blocks = nn.Sequential(*(Block(width, heads) for _ in range(layers)))
+        self.norm, self.head = nn.LayerNorm(width), nn.Linear(width, 2)
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.head(self.norm(self.blocks(self.table(x))).mean(1))
+
+
+class Residual(nn.Module):
+    def __init__(self, into: int, out: int, stride: int) -> None:
+        super().__init__()
+        self.norm1, self.conv1 = nn.GroupNorm(16, into), nn.Conv2d(into, out, 3, stride, 1)
+        self.norm2, self.conv2 = nn.GroupNorm(16, out), nn.Conv2d(out, out, 3, 1, 1)
+        self.skip = nn.Conv2d(into, out, 1, stride) if into != out or stride > 1 else nn.Identity()
+
+    def forward(self, x: Tensor) -> Tensor:
+        inner = self.conv1(F.relu(self.norm1(x)))
+        return self.skip(x) + self.conv2(F.relu(self.norm2(inner)))
+
+
+def wide_resnet(width: int = 4, depth: int = 2) -> nn.Module:
+    sizes = [16, 16 * width, 32 * width, 64 * width]
+    layers: list[nn.Module] = [nn.Conv2d(3, 16, 3, 1, 1)]
+    for group in range(3):
+        for at in range(depth):
+            into = sizes[group] if at == 0 else sizes[group + 1]
+            layers.append(Residual(into, sizes[group + 1], 2 if at == 0 and group else 1))
+    end = [nn.GroupNorm(16, sizes[3]), nn.ReLU(), nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(sizes[3], 10)]
+    return nn.Sequential(*layers, *end)
+
+
+def lenet() -> nn.Module:
+    return nn.Sequential(
+        nn.Conv2d(1, 6, 5, padding=2), nn.ReLU(), nn.AvgPool2d(2),
+        nn.Conv2d(6, 16, 5), nn.ReLU(), nn.AvgPool2d(2), nn.Flatten(),
+        nn.Linear(400, 120), nn.ReLU(), nn.Linear(120, 84), nn.ReLU(), nn.Linear(84, 10),
+    )  # fmt: skip
+
+
+def perceptron() -> nn.Module:
+    return nn.Sequential(
+        nn.Linear(784, 1000), nn.ReLU(), nn.Linear(1000, 1000), nn.ReLU(), nn.Linear(1000, 10)
+    )  # fmt: skip

@@ -1,0 +1,35 @@
+"""Which optimizers a trainer can drive: those that take gradients as they are given, of this model and of all of it.
+
+The trainer writes noisy gradients and calls `step()` once. An optimizer that evaluates the loss by itself would see the
+data past the clipping; one that holds other parameters, or not all, would train something else than what was paid for.
+"""
+
+from __future__ import annotations
+
+import inspect
+
+import torch
+from torch import nn
+
+from deniable.errors import InvalidArgument, NotSupported
+
+
+def check(optimizer: torch.optim.Optimizer, model: nn.Module) -> None:
+    """Refuse an optimizer that the guarantee does not cover."""
+    if not isinstance(optimizer, torch.optim.Optimizer):
+        raise InvalidArgument(
+            "optimizer", type(optimizer).__name__, "a torch optimizer",
+            "For example torch.optim.SGD(model.parameters(), lr=0.1).",
+        )  # fmt: skip
+    closure = inspect.signature(type(optimizer).step).parameters.get("closure")
+    if closure is not None and closure.default is inspect.Parameter.empty:
+        raise NotSupported(f"{type(optimizer).__name__} evaluates the loss several times a step; use SGD, Adam, ...")
+    held = {id(each) for group in optimizer.param_groups for each in group["params"]}
+    left = [name for name, each in model.named_parameters() if each.requires_grad and id(each) not in held]
+    if left:
+        raise InvalidArgument(
+            "optimizer", type(optimizer).__name__, f"given every trainable parameter; {left[0]} is missing",
+            "Freeze what should not change: parameter.requires_grad_(False).",
+        )  # fmt: skip
+    if held - {id(each) for each in model.parameters()}:
+        raise InvalidArgument("optimizer", type(optimizer).__name__, "given parameters of this model only")
