@@ -100,11 +100,19 @@ def test_what_cannot_be_met() -> None:
         calibrate(lambda s: Gaussian(s), ApproxDP(1e-3, 1e-9), within=(0.1, 10.0))
     with pytest.raises(InvalidArgument, match="Every value there meets it"):
         calibrate(lambda s: Gaussian(s), ApproxDP(10, 1e-2), within=(10.0, 20.0))
-    with pytest.raises(InvalidArgument):
+    with pytest.raises(InvalidArgument, match="needs a δ above 0"):
         calibrate(lambda s: Gaussian(s), PureDP(1))
+    with pytest.raises(InvalidArgument, match="No value there meets it"):
+        calibrate(lambda s: Gaussian(1), ApproxDP(0.1, 1e-5))  # what is searched for makes no difference
+    with pytest.raises(InvalidArgument, match="Every value there meets it"):
+        calibrate(lambda s: Gaussian(1), ApproxDP(10, 1e-5))
 
 
 def test_bad_arguments() -> None:
+    with pytest.raises(InvalidArgument, match=r"make_event must be a function from .* lambda s: Gaussian"):
+        calibrate(Gaussian(1), ApproxDP(1, 1e-5))  # type: ignore[arg-type]
+    with pytest.raises(InvalidArgument, match="make_event must be a function that returns an event"):
+        calibrate(lambda s: s, ApproxDP(1, 1e-5))  # type: ignore[arg-type, return-value]
     with pytest.raises(InvalidArgument, match="within"):
         calibrate(lambda s: Gaussian(s), ApproxDP(1, 1e-5), within=(5.0, 1.0))
     with pytest.raises(InvalidArgument, match="target"):

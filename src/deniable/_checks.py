@@ -139,4 +139,5 @@ def member(name: str, value: object, kind: type | tuple[type, ...], *, remedy: s
     """Refuse a value of the wrong type."""
     if not isinstance(value, kind):
         kinds = kind if isinstance(kind, tuple) else (kind,)
-        raise InvalidArgument(name, value, "a " + " or ".join(each.__name__ for each in kinds), remedy)
+        article = "an" if kinds[0].__name__[0] in "AEIOU" else "a"
+        raise InvalidArgument(name, value, f"{article} {' or '.join(each.__name__ for each in kinds)}", remedy)

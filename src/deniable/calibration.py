@@ -29,7 +29,11 @@ from deniable.accounting.filters.costs import cost, mu_squared, rho_below
 from deniable.errors import InvalidArgument, NoConversion
 from deniable.events import Event
 from deniable.guarantees import FDP, GDP, RDP, TCDP, ZCDP, ApproxDP, ApproxZCDP, Guarantee, Profile, PureDP
+from deniable.guarantees.rounding import below, log_of
 from deniable.units import one_relation
+
+_SMALLEST, _LARGEST = 1e-100, 1e100
+"""Where the search for a first value that meets the target ends."""
 
 
 @dataclass(frozen=True)
@@ -99,6 +103,10 @@ def calibrate(
     search is among positive numbers, and values that `make_event` refuses (a rate above 1) count as outside.
     """
     _checks.member("target", target, (Guarantee, Risk), remedy="For example ApproxDP(1, 1e-5) or Risk.advantage(0.1).")
+    if not callable(make_event):
+        raise InvalidArgument(
+            "make_event", make_event, "a function from a number to an event", "For example lambda s: Gaussian(scale=s)."
+        )
     near = float(_checks.inner_probability("tolerance", tolerance))
     whole = within is not None and all(isinstance(end, int) for end in within)
     if within is not None and not 0 < within[0] < within[1]:
@@ -111,8 +119,7 @@ def calibrate(
         raise InvalidArgument(
             "target", target, "met by the value found", "The curve is not monotone here; narrow `within`."
         )
-    unit = target.unit if isinstance(target, Guarantee) else "record"
-    profile = account(event, unit=unit) if isinstance(target, Guarantee) else account(event)
+    profile = account(event, unit=target.unit) if isinstance(target, Guarantee) else account(event)
     return Calibrated(int(met) if whole else met, event, profile)
 
 
@@ -134,9 +141,15 @@ class _Search:
         if self.within is not None and not self.within[0] <= place <= self.within[1]:
             return None
         try:
-            return self.make(int(place) if self.whole else place)
+            event = self.make(int(place) if self.whole else place)
         except InvalidArgument:
             return None
+        if not isinstance(event, Event):
+            raise InvalidArgument(
+                "make_event", type(event).__name__, "a function that returns an event",
+                "For example lambda s: Gaussian(scale=s).",
+            )  # fmt: skip
+        return event
 
     def margin(self, place: float) -> float:
         """How far beyond the target a place is, as a logarithm; NaN where there is no event."""
@@ -158,11 +171,15 @@ class _Search:
             first, second = self.margin(one) <= 0, self.margin(two) <= 0
             if first != second:
                 return (one, two) if first else (two, one)
-        all_meet = all(self.margin(place) <= 0 for place in places)
+        if all(self.margin(place) <= 0 for place in places):
+            found = "Every value there meets it."
+        elif all(self.margin(place) == math.inf for place in places):
+            found = "Every value there costs infinitely much: Gaussian noise, for one, needs a δ above 0."
+        else:
+            found = "No value there meets it: ask for less."
         raise InvalidArgument(
-            "target", self.target, f"on the border somewhere between {places[0]:g} and {places[-1]:g}",
-            "Every value there meets it." if all_meet else "No value there meets it: ask for less.",
-        )  # fmt: skip
+            "target", self.target, f"on the border somewhere between {min(places):g} and {max(places):g}", found
+        )
 
     def _walk(self) -> list[float]:
         """From 1 (or a smaller start) in the direction in which the margin moves towards 0, until it changes sign."""
@@ -192,6 +209,8 @@ class _Search:
                 factor = 1 / max(before / last, 1.0) ** min(1.1 * ratio + 0.05, 30.0)
                 factor = max(min(factor, 1 / 1.2), 1e-3)
             place = last * factor
+            if not _SMALLEST < place < _LARGEST:  # nothing moves towards the target
+                break
             if math.isnan(self.margin(place)) or not 1e-15 < place < 1e15:
                 place = self._edge(last, place)
                 if place == last:
@@ -284,12 +303,13 @@ def _over(found: float | Fraction, allowed: Fraction) -> float:
     """ln(found/allowed), with the sign decided exactly."""
     if found == math.inf:
         return math.inf
-    within = Fraction(found) <= allowed
+    # A pure ε is known as a decimal, which a float may lie below.
+    within = max(Fraction(found), _checks.exact(found)) <= allowed
     if not found:
         return -math.inf if allowed or within else 0.0
     if not allowed:
         return math.inf
-    size = math.log(Fraction(found)) - math.log(allowed)
+    size = log_of(Fraction(found)) - log_of(allowed)
     return min(size, 0.0) if within else max(size, 5e-324)
 
 
@@ -304,6 +324,5 @@ def _below_tests(profile: Profile, target: FDP) -> float:
     worst = -math.inf
     for steep, missed in target.tradeoff.symmetrized().lines:
         if steep >= 1:
-            epsilon = max(0.0, math.log(steep) * (1 - 1e-15) - 1e-300)
-            worst = max(worst, _over(profile.delta(epsilon), 1 - missed))
+            worst = max(worst, _over(profile.delta(max(0.0, below(log_of(steep)))), 1 - missed))
     return worst

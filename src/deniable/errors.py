@@ -23,6 +23,7 @@ epsilon must be a positive number; got epsilon=-1. Try epsilon=0.5.
 
 from __future__ import annotations
 
+from numbers import Number
 from typing import Any
 
 
@@ -35,13 +36,20 @@ class InvalidArgument(DeniableError, ValueError):
 
     def __init__(self, name: str, value: object, expected: str, remedy: str = "") -> None:
         self.name, self.value, self.expected, self.remedy = name, value, expected, remedy
-        shown = repr(value)
-        if len(shown) > 80:
-            shown = shown[:77] + "..."
-        super().__init__(f"{name} must be {expected}; got {name}={shown}." + (f" {remedy}" if remedy else ""))
+        came = _shown(value)
+        if len(came) > 80:
+            came = came[:77] + "..."
+        super().__init__(f"{name} must be {expected}; got {name}={came}." + (f" {remedy}" if remedy else ""))
 
     def __reduce__(self) -> tuple[Any, ...]:
         return type(self), (self.name, self.value, self.expected, self.remedy)
+
+
+def _shown(value: object) -> str:
+    """A value as a person would type it: numbers without the names of their types."""
+    if isinstance(value, tuple) and len(value) > 1:
+        return f"({', '.join(map(_shown, value))})"
+    return str(value) if isinstance(value, Number) else repr(value)
 
 
 class UnitMismatch(DeniableError, ValueError):

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from deniable.accounting import account
 from deniable.accounting.closed import LeakyCurve, ResponseCurve, inverted
-from deniable.errors import InvalidArgument
+from deniable.errors import InvalidArgument, UnitMismatch
 from deniable.events import (
     Claimed,
     DiscreteGaussian,
@@ -182,6 +182,11 @@ def test_curves_are_cached_but_events_are_not_confused() -> None:
 def test_the_unit_travels() -> None:
     profile = account(Gaussian(1), unit="patient_id")
     assert profile.cost(1e-5) == "ε ≤ 4.38, δ = 1e-5, one patient added or removed"
+    claim = Claimed(PureDP(1, unit="patient_id"))
+    assert account(claim + Gaussian(1)).unit == account(claim).unit == account(claim, unit="patient_id").unit
+    assert account(claim).cost(0) == "ε ≤ 1.00, δ = 0, one patient added or removed"
+    with pytest.raises(UnitMismatch, match="patient"):
+        account(claim, unit="hospital_id")
 
 
 def test_only_events_are_accounted_for() -> None:

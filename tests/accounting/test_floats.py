@@ -8,9 +8,12 @@ from fractions import Fraction
 
 import pytest
 
+from deniable import _checks
 from deniable.accounting.accountant import account
+from deniable.accounting.filters import cost
 from deniable.accounting.floats import within_floats
 from deniable.accounting.fold import fold
+from deniable.accounting.theorems import compose_optimal, repeat_advanced
 from deniable.events import (
     Claimed,
     DiscreteGaussian,
@@ -112,6 +115,8 @@ def test_a_reach_beyond_floats_leaves_what_the_sensitivity_promises() -> None:
         (Laplace(2, 1, REPLACE) + RandomizedResponse(1, 3), 1.5),
         (ExponentialMechanism(0.1) * 10, 1),
         (Laplace(scale=2).for_group(3), 1.5),
+        (Laplace(scale=10) * 3, 0.3),
+        (Claimed(PureDP(0.1)) * 3, 0.3),
     ],
 )
 def test_the_pure_epsilon_of_pure_steps_is_exact(event: Event, epsilon: float) -> None:
@@ -119,6 +124,49 @@ def test_the_pure_epsilon_of_pure_steps_is_exact(event: Event, epsilon: float) -
     assert profile.epsilon(0) == epsilon
     assert profile.delta(epsilon) == 0
     assert profile.delta(epsilon * 0.99) > 0
+
+
+@pytest.mark.parametrize("leak", [Fraction(0), Fraction(1, 10**40)])
+@pytest.mark.parametrize(
+    "event", [Claimed(PureDP(Fraction(1, 3))), Laplace(scale=3), Claimed(PureDP(Fraction(1, 7))) * 3]
+)
+def test_a_pure_epsilon_that_is_no_float_is_never_undercut(event: Event, leak: Fraction) -> None:
+    """The float next to ε lies below it: there δ is not 0, and ε(0) is above."""
+    exact = cost(event).epsilon
+    assert exact is not None
+    near = float(exact)
+    under = near if near < exact else math.nextafter(near, 0)
+    profile = account(event + Claimed(ApproxDP(0, leak)) if leak else event)
+    true = (exact - Fraction(under)) / 10  # of randomized response: e^ε′·(ε − ε′)·p or so, and p is larger than that
+    assert profile.delta(under) >= float(true) > 0
+    assert _checks.exact(profile.epsilon(leak)) >= exact
+
+
+@pytest.mark.parametrize(
+    "event",
+    [
+        *every(),
+        (Claimed(PureDP(0.9)) * 2 + Claimed(ApproxDP(0.6, 1e-7))).sampled(rate=0.05),
+        Claimed(ApproxDP(0.16, 4e-7, relation=ZERO_OUT)).sampled(rate=0.17).for_group(3),
+        (Claimed(ApproxDP(2, 1e-5, relation=REPLACE)) * 3).sampled(rate=0.15) * 2,
+    ],
+    ids=repr,
+)
+def test_a_curve_is_never_above_the_sums_that_a_ledger_adds_up(event: Event) -> None:
+    own = cost(event)
+    if own.epsilon is not None and own.delta < 1:
+        assert Fraction(account(event).delta(own.epsilon + Fraction(1, 10**12))) <= own.delta * (
+            1 + Fraction(1, 10**15)
+        )
+        assert Fraction(account(event).epsilon(own.delta + Fraction(1, 10**20))) <= own.epsilon + Fraction(1, 10**12)
+
+
+@pytest.mark.parametrize("count", [1, 100])
+def test_a_failure_that_no_float_tells_from_certain(count: int) -> None:
+    promise = ApproxDP(1, 1 - Fraction(1, 10**20))
+    assert account(Claimed(promise) * count).delta(3) > 0.999
+    assert repeat_advanced(promise, count=count, slack=1e-6).delta > 0.999
+    assert compose_optimal([promise] * count).delta(3) > 0.999
 
 
 @pytest.mark.parametrize("event", every(), ids=repr)

@@ -20,6 +20,7 @@ from deniable.accounting.grid.power import power
 from deniable.accounting.pairs import laws
 from deniable.accounting.pairs.law import Atoms, Law, Mixed, Reversed
 from deniable.accounting.pairs.normal import NormalLaw
+from deniable.accounting.theorems import compose_fdp
 from deniable.events import (
     Claimed,
     DiscreteGaussian,
@@ -30,7 +31,7 @@ from deniable.events import (
     Laplace,
     RandomizedResponse,
 )
-from deniable.guarantees import PureDP
+from deniable.guarantees import FDP, PureDP, TradeOff
 from deniable.units import Relation
 from tests.reference.values import Case, cases
 
@@ -253,3 +254,16 @@ def test_the_largest_loss_caps_epsilon() -> None:
     assert curve.epsilon_bracket(0.0).upper == pytest.approx(largest)
     assert curve.epsilon_bracket(1e-200).upper <= largest * (1 + 1e-9)
     assert curve.delta_bracket(largest * 1.0001).upper == 0
+
+
+@pytest.mark.parametrize("count", [2, 3, 5])
+def test_atoms_on_no_lattice_get_a_fine_one(count: int) -> None:
+    """Promises by trade-off functions have atoms anywhere; their product is known exactly."""
+    promise = FDP(TradeOff.of_lines([(Fraction(186, 25), Fraction(2, 25)), (Fraction(197, 50), Fraction(89, 1000))]))
+    exact = compose_fdp([promise] * count, lines=5000).tradeoff
+    profile = account(Claimed(promise) * count)
+    for epsilon in (0.0, 0.5, 2.0, 4.0):
+        true = float(exact.delta_at(Fraction(math.exp(epsilon))))
+        found = profile.delta_bracket(epsilon)
+        assert found.lower <= true * (1 + 1e-12)
+        assert true * (1 - 1e-12) <= found.upper <= true * (1 + 1e-4)

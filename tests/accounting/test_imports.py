@@ -50,6 +50,17 @@ def test_batches_that_are_no_poisson_samples_get_no_amplification() -> None:
     assert account(event).epsilon(1e-5) > 5 * account(from_opacus([(1.0, 0.01, 250)])).epsilon(1e-5)
 
 
+def test_noise_that_changes_within_an_epoch() -> None:
+    """Ten batches from the middle of an epoch on reach into the next one: a unit may be in two of them."""
+    event = from_opacus([(2.0, 0.1, 5), (1.0, 0.1, 10)], poisson=False)
+    assert event == Gaussian(2, 1, ZERO_OUT) + Gaussian(1, 1, ZERO_OUT) * 2
+    for start, steps in ((3, 1), (9, 2), (1, 9), (1, 10), (7, 13), (5, 21)):
+        met = len({step // 10 for step in range(start, start + steps)})  # one batch of every epoch that is touched
+        assert account(from_opacus([(2.0, 0.1, start), (1.0, 0.1, steps)], poisson=False)).epsilon(1e-5) >= (
+            account(Gaussian(1, 1, ZERO_OUT) * met).epsilon(1e-5)
+        )
+
+
 @pytest.mark.parametrize("history", [[], [(1.1, 0.01)], 3, {"steps": 3}])
 def test_what_is_no_history(history: object) -> None:
     with pytest.raises(InvalidArgument, match="noise multiplier"):

@@ -6,6 +6,7 @@ import math
 from collections.abc import Callable
 from fractions import Fraction
 
+import mpmath as mp
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -45,6 +46,33 @@ def test_gdp_reference(case: Case) -> None:
     )
     assert Fraction(bracket.lower) <= case.exact_value <= Fraction(bracket.upper)
     assert bracket.width < 1e-12 * bracket.upper
+
+
+@pytest.mark.parametrize("beyond", [Fraction(1, 10**20), Fraction(1, 10**16), Fraction(3, 10**12), Fraction(1, 3)])
+def test_orders_that_are_no_floats(beyond: Fraction) -> None:
+    """A promise at an order holds at every lower one; at one that no float tells from 1 it says nothing here."""
+    promise = RDP(1 + beyond, 5)
+    profile = c.rdp_to_profile(promise)
+    with mp.workdps(50):
+        a = 1 + mp.mpf(beyond.numerator) / beyond.denominator
+        for epsilon in (0, 1, 1000):
+            exact = mp.exp((a - 1) * (5 - epsilon)) * (1 - 1 / a) ** a / (a - 1)
+            assert min(exact, 1) <= profile.delta(epsilon) <= min(exact * (1 + mp.mpf("1e-3")), 1)
+        least = 5 + mp.log(1 - 1 / a) - mp.log(a * mp.mpf("1e-5")) / (a - 1)
+        if beyond < 1e-15:
+            with pytest.raises(NoConversion, match="close to 1"):
+                c.rdp_to_approx(promise, delta=1e-5)
+        else:
+            found = c.rdp_to_approx(promise, delta=1e-5).epsilon
+            assert least <= mp.mpf(found.numerator) / found.denominator <= least * (1 + mp.mpf("1e-3"))
+
+
+@pytest.mark.parametrize("rho", [1e-300, 1e-3, 1, 1e150, 1e300])
+def test_a_curve_at_any_epsilon(rho: float) -> None:
+    profile = c.zcdp_to_profile(ZCDP(rho))
+    found = [profile.delta(epsilon) for epsilon in (0, 1e-300, 1, 1e5, 1e300)]
+    assert all(0 < delta <= 1 for delta in found)
+    assert found == sorted(found, reverse=True)
 
 
 @settings(max_examples=50)

@@ -37,6 +37,12 @@ def test_sums_are_flat_and_repetitions_multiply() -> None:
     assert G.sampled(rate=0.5).sampled(rate=0.5) == Sampled(G, 0.25)
 
 
+def test_python_sums_a_list_of_events() -> None:
+    assert sum([G, L, G], start=0) == G + L + G
+    with pytest.raises(TypeError):
+        1 + G
+
+
 def test_doing_nothing_changes_nothing() -> None:
     assert G.for_group(1) is G
     assert G.sampled(rate=1) is G
@@ -68,6 +74,14 @@ def test_events_print_as_the_code_that_makes_them() -> None:
     assert repr((G * 3).for_group(2)) == "(Gaussian(scale=2) * 3).for_group(2)"
     assert repr((G + L).sampled(rate=0.1).to_replace()) == f"({G + L!r}).sampled(rate=0.1).to_replace()"
     assert repr(Claimed(ApproxDP(1, 1e-6))) == "Claimed(ApproxDP(epsilon=1, delta=1e-06))"
+
+
+def test_epochs_become_whole_steps_exactly() -> None:
+    """0.1 is a tenth, so 0.1 × 30 examples are three batches of one, not four."""
+    one = {"noise_multiplier": 1, "batch": 1, "examples": 30}
+    assert dpsgd(**one, epochs=0.1) == dpsgd(**one, steps=3)
+    assert dpsgd(**one, epochs=0.11) == dpsgd(**one, steps=4)
+    assert dpsgd(noise_multiplier=1, rate=0.01, epochs=3) == dpsgd(noise_multiplier=1, rate=0.01, steps=300)
 
 
 def test_dpsgd_doubles_the_sensitivity_under_replace() -> None:
@@ -113,6 +127,25 @@ BAD: dict[str, tuple[Callable[[], object], type[DeniableError], str]] = {
     "Poisson, replace, no reach": (lambda: Gaussian(1, 2, REPLACE).sampled(rate=0.1), InvalidArgument, "reach"),
     "reach under add/remove": (lambda: Gaussian(1, 1, reach=1), InvalidArgument, "reach"),
     "reach below half": (lambda: Gaussian(1, 2, REPLACE, reach=0.9), InvalidArgument, "at least half"),
+    "Poisson sample of shuffled reports": (
+        lambda: (RandomizedResponse(1).shuffled(population=9) + Laplace(1, 1, REPLACE, reach=1)).sampled(rate=0.1),
+        NotSupported, "Shuffled",
+    ),
+    "Poisson sample of fixed batches": (
+        lambda: (Gaussian(1, 1, REPLACE).sampled_without_replacement(batch=1, population=9) * 2).sampled(rate=0.1),
+        NotSupported, "SampledWithoutReplacement",
+    ),
+    "more people shuffled than drawn": (
+        lambda: (RandomizedResponse(1).shuffled(population=9) * 2).sampled_without_replacement(batch=8, population=99),
+        InvalidArgument, "population must be at most the batch of 8",
+    ),
+    "drawn from more than were drawn": (
+        lambda: (
+            (Gaussian(1, 1, REPLACE) + Gaussian(1, 1, REPLACE).sampled_without_replacement(batch=1, population=9))
+            .sampled_without_replacement(batch=8, population=99)
+        ),
+        InvalidArgument, "population must be at most the batch of 8",
+    ),
     "sampled group": (lambda: G.for_group(2).sampled(rate=0.1), NotSupported, "sample first"),
     "sampled move": (
         lambda: Composed([G, L]).to_replace().sampled_without_replacement(batch=1, population=2), NotSupported, "first",
@@ -125,8 +158,24 @@ BAD: dict[str, tuple[Callable[[], object], type[DeniableError], str]] = {
     "epsilon 0": (lambda: ExponentialMechanism(0), InvalidArgument, "epsilon"),
     "claim of nothing": (lambda: Claimed(1), InvalidArgument, "guarantee must be a Guarantee"),  # type: ignore[arg-type]
     "empty sum": (lambda: Composed([]), InvalidArgument, "parts"),
+    "batch beyond examples": (
+        lambda: dpsgd(noise_multiplier=1, batch=9, examples=8, steps=1), InvalidArgument, "at most examples=8"
+    ),
+    "steps and epochs": (
+        lambda: dpsgd(noise_multiplier=1, rate=0.1, steps=1, epochs=1), InvalidArgument, "epochs instead, and not both"
+    ),
+    "no noise": (lambda: dpsgd(noise_multiplier=0, rate=0.1, steps=1), InvalidArgument, "noise_multiplier must be"),
     "rate and batch": (lambda: dpsgd(noise_multiplier=1, rate=0.1, batch=2, steps=1), InvalidArgument, "rate"),
 }  # fmt: skip
+
+
+def test_a_batch_may_be_shuffled_or_drawn_from() -> None:
+    for inner in (
+        RandomizedResponse(1).shuffled(population=8),
+        Gaussian(1, 1, REPLACE).sampled_without_replacement(batch=2, population=8),
+        Gaussian(1, 1, REPLACE, reach=1).sampled(rate=0.1) + Laplace(1, 1, REPLACE),
+    ):
+        assert inner.sampled_without_replacement(batch=8, population=99).relation is REPLACE
 
 
 @pytest.mark.parametrize(("make", "kind", "said"), BAD.values(), ids=BAD.keys())

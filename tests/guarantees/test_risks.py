@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from fractions import Fraction
 
 import pytest
 from scipy.special import ndtr, ndtri
@@ -49,6 +50,13 @@ def test_the_posterior_of_a_pure_promise(prior: float) -> None:
     exact = prior * math.e / (1 + prior * (math.e - 1))
     for event in (Laplace(1), RandomizedResponse(1), Claimed(PureDP(1))):
         assert exact <= account(event).posterior(prior) <= exact * (1 + 1e-9)
+
+
+@pytest.mark.parametrize("prior", [Fraction(1, 10**300), Fraction(1, 10**320)])
+def test_a_prior_that_is_hardly_a_float(prior: Fraction) -> None:
+    profile = account(Laplace(1))
+    assert prior <= Fraction(profile.posterior(prior)) <= 4 * prior
+    assert profile.accuracy(prior) == 1 == profile.accuracy(1 - prior)
 
 
 def test_the_posterior_of_a_gaussian_needs_a_failure() -> None:

@@ -351,6 +351,12 @@ def test_the_noise_of_the_median_keeps_its_promise(epsilon: float, delta: float)
     assert worst > delta / 100
 
 
+@pytest.mark.parametrize(("epsilon", "delta"), [(1e-9, 1e-6), (1e-8, 1e-10), (1e-5, 1e-6)])
+def test_an_epsilon_that_no_beta_fits_is_refused(epsilon: float, delta: float) -> None:
+    with pytest.raises(InvalidArgument, match="epsilon must be larger"):
+        dm.median(bounds=(0, 1), n=9, epsilon=epsilon, delta=delta)
+
+
 def test_a_larger_beta_would_break_it() -> None:
     """The condition on β is not idle: with twice the β, and ε as it is, δ is exceeded."""
     m = dm.median(bounds=(0, 1), n=9, epsilon=0.5, delta=1e-3)

@@ -26,3 +26,7 @@ def __getattr__(name: str) -> Any:
 
         return getattr(import_module(f"deniable.accounting.{_HOMES[name]}"), name)
     raise AttributeError(f"module 'deniable.accounting' has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

@@ -36,8 +36,8 @@ from deniable.accounting.grid import Direction, GridCurve
 from deniable.accounting.pairs import attained, directions, laws
 from deniable.events import Claimed, Event, ExponentialMechanism, RandomizedResponse
 from deniable.guarantees import ZCDP, Bracket, Curve, Profile, PureDP
-from deniable.guarantees.rounding import float_above
-from deniable.units import RECORD, Unit
+from deniable.guarantees.rounding import float_above, typed_above
+from deniable.units import RECORD, Unit, one_unit
 
 _MOST_TERMS = 4096
 """Binomial sums up to this many terms."""
@@ -47,9 +47,12 @@ _WIDE, _LOOKS_BACK, _REMEMBERED = 0.5, 6, 256
 
 
 def account(event: Event, *, unit: Unit | str = RECORD) -> Profile:
-    """The privacy curve of an event, with a proven bracket around every value."""
-    _checks.member("event", event, Event, remedy="For example Gaussian(scale=1.1).sampled(rate=0.01) * 1000.")
-    return Profile(_curve(event), event.relation, Unit.of(unit))
+    """The privacy curve of an event, with a proven bracket around every value. `unit` names who it is about, where the
+    event's own claims do not.
+    """
+    example = "For example Gaussian(scale=1.1).sampled(rate=0.01) * 1000; a promise goes in as Claimed(promise)."
+    _checks.member("event", event, Event, remedy=example)
+    return Profile(_curve(event), event.relation, one_unit(event.unit, Unit.of(unit), doing="account for"))
 
 
 @lru_cache(maxsize=256)
@@ -57,7 +60,7 @@ def _curve(event: Event) -> Curve:
     """Curves are computed, cached, never stored."""
     found = curve(within_floats(fold(event)))
     own = cost(event)
-    return found if own.epsilon is None or own.delta else _Ending(found, float_above(own.epsilon))
+    return found if own.epsilon is None else _Ending(found, own.epsilon, own.delta)
 
 
 def curve(folded: Folded) -> Curve:
@@ -126,10 +129,15 @@ def grid_curve(folded: Folded, *, of_bound: str = "") -> GridCurve:
 
 @dataclass(frozen=True)
 class _Ending:
-    """A composition of pure steps: δ = 0 from the sum of their ε on, which is known exactly (basic composition)."""
+    """A composition of steps with an ε, and perhaps a δ, of their own: from the sum of the ε on, δ is at most that of
+    the δ (basic composition, as a ledger adds up).
+
+    Here, too, a float means its shortest decimal: three steps of 0.1 end at 0.3.
+    """
 
     curve: Curve
-    epsilon: float
+    epsilon: Fraction
+    delta: Fraction
 
     @property
     def method(self) -> str:
@@ -138,13 +146,19 @@ class _Ending:
 
     def delta_bracket(self, epsilon: float) -> Bracket:
         """Proven ends around δ(ε)."""
-        return Bracket(0.0, 0.0) if epsilon >= self.epsilon else self.curve.delta_bracket(epsilon)
+        if _checks.exact(epsilon) < self.epsilon:
+            return self.curve.delta_bracket(epsilon)
+        return _capped(self.curve.delta_bracket(epsilon), float_above(self.delta)) if self.delta else Bracket(0.0, 0.0)
 
     def epsilon_bracket(self, delta: float) -> Bracket:
         """Proven ends around ε(δ)."""
         found = self.curve.epsilon_bracket(delta)
-        upper = min(found.upper, self.epsilon)
-        return Bracket(min(found.lower, upper), upper)
+        return found if _checks.exact(delta) < self.delta else _capped(found, typed_above(self.epsilon))
+
+
+def _capped(found: Bracket, upper: float) -> Bracket:
+    """A bracket whose upper end another proof lowers."""
+    return Bracket(min(found.lower, upper), min(found.upper, upper))
 
 
 @dataclass(frozen=True)
@@ -161,15 +175,11 @@ class _LeastOf:
 
     def delta_bracket(self, epsilon: float) -> Bracket:
         """Proven ends around δ(ε)."""
-        return self._least(self.first.delta_bracket(epsilon), self.second.delta_bracket(epsilon))
+        return _capped(self.first.delta_bracket(epsilon), self.second.delta_bracket(epsilon).upper)
 
     def epsilon_bracket(self, delta: float) -> Bracket:
         """Proven ends around ε(δ)."""
-        return self._least(self.first.epsilon_bracket(delta), self.second.epsilon_bracket(delta))
-
-    @staticmethod
-    def _least(one: Bracket, two: Bracket) -> Bracket:
-        return Bracket(min(one.lower, two.upper), min(one.upper, two.upper))
+        return _capped(self.first.epsilon_bracket(delta), self.second.epsilon_bracket(delta).upper)
 
 
 @dataclass(frozen=True, eq=False)

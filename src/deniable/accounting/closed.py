@@ -119,15 +119,15 @@ class ResponseCurve:
 
     @cached_property
     def largest(self) -> float:
-        """kε₀."""
-        return float(self.epsilon * self.count)
+        """kε₀, rounded up."""
+        return float_above(self.epsilon * self.count)
 
     def delta_bracket(self, epsilon: float) -> Bracket:
         """Proven ends around δ(ε): a sum of positive terms."""
         if epsilon >= self.largest:
             return Bracket(0.0, 0.0)
         losses, logs = self._table
-        over = losses > epsilon
+        over = losses >= epsilon  # a loss that was rounded down to ε may lie above it
         with np.errstate(under="ignore"):
             terms = np.exp(logs[over]) * -np.expm1(epsilon - losses[over])
         value = math.fsum(terms)
@@ -139,8 +139,8 @@ class ResponseCurve:
     def epsilon_bracket(self, delta: float) -> Bracket:
         """Proven ends around ε(δ)."""
         if delta <= 0:
-            return Bracket(self.largest * (1 - UNIT), self.largest * (1 + UNIT))
-        return inverted(self.delta_bracket, delta, largest=self.largest * (1 + UNIT))
+            return Bracket(float_below(self.epsilon * self.count), self.largest)
+        return inverted(self.delta_bracket, delta, largest=self.largest)
 
 
 @dataclass(frozen=True)
@@ -222,8 +222,8 @@ class LeakyCurve:
         if sum(count for _, count in self.leaks) <= 64:
             exactly = math.prod(((1 - delta) ** count for delta, count in self.leaks), start=Fraction(1))
             return exactly, exactly
-        if any(delta == 1 for delta, _ in self.leaks):
-            return Fraction(0), Fraction(0)
+        if any(float_above(delta) >= 1 for delta, _ in self.leaks):
+            return Fraction(0), Fraction(1, 1 << 53)
         exponent = math.fsum(count * math.log1p(-float_above(delta)) for delta, count in self.leaks)
         lost = -math.expm1(exponent)
         slip = 8 * UNIT * len(self.leaks)

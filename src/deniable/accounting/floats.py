@@ -84,10 +84,8 @@ def _step(event: Event) -> Event:
         inner = _step(event.event)
         return inner if 1 - rate < Fraction(1, 2**52) else Sampled(inner, rate=rate)
     if isinstance(event, SampledWithoutReplacement):
-        batch, people = event.batch, event.population
-        if people > HUGE * batch:
-            batch, people = 1, HUGE
-        return SampledWithoutReplacement(_step(event.event), batch=batch, population=people)
+        people = min(event.population, HUGE * event.batch)
+        return SampledWithoutReplacement(_step(event.event), batch=event.batch, population=people)
     if isinstance(event, Shuffled):
         inner = _step(event.event)
         local = not isinstance(inner, Claimed) or isinstance(inner.guarantee, PureDP)

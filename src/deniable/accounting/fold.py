@@ -36,6 +36,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from fractions import Fraction
 
+from deniable.conversions.group import for_group
 from deniable.errors import NotSupported
 from deniable.events import (
     Claimed,
@@ -277,7 +278,7 @@ def _leaf(event: Event, group: int, relation: Relation) -> Iterator[tuple[Event,
 
 
 def _discrete_gaussian(event: DiscreteGaussian, group: int, relation: Relation) -> Iterator[tuple[Event, int]]:
-    """On integers a number moves by whole steps. Several numbers at once have a zCDP bound only (CKS 2020, Thm 14)."""
+    """On integers a number moves by whole steps. Several numbers at once have zCDP bounds only (CKS 2020, Thm 4)."""
     moved = event.sensitivity * group
     whole = math.floor(moved)
     if event.coordinates * group == 1 or moved**2 < 2:
@@ -292,16 +293,8 @@ def _claimed(promise: Guarantee, group: int, relation: Relation) -> Event:
     """A promise for a group: the rows of the table above; others keep their wrapping."""
     if group == 1:
         return Claimed(replace_relation(promise, relation))
-    if isinstance(promise, PureDP):
-        return Claimed(PureDP(promise.epsilon * group, relation=relation))
-    if isinstance(promise, ZCDP):
-        return Claimed(ZCDP(promise.rho * group**2, relation=relation))
-    if isinstance(promise, GDP):
-        return Claimed(GDP(promise.mu * group, relation=relation))
-    if isinstance(promise, ApproxDP):
-        growth = _geometric(promise.epsilon, group)
-        delta = Fraction(1) if growth is None else min(Fraction(1), promise.delta * growth)
-        return Claimed(ApproxDP(promise.epsilon * group, delta if promise.delta else 0, relation=relation))
+    if isinstance(promise, PureDP | ZCDP | GDP | ApproxDP):
+        return Claimed(for_group(replace_relation(promise, relation), group))
     if promise.relation is relation:
         return ForGroup(Claimed(promise), group)
     return ToReplace(Claimed(promise)) if group == 2 else ForGroup(ToReplace(Claimed(promise)), group // 2)
@@ -310,16 +303,3 @@ def _claimed(promise: Guarantee, group: int, relation: Relation) -> Event:
 def replace_relation(promise: Guarantee, relation: Relation) -> Guarantee:
     """The same numbers for the nameless unit, under a relation."""
     return replace(promise, relation=relation, unit=RECORD)
-
-
-def _geometric(epsilon: Fraction, group: int) -> Fraction | None:
-    """1 + e^ε + … + e^{(k−1)ε}, rounded up to a fraction; None when it is beyond all use."""
-    if epsilon * (group - 1) + group.bit_length() > 700:
-        return None
-    each = float(epsilon)
-    if group > 10**5:
-        total = group * math.exp(each * (group - 1))
-    else:
-        total = math.fsum(math.exp(each * j) for j in range(group))
-    # exp is within a few units in the last place of an argument that is itself rounded; a billionth covers both.
-    return Fraction(total) * (1 + Fraction(1, 10**9))

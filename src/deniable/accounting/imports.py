@@ -37,15 +37,14 @@ from deniable.events import (
 from deniable.guarantees import ZCDP, ApproxDP, PureDP
 from deniable.units import Relation
 
-_NOTHING = Fraction(0)
-
 
 def from_opacus(history: Any, *, poisson: bool = True) -> Event:
     """The run behind an Opacus accountant, its `state_dict()`, or its `history` of (noise multiplier, rate, steps).
 
     Say `poisson=False` when the loader was made with `poisson_sampling=False`: Opacus then cuts batches from a
     shuffled epoch and accounts for them as if they were Poisson samples, which they are not. No amplification is
-    claimed here: a unit is in at most ⌈rate × steps⌉ of the batches, under ZERO_OUT (the order of the batches is
+    claimed here: a unit is in one batch of each epoch, so in at most ⌈rate × steps⌉ of those from an epoch's start on,
+    and in at most 1 + ⌈rate × (steps − 1)⌉ of those from anywhere on, under ZERO_OUT (the order of the batches is
     public).
     """
     found = history.get("history") if isinstance(history, Mapping) else getattr(history, "history", history)
@@ -62,7 +61,8 @@ def from_opacus(history: Any, *, poisson: bool = True) -> Event:
             kept = min(Fraction(1), _checks.positive("sample_rate", rate))
             parts.append(dpsgd(noise_multiplier=noise, rate=kept, steps=times))
         else:
-            often = math.ceil(_checks.positive("sample_rate", rate) * times)
+            epochs = _checks.positive("sample_rate", rate)
+            often = 1 + math.ceil(epochs * (times - 1)) if parts else math.ceil(epochs * times)
             parts.append(Gaussian(noise, 1, Relation.ZERO_OUT) * min(often, times))
     return parts[0] if len(parts) == 1 else Composed(parts)
 

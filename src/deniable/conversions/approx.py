@@ -1,8 +1,8 @@
 """From (ε, δ)-differential privacy.
 
 Every (ε, δ)-DP pair is a post-processing of randomized response that fails outright with probability δ (Kairouz–Oh–
-Viswanath 2015, Theorem 3.1; Murtagh–Vadhan 2016, Lemma 3.2). With δ > 0 the loss is infinite with probability δ, so no
-finite Rényi divergence and no finite μ exists: those arrows say so instead of returning a number.
+Viswanath 2015, in the proof of Theorem 3.3; Murtagh–Vadhan 2016, section 3). With δ > 0 the loss is infinite with
+probability δ, so no finite Rényi divergence and no finite μ exists: those arrows say so instead of returning a number.
 
 >>> from deniable.guarantees import ApproxDP
 >>> approx_to_total_variation(ApproxDP(1, 0.01))
@@ -39,7 +39,7 @@ def approx_to_approx(guarantee: ApproxDP, *, epsilon: Number) -> ApproxDP:
 
 
 def approx_to_fdp(guarantee: ApproxDP) -> FDP:
-    """f(α) = max(0, 1 − δ − e^ε α, e^{−ε}(1 − δ − α)). Exact up to rounding e^ε up (Dong–Roth–Su 2019, eq. 5)."""
+    """f(α) = max(0, 1 − δ − e^ε α, e^{−ε}(1 − δ − α)). Exact up to rounding e^ε up (Wasserman–Zhou 2010)."""
     lines = TradeOff.of_lines([(pure.odds_above(guarantee.epsilon), guarantee.delta)])
     return FDP(lines, relation=guarantee.relation, unit=guarantee.unit)
 

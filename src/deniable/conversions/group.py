@@ -31,11 +31,15 @@ from fractions import Fraction
 from typing import Any, TypeVar
 
 from deniable import _checks
+from deniable.conversions.pure import odds_above
 from deniable.errors import NoConversion
 from deniable.guarantees import FDP, GDP, RDP, TCDP, ZCDP, ApproxDP, ApproxZCDP, Guarantee, PureDP, TradeOff
-from deniable.guarantees.rounding import above, float_above, promised
+from deniable.guarantees.rounding import above, float_above
 
 Kind = TypeVar("Kind", bound=Guarantee)
+
+_FAR = 1e4
+"""A δ that grows by e to the power of this is 1."""
 
 _LINES = 128
 """How many lines the trade-off function of a large group keeps."""
@@ -57,10 +61,9 @@ def pure_for_group(guarantee: PureDP, size: int) -> PureDP:
 
 def approx_for_group(guarantee: ApproxDP, size: int) -> ApproxDP:
     """(kε, δ(1 + e^ε + … + e^{(k−1)ε})). Upper bound: apply the definition k times."""
-    delta = Fraction(0)
-    if guarantee.delta:
-        log = math.log(float_above(guarantee.delta)) + _log_geometric(float_above(guarantee.epsilon), size)
-        delta = min(promised(math.exp(min(log, 1.0))), Fraction(1))
+    growth = _log_geometric(float_above(guarantee.epsilon), size)
+    delta = guarantee.delta * odds_above(Fraction(growth)) if growth < _FAR else Fraction(1)
+    delta = min(delta, Fraction(1)) if guarantee.delta else Fraction(0)
     return ApproxDP(size * guarantee.epsilon, delta, relation=guarantee.relation, unit=guarantee.unit)
 
 
@@ -118,7 +121,7 @@ def fdp_for_group(guarantee: FDP, size: int) -> FDP:
 
 
 def chained(first: TradeOff, second: TradeOff) -> TradeOff:
-    """1 − (1 − f)∘(1 − g): the trade-off over two steps of a path (Dong–Roth–Su 2019, Lemma A.5), exactly.
+    """1 − (1 − f)∘(1 − g): the trade-off over two steps of a path (Dong–Roth–Su 2019, proof of Theorem 2.14), exactly.
 
     If T(P, R) ≥ f and T(R, Q) ≥ g then a test of level α under P has power at most 1 − f(α) under R, which is its level
     there, and so power at most 1 − g(1 − f(α)) under Q: the result is g(1 − f(α)).

@@ -60,8 +60,8 @@ def epsilon_bracket(mu: float, delta: float) -> Bracket:
     wanted = math.log(delta)
     # μ²/2-zCDP reaches δ at this ε (Bun–Steinke 2016, Prop. 1.3).
     most = 1.001 * (mu * mu / 2 + mu * math.sqrt(-2 * wanted)) + 1e-300
-    upper = _crossing(lambda epsilon: log_delta_bracket(mu, epsilon).upper <= wanted, most)[1]
-    lower = _crossing(lambda epsilon: log_delta_bracket(mu, epsilon).lower <= wanted, most)[0]
+    upper = _crossing(lambda epsilon: log_delta_bracket(mu, epsilon).upper <= below(wanted, ulps=1), most)[1]
+    lower = _crossing(lambda epsilon: log_delta_bracket(mu, epsilon).lower <= above(wanted, ulps=1), most)[0]
     return Bracket(min(lower, upper), above(upper, ulps=2))
 
 

@@ -2,7 +2,7 @@
 
 For any randomised F that does not touch the data, every divergence and trade-off function obeys the data-processing
 inequality: D(F(P)‖F(Q)) ≤ D(P‖Q), T(F(P), F(Q)) ≥ T(P, Q). So every kind of promise survives unchanged (Dwork–Roth
-2014, Prop. 2.1; Dong–Roth–Su 2019, Prop. 2.8; van Erven–Harremoës 2014, Theorem 1).
+2014, Prop. 2.1; Dong–Roth–Su 2019, Prop. 2.8; van Erven–Harremoës 2014).
 
 >>> from deniable.guarantees import GDP
 >>> post_processed(GDP(1))

@@ -1,8 +1,8 @@
 """From ε-differential privacy.
 
 Every ε-DP pair of neighbours is a post-processing of binary randomized response, which tells the truth with probability
-e^ε/(1 + e^ε) (Kairouz–Oh–Viswanath 2015, Theorem 3.1; Wasserman–Zhou 2010). So the arrows that are marked exact are
-the properties of that one mechanism, and no smaller number holds for all ε-DP mechanisms.
+e^ε/(1 + e^ε) (Kairouz–Oh–Viswanath 2015, in the proof of Theorem 3.3; Wasserman–Zhou 2010). So the arrows that are
+marked exact are the properties of that one mechanism, and no smaller number holds for all ε-DP mechanisms.
 
 >>> from deniable.guarantees import PureDP
 >>> print(pure_to_zcdp(PureDP(1)))

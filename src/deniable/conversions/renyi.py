@@ -28,14 +28,17 @@ from deniable.guarantees import FDP, RDP, TCDP, ZCDP, ApproxDP, Profile
 from deniable.guarantees.rounding import above, float_above, float_below, promised
 from deniable.units import RECORD, Relation, Unit, one_relation, one_unit
 
+_FAR = 1e300
+"""Exponents are cut here, so that none is infinite."""
+
 
 def rdp_to_approx(curve: RDP | Iterable[RDP], *, delta: Number) -> ApproxDP:
     """ε = D_α + ln(1 − 1/α) − ln(αδ)/(α − 1), at least 0, at the best order. Upper bound."""
     orders = rdp_curve(curve)
     allowed = _checks.inner_probability("delta", delta)
     log_delta = math.log(float_below(allowed))
-    epsilon = min(renyi_epsilon(float(r.order), float_above(r.epsilon), log_delta) for r in orders)
-    return ApproxDP(promised(epsilon), allowed, relation=orders[0].relation, unit=orders[0].unit)
+    epsilon = min(renyi_epsilon(a, d, log_delta) for a, d in _floats(orders))
+    return _approx(epsilon, allowed, orders)
 
 
 def rdp_to_approx_classic(curve: RDP | Iterable[RDP], *, delta: Number) -> ApproxDP:
@@ -43,14 +46,14 @@ def rdp_to_approx_classic(curve: RDP | Iterable[RDP], *, delta: Number) -> Appro
     orders = rdp_curve(curve)
     allowed = _checks.inner_probability("delta", delta)
     log_delta = math.log(float_below(allowed))
-    epsilon = min(above(float_above(r.epsilon) - log_delta / float(r.order - 1)) for r in orders)
-    return ApproxDP(promised(epsilon), allowed, relation=orders[0].relation, unit=orders[0].unit)
+    epsilon = min(above(d - log_delta / (a - 1)) if a > 1 else math.inf for a, d in _floats(orders))
+    return _approx(epsilon, allowed, orders)
 
 
 def rdp_to_profile(curve: RDP | Iterable[RDP]) -> Profile:
     """The conversion at every ε. Upper bound."""
     orders = rdp_curve(curve)
-    pairs = [(float(r.order), float_above(r.epsilon)) for r in orders]
+    pairs = _floats(orders)
     return bound_profile(
         orders[0],
         "Rényi divergences at the best order",
@@ -115,7 +118,7 @@ def rdp_curve(curve: RDP | Iterable[RDP]) -> list[RDP]:
 
 
 def interpolated_rdp(curve: Iterable[RDP], *, order: Number) -> RDP:
-    """D_α between two known orders. Upper bound: (α − 1)D_α is convex in α (van Erven–Harremoës 2014, Cor. 2).
+    """D_α between two known orders. Upper bound: (α − 1)D_α is ln E_P e^{(α−1)L}, convex in α.
 
     The chord of (α − 1)D_α lies above it; that of D_α itself need not. Below the first order, D_1 ≤ D_α is used with
     (α − 1)D_α = 0 at α = 1.
@@ -135,20 +138,38 @@ def interpolated_rdp(curve: Iterable[RDP], *, order: Number) -> RDP:
 
 
 def renyi_epsilon(order: float, divergence: float, log_delta: float) -> float:
-    """ε at one order, rounded up, at least 0."""
-    parts = (divergence, math.log1p(-1 / order), -(log_delta + math.log(order)) / (order - 1))
+    """ε at one order, rounded up, at least 0; infinite at order 1."""
+    if order <= 1:
+        return math.inf
+    parts = (divergence, _log_below_one(order), -(log_delta + math.log(order)) / (order - 1))
     total = math.fsum(parts)
-    margin = 8 * 2.0**-52 * sum(map(abs, parts)) * (1 + 1 / (order - 1) * math.ulp(order) * 2.0**52)
-    return max(total + margin, 0.0) if total < math.inf else math.inf
+    return max(total + 8 * 2.0**-52 * sum(map(abs, parts)), 0.0) if total < math.inf else math.inf
 
 
 def renyi_log_delta(order: float, divergence: float, epsilon: float) -> float:
     """ln δ at one order, rounded up, at most 0."""
-    if divergence == math.inf:
+    if order <= 1 or (order - 1) * divergence > _FAR:
         return 0.0
-    parts = ((order - 1) * divergence, -(order - 1) * epsilon, (order - 1) * math.log1p(-1 / order), -math.log(order))
+    fallen = min((order - 1) * epsilon, _FAR)
+    parts = ((order - 1) * divergence, -fallen, (order - 1) * _log_below_one(order), -math.log(order))
     total = math.fsum(parts) + 8 * 2.0**-52 * sum(map(abs, parts))
     return min(total, 0.0)
+
+
+def _log_below_one(order: float) -> float:
+    """ln(1 − 1/α). Near α = 1 the difference α − 1 is exact, and 1 − 1/α is not."""
+    return math.log((order - 1) / order) if order < 2 else math.log1p(-1 / order)
+
+
+def _floats(orders: list[RDP]) -> list[tuple[float, float]]:
+    """Orders and divergences as floats. D_α does not decrease in α, so an order is rounded down."""
+    return [(float_below(r.order), float_above(r.epsilon)) for r in orders]
+
+
+def _approx(epsilon: float, delta: Fraction, orders: list[RDP]) -> ApproxDP:
+    if epsilon == math.inf:
+        raise NoConversion(f"{orders[-1]!r} is at an order too close to 1 to reach delta={_checks.shown(delta)}.")
+    return ApproxDP(promised(epsilon), delta, relation=orders[0].relation, unit=orders[0].unit)
 
 
 def probability_above(log: float) -> float:

@@ -85,7 +85,7 @@ def zcdp_to_gdp(guarantee: ZCDP) -> NoReturn:
 
 
 def approx_zcdp_to_approx(guarantee: ApproxZCDP, *, delta: Number) -> ApproxDP:
-    """(ε, δ₀ + (1 − δ₀)δ′) with (ε, δ′) from ρ-zCDP. Upper bound: Bun–Steinke 2016, Lemma 8.8.
+    """(ε, δ₀ + (1 − δ₀)δ′) with (ε, δ′) from ρ-zCDP. Upper bound: Bun–Steinke 2016, section 8.
 
     The good events may be thinned, independently of the output, to probability exactly 1 − δ₀; on them the ρ-zCDP
     bound holds, and off them the probability is at most δ₀.
@@ -159,6 +159,8 @@ def concentrated_delta(rho: float, epsilon: float, *, omega: float = math.inf) -
         return renyi.renyi_log_delta(1 + beyond, rho * (1 + beyond), epsilon)
 
     middle = max((epsilon - rho) / (2 * rho), 0.5 / (1 + rho), 1e-3)
+    if epsilon > 1:  # at such an order δ is too small for a float already
+        middle = min(middle, max(1e6 / epsilon, 1e-3))
     return renyi.probability_above(_best(cost, middle, omega))
 
 

@@ -63,11 +63,15 @@ class Event(Shown, ABC):
             return NotImplemented
         return Composed((self, other))
 
+    def __radd__(self, other: int) -> Event:
+        """So that `sum(events)` works: it starts from 0."""
+        return self if other == 0 else NotImplemented
+
     def __mul__(self, count: int) -> Event:
         """The same event, count times."""
         from deniable.events.algebra import Repeated
 
-        return Repeated(self, count)
+        return self if count == 1 and not isinstance(count, bool) else Repeated(self, count)
 
     __rmul__ = __mul__
 
@@ -113,12 +117,12 @@ class Event(Shown, ABC):
         try:
             found = json.loads(text)
         except (TypeError, json.JSONDecodeError):
-            raise InvalidArgument("text", text, "an event's JSON, as event.to_json() writes it") from None
+            raise InvalidArgument("text", "…", "an event's JSON, as event.to_json() writes it") from None
         if not isinstance(found, dict) or found.pop("deniable", None) != FORMAT:
-            raise InvalidArgument("text", text, f'an event\'s JSON of version {FORMAT} ("deniable": {FORMAT})')
+            raise InvalidArgument("text", "…", f'an event\'s JSON of version {FORMAT} ("deniable": {FORMAT})')
         event = _built(found)
         if not isinstance(event, Event):
-            raise InvalidArgument("text", text, "an event's JSON, not a guarantee's")
+            raise InvalidArgument("text", "…", "an event's JSON, not a guarantee's")
         return event
 
     def __repr__(self) -> str:

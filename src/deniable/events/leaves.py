@@ -211,7 +211,7 @@ class MatrixGaussian(Correlated):
     """The matrix mechanism over `steps` steps: noise C⁻¹z on clipped sums, z normal of deviation `scale` × clip.
 
     `sensitivity` is a proven bound on |C·u| over all u with rows of norm at most 1 in at most `participations` steps,
-    any two of them at least `separation` steps apart, and 0 elsewhere (Choquette-Choo et al. 2023, eq. 3), or over
+    any two of them at least `separation` steps apart, and 0 elsewhere (`strategies.sensitivity`), or over
     those of these patterns that the run's public order allows. It is one unit's contribution whatever the relation;
     under REPLACE the accountant counts it twice.
 

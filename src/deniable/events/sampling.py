@@ -11,6 +11,7 @@ Batches cut from a shuffled epoch are none of these, and no event here describes
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from fractions import Fraction
 
@@ -26,7 +27,10 @@ from deniable.units import Relation
 
 @dataclass(frozen=True, init=False, repr=False)
 class Sampled(Around):
-    """A step on a Poisson sample: every unit is kept on its own with probability `rate`, and who was kept is secret."""
+    """A step on a Poisson sample: every unit is kept on its own with probability `rate`, and who was kept is secret.
+
+    Under ZERO_OUT a unit that is not kept counts as blanked out: the step must not show how many were kept.
+    """
 
     rate: Fraction
 
@@ -37,8 +41,8 @@ class Sampled(Around):
             # Sampling a sample keeps each unit with the product of the rates.
             kept *= event.rate
             event = event.event
-        if isinstance(event, SampledWithoutReplacement | Shuffled):
-            raise NotSupported(f"a Poisson sample of {type(event).__name__} has no analysis here; sample one way only")
+        for inner in _of_fixed_size(event):
+            raise NotSupported(f"a Poisson sample of {type(inner).__name__} has no analysis here; sample one way only")
         _refuse_moved(event)
         if event.relation is Relation.REPLACE:
             for leaf in leaves(event):
@@ -67,6 +71,14 @@ class SampledWithoutReplacement(Around):
         drawn = _checks.count("batch", batch)
         if drawn > people:
             raise InvalidArgument("batch", batch, f"at most the population of {people}")
+        for inner in _of_fixed_size(event):
+            if inner.population > drawn:
+                raise InvalidArgument(
+                    "population",
+                    inner.population,
+                    f"at most the batch of {drawn}",
+                    "What is inside sees the batch only.",
+                )
         if event.relation is not Relation.REPLACE:
             raise UnitMismatch(
                 "sampling without replacement is analysed under REPLACE only (the batch size is fixed, so a unit is"
@@ -107,6 +119,17 @@ def _refuse_moved(event: Event) -> None:
     """Groups and moves between relations go outside a sampling: its theorem is about single units."""
     if any(isinstance(leaf, ForGroup | ToReplace) for leaf in leaves(event)):
         raise NotSupported("sample first, then speak of groups or of REPLACE: event.sampled(rate=...).for_group(k)")
+
+
+def _of_fixed_size(event: Event) -> Iterator[SampledWithoutReplacement | Shuffled]:
+    """The steps inside sums and repetitions that say how many units they see."""
+    if isinstance(event, SampledWithoutReplacement | Shuffled):
+        yield event
+    elif isinstance(event, Composed):
+        for part in event.parts:
+            yield from _of_fixed_size(part)
+    elif isinstance(event, Repeated):
+        yield from _of_fixed_size(event.event)
 
 
 def leaves(event: Event) -> tuple[Event, ...]:

@@ -68,8 +68,11 @@ def figures(numbers: Mapping[str, Fraction]) -> str:
 
     >>> figures({"epsilon": Fraction(1, 3), "delta": Fraction("1e-6")})
     'ε = 0.333333, δ = 1e-6'
+    >>> figures({"order": Fraction(8), "epsilon": Fraction(1, 2)})
+    'ε = 0.5 at Rényi order 8'
     """
-    return ", ".join(f"{LETTERS[name]} = {_typed(value)}" for name, value in numbers.items())
+    said = ", ".join(f"{LETTERS[name]} = {_typed(value)}" for name, value in numbers.items() if name != "order")
+    return f"{said} at Rényi order {_typed(numbers['order'])}" if "order" in numbers else said
 
 
 def _typed(value: Fraction) -> str:

@@ -20,7 +20,7 @@ from deniable import _checks
 from deniable._checks import Number
 from deniable._notebook import Shown
 from deniable.guarantees.printing import cost_line
-from deniable.guarantees.rounding import above, below, float_above
+from deniable.guarantees.rounding import above, below, float_above, log_of
 from deniable.units import RECORD, Relation, Unit
 
 
@@ -69,6 +69,9 @@ class Profile(Shown):
     curve: Curve
     relation: Relation
     unit: Unit = RECORD
+
+    def __repr__(self) -> str:
+        return f"Profile({self.method}; {self.unit.one} {self.relation.verb})"
 
     @property
     def method(self) -> str:
@@ -133,7 +136,7 @@ class Profile(Shown):
         chance = _checks.inner_probability("prior", prior)
         rare, likely = min(chance, 1 - chance), max(chance, 1 - chance)
         # δ falls in ε, so ε rounded down is the safe side.
-        epsilon = max(0.0, below(math.log(likely / rare)))
+        epsilon = max(0.0, below(log_of(likely / rare)))
         return min(1.0, above(float(likely) + float(rare) * self.curve.delta_bracket(epsilon).upper))
 
     def posterior(self, prior: Number, *, failure: Number = 0) -> float:
@@ -143,7 +146,7 @@ class Profile(Shown):
         grow by a factor of at most e^t with t = ε − ln(1 − δ(ε)/η), for every ε with δ(ε) < η; the best of several is
         taken. With failure=0 it is the pure ε, and 1 when there is none.
         """
-        chance = float(_checks.inner_probability("prior", prior))
+        chance = float_above(_checks.inner_probability("prior", prior))
         room = float(_checks.probability("failure", failure))
         if room == 0:
             odds = self.epsilon(0)
@@ -152,7 +155,7 @@ class Profile(Shown):
             odds = min(
                 [self.epsilon(0), *(self.curve.epsilon_bracket(room * s).upper - math.log1p(-s) for s in shares)]
             )
-        return 1.0 if odds == math.inf else min(1.0, above(1 / (1 + (1 - chance) / chance * math.exp(-odds))))
+        return min(1.0, above(chance / (chance + (1 - chance) * math.exp(-odds))))
 
     def cost(self, delta: Number) -> str:
         """One line of cost at a δ."""

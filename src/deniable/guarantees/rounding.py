@@ -48,6 +48,27 @@ def float_below(value: Fraction) -> float:
     return -float_above(-value)
 
 
+def typed_above(value: Fraction) -> float:
+    """The smallest float that, read as its shortest decimal, is not below an exact number.
+
+    >>> typed_above(Fraction(3, 10)), typed_above(Fraction(1, 3))
+    (0.3, 0.33333333333333337)
+    """
+    near = float_above(value)
+    under = math.nextafter(near, -math.inf)
+    return under if math.isfinite(under) and exact(under) >= value else near
+
+
+def log_of(value: Fraction) -> float:
+    """The logarithm of a positive number, whatever its size, to a few ulps."""
+    if Fraction(1, 2) < value < 2:
+        return math.log1p(float(value - 1))
+    if 2.0**-1000 < value < 2.0**1000:
+        return math.log(value)
+    doublings = value.numerator.bit_length() - value.denominator.bit_length()
+    return doublings * math.log(2) + math.log(value / Fraction(2) ** doublings)
+
+
 def promised(value: float) -> Fraction:
     """The exact number that a guarantee may state for a computed cost: a short decimal, not below the float.
 

@@ -28,7 +28,7 @@ from typing import TypeAlias
 from deniable import _checks
 from deniable._checks import Number
 from deniable.errors import InvalidArgument
-from deniable.guarantees.rounding import above, below, float_above
+from deniable.guarantees.rounding import above, below, float_above, log_of
 
 Corner: TypeAlias = tuple[Fraction, Fraction]
 """A false-positive rate and the false-negative rate there."""
@@ -135,7 +135,7 @@ class TradeOff:
         if 1 - self.corners[0][1] > allowed:
             return math.inf
         odds = max([(1 - b - allowed) / a for a, b in self.corners if a > 0], default=Fraction(1))
-        return 0.0 if odds <= 1 else above(_log(odds))
+        return 0.0 if odds <= 1 else above(log_of(odds))
 
     def lowered(self, most: int, *, bits: int = 128) -> TradeOff:
         """A function at or below this one with at most `most` lines of numbers of bounded length; itself if it has.
@@ -226,16 +226,6 @@ def _short(value: Fraction, bits: int, *, up: bool) -> Fraction:
         return value
     scale = Fraction(2) ** (bits + value.denominator.bit_length() - value.numerator.bit_length())
     return (math.ceil if up else math.floor)(value * scale) / scale
-
-
-def _log(value: Fraction) -> float:
-    """The logarithm of a positive fraction, whatever its size."""
-    if Fraction(1, 2) < value < 2:
-        return math.log1p(float(value - 1))
-    try:
-        return math.log(value)
-    except OverflowError:
-        return math.log(value.numerator) - math.log(value.denominator)
 
 
 def _said(corners: Iterable[Corner]) -> str:

@@ -30,8 +30,9 @@ from deniable._checks import Number
 from deniable.errors import DataError, InvalidArgument
 from deniable.events import Claimed, DiscreteLaplace, Event
 from deniable.guarantees import PureDP
+from deniable.guarantees.rounding import float_above
 from deniable.mechanisms import grids, tails
-from deniable.mechanisms.base import Mechanism, above, failure
+from deniable.mechanisms.base import Mechanism, failure
 from deniable.noise import Source
 from deniable.units import Relation
 
@@ -95,7 +96,7 @@ class AboveThreshold(Mechanism):
         strays = tails.laplace_radius(threshold.scale, risk) + tails.laplace_radius(
             query.scale, tails.each_of(risk, many)
         )
-        return above(strays * self.step + (0 if self.step == 1 else self.step))
+        return float_above(strays * self.step + (0 if self.step == 1 else self.step))
 
 
 class Run:

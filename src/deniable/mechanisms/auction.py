@@ -25,8 +25,9 @@ from deniable import _checks, noise
 from deniable._checks import Number
 from deniable.errors import InvalidArgument
 from deniable.events import Event, ExponentialMechanism
+from deniable.guarantees.rounding import float_above
 from deniable.mechanisms import records
-from deniable.mechanisms.base import Mechanism, above, failure
+from deniable.mechanisms.base import Mechanism, failure
 from deniable.noise import Source
 from deniable.units import Relation
 
@@ -63,7 +64,7 @@ class AuctionPrice(Mechanism):
     def error(self, confidence: Number = Fraction(19, 20)) -> float:
         """A bound on the best revenue minus that of the chosen price."""
         nats = float(np.log(len(self.prices) / failure(confidence))) * (1 + 1e-12)
-        return above(Fraction(nats) / self.rate)
+        return float_above(Fraction(nats) / self.rate)
 
 
 def auction_price(

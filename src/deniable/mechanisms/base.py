@@ -56,7 +56,9 @@ class Mechanism(ABC):
         return f"with probability {chance} the error is at most {shown_up(bound)}"
 
     def __repr__(self) -> str:
-        parts = [f"{f.name}={_said(getattr(self, f.name))}" for f in fields(self) if f.repr]
+        # The relation that was stated is a field by another name, since every mechanism has one by its event.
+        given = {f.name.replace("stated", "relation"): getattr(self, f.name) for f in fields(self) if f.repr}
+        parts = [f"{name}={_said(value)}" for name, value in given.items()]
         return f"{type(self).__name__}({', '.join(parts)})"
 
 
@@ -71,17 +73,6 @@ def _said(value: object) -> str:
 def failure(confidence: Number) -> float:
     """The probability with which a statement may fail: 1 − confidence."""
     return float(1 - _checks.inner_probability("confidence", confidence, remedy="For example 0.95."))
-
-
-def above(value: Fraction | float) -> float:
-    """A float that is not below the value."""
-    try:
-        found = float(value)
-    except OverflowError:
-        return math.inf
-    if isinstance(value, float) or Fraction(found) >= value:
-        return found
-    return math.nextafter(found, math.inf)
 
 
 def shown_up(value: float) -> str:

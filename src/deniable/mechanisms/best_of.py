@@ -30,17 +30,9 @@ from typing import Any, NamedTuple
 
 from deniable import _checks, noise
 from deniable._checks import Number
+from deniable.accounting.filters import cost
 from deniable.errors import InvalidArgument, NotSupported
-from deniable.events import (
-    Claimed,
-    Composed,
-    DiscreteLaplace,
-    Event,
-    ExponentialMechanism,
-    Laplace,
-    RandomizedResponse,
-    Repeated,
-)
+from deniable.events import Claimed, Event
 from deniable.guarantees import PureDP
 from deniable.mechanisms.base import Mechanism, failure
 from deniable.noise import Source
@@ -147,16 +139,9 @@ def best_of(
 
 def pure_epsilon(event: Event) -> Fraction:
     """The ε of an event that has a pure guarantee."""
-    if isinstance(event, Composed):
-        return sum((pure_epsilon(part) for part in event.parts), Fraction(0))
-    if isinstance(event, Repeated):
-        return event.count * pure_epsilon(event.event)
-    if isinstance(event, DiscreteLaplace | Laplace):
-        return event.sensitivity / event.scale
-    if isinstance(event, ExponentialMechanism | RandomizedResponse):
-        return event.epsilon
-    if isinstance(event, Claimed) and isinstance(event.guarantee, PureDP):
-        return event.guarantee.epsilon
+    found = cost(event)
+    if found.epsilon is not None and not found.delta:
+        return found.epsilon
     raise NotSupported(f"selection among private candidates needs a pure guarantee; {event!r} has none")
 
 

@@ -32,9 +32,10 @@ from deniable._checks import Number
 from deniable.errors import InvalidArgument
 from deniable.events import Claimed, Event
 from deniable.guarantees import PureDP
+from deniable.guarantees.rounding import float_above
 from deniable.mechanisms import lengths, records
 from deniable.mechanisms.additive import Noised, Statistic, fit, relation_of
-from deniable.mechanisms.base import Mechanism, above, failure
+from deniable.mechanisms.base import Mechanism, failure
 from deniable.mechanisms.propose_test_release import needed, passes, whole
 from deniable.noise import Source
 from deniable.units import Relation
@@ -84,7 +85,7 @@ class ClusteredMean(Mechanism):
     def error(self, confidence: Number = Fraction(19, 20)) -> float:
         """A bound on |release − trimmed mean| for answers that are given, rounding included."""
         kept = self.n - 2 * self.trim
-        return above(self.noised.radius(failure(confidence)) * self.step / kept + self.step / 2)
+        return float_above(self.noised.radius(failure(confidence)) * self.step / kept + self.step / 2)
 
 
 def clustered_mean(

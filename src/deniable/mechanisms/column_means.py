@@ -23,9 +23,10 @@ from deniable import _checks
 from deniable._checks import Number
 from deniable.errors import DataError, InvalidArgument
 from deniable.events import Event
+from deniable.guarantees.rounding import float_above
 from deniable.mechanisms import grids, records
 from deniable.mechanisms.additive import Noised, Statistic, budget_of, fit, relation_of
-from deniable.mechanisms.base import Mechanism, above, failure
+from deniable.mechanisms.base import Mechanism, failure
 from deniable.noise import Grid, Source
 from deniable.units import Relation
 
@@ -70,7 +71,7 @@ class ColumnMeans(Mechanism):
         widest = max(self.grids, key=lambda grid: grid.high - grid.low)
         width = (widest.highest - widest.lowest) * widest.step
         noise = self.noised.radius(failure(confidence)) / self._common * width / self.n
-        return above(noise + max(grid.step for grid in self.grids) / 2)
+        return float_above(noise + max(grid.step for grid in self.grids) / 2)
 
 
 def column_means(

@@ -24,9 +24,10 @@ from numpy.typing import NDArray
 from deniable._checks import Number
 from deniable.errors import InvalidArgument
 from deniable.events import Event
+from deniable.guarantees.rounding import float_above
 from deniable.mechanisms import grids, records
 from deniable.mechanisms.additive import Noised, budget_of, fit
-from deniable.mechanisms.base import Mechanism, above, failure
+from deniable.mechanisms.base import Mechanism, failure
 from deniable.mechanisms.histogram import distinct, partition
 from deniable.noise import Source
 from deniable.units import Relation
@@ -63,7 +64,7 @@ class Contingency(Mechanism):
 
     def error(self, confidence: Number = Fraction(19, 20)) -> float:
         """A bound on the largest error of any cell."""
-        return above(self.noised.radius(failure(confidence)))
+        return float_above(self.noised.radius(failure(confidence)))
 
 
 def contingency(

@@ -16,9 +16,10 @@ from fractions import Fraction
 
 from deniable._checks import Number
 from deniable.events import Event
+from deniable.guarantees.rounding import float_above
 from deniable.mechanisms import records
 from deniable.mechanisms.additive import Noised, Statistic, budget_of, fit
-from deniable.mechanisms.base import Mechanism, above, failure
+from deniable.mechanisms.base import Mechanism, failure
 from deniable.noise import Source
 from deniable.units import Relation
 
@@ -41,7 +42,7 @@ class Count(Mechanism):
 
     def error(self, confidence: Number = Fraction(19, 20)) -> float:
         """A bound on |release − count|."""
-        return above(self.noised.radius(failure(confidence)))
+        return float_above(self.noised.radius(failure(confidence)))
 
 
 def count(*, epsilon: Number, delta: Number = 0, relation: Relation = Relation.ADD_REMOVE) -> Count:

@@ -22,9 +22,10 @@ from fractions import Fraction
 from deniable._checks import Number
 from deniable.errors import InvalidArgument
 from deniable.events import Event
+from deniable.guarantees.rounding import float_above
 from deniable.mechanisms import records
 from deniable.mechanisms.additive import Noised, Statistic, budget_of, fit
-from deniable.mechanisms.base import Mechanism, above, failure
+from deniable.mechanisms.base import Mechanism, failure
 from deniable.noise import Source
 from deniable.units import Relation
 
@@ -50,7 +51,7 @@ class Histogram(Mechanism):
 
     def error(self, confidence: Number = Fraction(19, 20)) -> float:
         """A bound on the largest error of any count."""
-        return above(self.noised.radius(failure(confidence)))
+        return float_above(self.noised.radius(failure(confidence)))
 
 
 def histogram(

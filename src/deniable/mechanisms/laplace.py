@@ -27,9 +27,10 @@ from deniable import _checks
 from deniable._checks import Number
 from deniable.errors import InvalidArgument
 from deniable.events import Event
+from deniable.guarantees.rounding import float_above
 from deniable.mechanisms import grids
 from deniable.mechanisms.additive import Noised, Statistic, budget_of, fit
-from deniable.mechanisms.base import Mechanism, above, failure
+from deniable.mechanisms.base import Mechanism, failure
 from deniable.noise import Source
 from deniable.units import Relation
 
@@ -69,7 +70,7 @@ class Answer(Mechanism):
     def error(self, confidence: Number = Fraction(19, 20)) -> float:
         """A bound on the largest error of any coordinate, rounding included."""
         rounding = Fraction(0) if self.step == 1 else self.step / 2
-        return above(self.noised.radius(failure(confidence)) * self.step + rounding)
+        return float_above(self.noised.radius(failure(confidence)) * self.step + rounding)
 
 
 class Laplace(Answer):

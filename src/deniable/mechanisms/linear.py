@@ -27,9 +27,10 @@ from numpy.typing import ArrayLike, NDArray
 from deniable._checks import Number
 from deniable.errors import InvalidArgument
 from deniable.events import Event
+from deniable.guarantees.rounding import float_above
 from deniable.mechanisms import grids, records
 from deniable.mechanisms.additive import Noised, Statistic, budget_of, fit
-from deniable.mechanisms.base import Mechanism, above, failure
+from deniable.mechanisms.base import Mechanism, failure
 from deniable.mechanisms.histogram import distinct
 from deniable.noise import Source
 from deniable.units import Relation
@@ -67,7 +68,7 @@ class LinearQueries(Mechanism):
 
     def error(self, confidence: Number = Fraction(19, 20)) -> float:
         """A bound on the largest error of any answer, for the matrix as rounded (`matrix`)."""
-        return above(self.noised.radius(failure(confidence)) * self.step)
+        return float_above(self.noised.radius(failure(confidence)) * self.step)
 
 
 def linear_queries(

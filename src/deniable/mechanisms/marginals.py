@@ -27,9 +27,10 @@ from deniable import _checks
 from deniable._checks import Number
 from deniable.errors import InvalidArgument
 from deniable.events import Event
+from deniable.guarantees.rounding import float_above
 from deniable.mechanisms import grids, records
 from deniable.mechanisms.additive import Noised, budget_of, fit
-from deniable.mechanisms.base import Mechanism, above, failure
+from deniable.mechanisms.base import Mechanism, failure
 from deniable.mechanisms.contingency import MOST_CELLS, Attributes, declared, tabulate
 from deniable.mechanisms.histogram import partition
 from deniable.noise import Source
@@ -71,7 +72,7 @@ class Marginals(Mechanism):
 
     def error(self, confidence: Number = Fraction(19, 20)) -> float:
         """A bound on the largest error of any cell of any table."""
-        return above(self.noised.radius(failure(confidence)))
+        return float_above(self.noised.radius(failure(confidence)))
 
 
 def marginals(

@@ -25,9 +25,10 @@ import numpy as np
 from deniable import _checks
 from deniable._checks import Number
 from deniable.events import Event
+from deniable.guarantees.rounding import float_above
 from deniable.mechanisms import grids, lengths, records
 from deniable.mechanisms.additive import Noised, Statistic, budget_of, fit, together
-from deniable.mechanisms.base import Mechanism, above, failure
+from deniable.mechanisms.base import Mechanism, failure
 from deniable.mechanisms.sum import on_grid
 from deniable.noise import Grid, Source
 from deniable.units import Relation
@@ -65,7 +66,7 @@ class Mean(Mechanism):
     def error(self, confidence: Number = Fraction(19, 20)) -> float:
         """A bound on |release − mean of the clamped records|, rounding included."""
         noise = self.noised.radius(failure(confidence)) * self.grid.step / (2 * self.n)
-        return above(noise + self.grid.step / 2)
+        return float_above(noise + self.grid.step / 2)
 
 
 @dataclass(frozen=True, repr=False)
@@ -104,7 +105,7 @@ class MeanOfUnknownSize(Mechanism):
         risk = failure(confidence) / 2
         s, c = self.total.radius(risk) / 2, self.size.radius(risk)
         ratio = (s + half * c) / (many - c) if c < many else 2 * half
-        return above((min(ratio, 2 * half) + Fraction(1, 2)) * self.grid.step)
+        return float_above((min(ratio, 2 * half) + Fraction(1, 2)) * self.grid.step)
 
 
 def mean(

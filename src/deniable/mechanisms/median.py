@@ -42,16 +42,21 @@ from numpy.typing import NDArray
 
 from deniable import _checks
 from deniable._checks import Number
+from deniable.errors import InvalidArgument
 from deniable.events import Claimed, Event
 from deniable.guarantees import ApproxDP
+from deniable.guarantees.rounding import float_above
 from deniable.mechanisms import grids, lengths, records
 from deniable.mechanisms.additive import relation_of
-from deniable.mechanisms.base import Mechanism, above, failure
+from deniable.mechanisms.base import Mechanism, failure
 from deniable.noise import LAPLACE, Grid, Source, secure
 from deniable.units import Relation
 
 _FLOOR = 1 << 24
 """How far weights fall: the last one counts less than a step of the grid."""
+
+_SLOWEST = Fraction(1, 1 << 18)
+"""The least β: weights that fall more slowly are too many to keep."""
 
 
 @dataclass(frozen=True, repr=False)
@@ -91,7 +96,7 @@ class Median(Mechanism):
         width = self.grid.high - self.grid.low
         smooth = width if sensitivity is None else _checks.positive("sensitivity", sensitivity)
         noise = smooth / self.alpha * Fraction(-math.log(failure(confidence)) * (1 + 1e-12))
-        return above(min(noise + self.grid.step, width + 2 * self.grid.step))
+        return float_above(min(noise + self.grid.step, width + 2 * self.grid.step))
 
 
 def median(
@@ -105,9 +110,12 @@ def median(
 ) -> Median:
     """The median of n bounded records (the lower one of the middle two if n is even)."""
     relation_of(relation, Relation.REPLACE, why="The theorem is about replaced records and a public n.")
+    budget = _checks.positive("epsilon", epsilon)
+    allowed = _checks.inner_probability("delta", delta, remedy="Its loss is unbounded: for example delta=1e-6.")
+    _beta(budget, allowed)  # refuses an ε that no β fits
     return Median(
-        epsilon=_checks.positive("epsilon", epsilon),
-        delta=_checks.inner_probability("delta", delta, remedy="Its loss is unbounded: for example delta=1e-6."),
+        epsilon=budget,
+        delta=allowed,
         grid=grids.record_grid(bounds, step),
         n=_checks.count("n", n),
     )
@@ -115,14 +123,19 @@ def median(
 
 @lru_cache(maxsize=256)
 def _beta(epsilon: Fraction, delta: Fraction) -> Fraction:
-    """The largest β found, a multiple of 2**-30, that meets both conditions with α = ε/2."""
+    """The largest β found, a multiple of 2**-30, that meets both conditions with α = ε/2; refused below `_SLOWEST`."""
     alpha, nats = float(epsilon / 2), -math.log(float(delta))
     low, high = 0.0, alpha
     for _ in range(60):
         middle = (low + high) / 2
         fits = math.expm1(middle) * nats * (1 + 1e-12) <= float(epsilon) - alpha + middle
         low, high = (middle, high) if fits else (low, middle)
-    return max(Fraction(math.floor(low * (1 << 30) * (1 - 1e-9)), 1 << 30), Fraction(1, 1 << 30))
+    found = Fraction(math.floor(low * (1 << 30) * (1 - 1e-9)), 1 << 30)
+    if found < _SLOWEST:
+        raise InvalidArgument(
+            "epsilon", float(epsilon), "larger: its noise would drown any median", "At δ = 1e-6 the least is 1e-4."
+        )
+    return found
 
 
 @lru_cache(maxsize=64)
@@ -130,7 +143,7 @@ def weights(beta: Fraction) -> tuple[int, ...]:
     """Integers W₀ ≥ … ≥ W_K with W_k ≤ (1 + β)·W_{k+1} ≤ e^β·W_{k+1}, W₀ about 2**24 times W_K."""
     found = [math.ceil(1024 / beta)]  # so large that rounding down costs a thousandth of the growth
     while found[-1] < found[0] * _FLOOR:
-        found.append(found[-1] + math.floor(beta * found[-1]))
+        found.append(found[-1] + found[-1] * beta.numerator // beta.denominator)
     return tuple(reversed(found))
 
 

@@ -32,9 +32,10 @@ from deniable import _checks, noise
 from deniable._checks import Number
 from deniable.errors import InvalidArgument
 from deniable.events import Event, ExponentialMechanism
+from deniable.guarantees.rounding import float_above
 from deniable.mechanisms import grids, records
 from deniable.mechanisms.additive import relation_of
-from deniable.mechanisms.base import Mechanism, above, failure
+from deniable.mechanisms.base import Mechanism, failure
 from deniable.noise import Grid, Source
 from deniable.units import Relation
 
@@ -56,8 +57,7 @@ class Quantile(Mechanism):
 
     @property
     def event(self) -> Event:
-        one = ExponentialMechanism(self.each, self.stated)
-        return one if len(self.q) == 1 else one * len(self.q)
+        return ExponentialMechanism(self.each, self.stated) * len(self.q)
 
     @property
     def points(self) -> int:
@@ -88,7 +88,7 @@ class Quantile(Mechanism):
         """A bound, for every quantile, on how far the rank of the answer is from q·n."""
         worst = max(sensitivity(q, self.stated) for q in self.q)
         nats = math.log(self.points * len(self.q) / failure(confidence)) * (1 + 1e-12)
-        return above(2 * worst / self.each * Fraction(nats))
+        return float_above(2 * worst / self.each * Fraction(nats))
 
 
 @dataclass(frozen=True)

@@ -19,8 +19,9 @@ from fractions import Fraction
 from deniable import _checks
 from deniable._checks import Number
 from deniable.errors import InvalidArgument
+from deniable.guarantees.rounding import float_above
 from deniable.mechanisms import grids
-from deniable.mechanisms.base import Mechanism, above, failure
+from deniable.mechanisms.base import Mechanism, failure
 from deniable.units import Relation
 
 _STEPS = 1 << 20
@@ -43,9 +44,14 @@ class Choice(Mechanism):
         return math.floor(self.sensitivity) if self.step == 1 else math.floor(self.sensitivity / self.step) + 1
 
     @property
+    def each(self) -> Fraction:
+        """The ε of one choice."""
+        return self.epsilon
+
+    @property
     def rate(self) -> Fraction:
         """What a utility in steps is multiplied by to be in units of the noise: ε/(2Δ), or ε/Δ if monotone."""
-        return self.epsilon / (self.steps if self.monotone else 2 * self.steps)
+        return self.each / (self.steps if self.monotone else 2 * self.steps)
 
     def utilities(self, given: object) -> list[int]:
         """Utilities in steps. One that is no finite number is 0."""
@@ -57,7 +63,7 @@ class Choice(Mechanism):
         """(width/rate)·ln(candidates/failure), and the step that rounding may cost."""
         nats = math.log(self.candidates / failure(confidence)) * (1 + 1e-12)
         rounding = 0 if self.step == 1 else self.step
-        return above(width * Fraction(nats) / self.rate * self.step + rounding)
+        return float_above(width * Fraction(nats) / self.rate * self.step + rounding)
 
 
 def prepared(

@@ -34,9 +34,10 @@ from deniable._checks import Number
 from deniable.errors import DataError
 from deniable.events import Claimed, DiscreteLaplace, Event
 from deniable.guarantees import ApproxDP
+from deniable.guarantees.rounding import float_above
 from deniable.mechanisms import records, tails
 from deniable.mechanisms.additive import add
-from deniable.mechanisms.base import Mechanism, above, failure
+from deniable.mechanisms.base import Mechanism, failure
 from deniable.noise import Source
 from deniable.units import Relation
 
@@ -94,7 +95,7 @@ class StabilityHistogram(Mechanism):
 
     def error(self, confidence: Number = Fraction(19, 20)) -> float:
         """A bound on the noise of any one key, shown or not. Keys near the threshold show when their noise was high."""
-        return above(Fraction(tails.laplace_radius(self.noise.scale, failure(confidence))))
+        return float_above(Fraction(tails.laplace_radius(self.noise.scale, failure(confidence))))
 
     def needed(self, confidence: Number = Fraction(19, 20)) -> int:
         """The count from which on a key is shown with this probability."""

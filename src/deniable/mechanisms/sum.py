@@ -17,9 +17,10 @@ from fractions import Fraction
 
 from deniable._checks import Number
 from deniable.events import Event
+from deniable.guarantees.rounding import float_above
 from deniable.mechanisms import grids, records
 from deniable.mechanisms.additive import Noised, Statistic, budget_of, fit
-from deniable.mechanisms.base import Mechanism, above, failure
+from deniable.mechanisms.base import Mechanism, failure
 from deniable.noise import Grid, Source
 from deniable.units import Relation
 
@@ -44,7 +45,7 @@ class Sum(Mechanism):
 
     def error(self, confidence: Number = Fraction(19, 20)) -> float:
         """A bound on |release − sum of the records as clamped and placed on the grid|."""
-        return above(self.noised.radius(failure(confidence)) * self.grid.step)
+        return float_above(self.noised.radius(failure(confidence)) * self.grid.step)
 
 
 def sum_of(

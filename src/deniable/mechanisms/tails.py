@@ -2,7 +2,7 @@
 
 Discrete Laplace of scale t, with r = e^{−1/t}:  Pr[X ≥ m] = r^m/(1 + r) for m ≥ 1, and Pr[|X| ≥ m] is twice that.
 Discrete Gaussian of scale σ:  summed where the scale is small; otherwise Pr[X ≥ m] ≤ Pr[N(0, σ²) ≥ m − 1] (Canonne,
-Kamath and Steinke 2020, Prop. 25).
+Kamath and Steinke 2020, their tail bound).
 
 >>> laplace_radius(Fraction(2), 0.05)   # 2 ln 20 = 5.99
 6
@@ -41,12 +41,6 @@ def laplace_threshold(scale: Fraction, tail: float | Fraction) -> int:
     return max(math.ceil(_DIGITS.multiply(exact, Decimal("1") + Decimal("1e-50"))), 1)
 
 
-def laplace_tail(scale: Fraction, m: int) -> float:
-    """Pr[X ≥ m] for m ≥ 1, discrete Laplace."""
-    rate = float(1 / scale)
-    return math.exp(-m * rate) / (1 + math.exp(-rate))
-
-
 def gaussian_radius(scale: Fraction, tail: float) -> int:
     """The smallest m found with Pr[|X| > m] ≤ tail, for discrete Gaussian noise."""
     sigma = float(scale)
@@ -59,11 +53,6 @@ def gaussian_radius(scale: Fraction, tail: float) -> int:
         return int(np.argmax(beyond * (1 + 1e-9) <= tail))
     # Pr[|X| ≥ m] ≤ 2 Pr[N ≥ m − 1] ≤ tail for m − 1 ≥ σz; |X| > m − 1 is |X| ≥ m.
     return math.ceil(-NormalDist().inv_cdf(tail / 2) * sigma * (1 + 1e-9))
-
-
-def gaussian_tail(scale: Fraction, m: int) -> float:
-    """A bound on Pr[X ≥ m] for m ≥ 1, discrete Gaussian."""
-    return 0.5 * math.erfc((m - 1) / (float(scale) * math.sqrt(2)))
 
 
 def each_of(failure: float, count: int) -> float:

@@ -18,6 +18,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import lru_cache
 
 from deniable import _checks, noise
 from deniable._checks import Number
@@ -32,19 +33,19 @@ from deniable.units import Relation
 
 @dataclass(frozen=True, repr=False)
 class TopK(Choice):
-    """The `places` best candidates. `epsilon` is what each place costs; `each` is the same number."""
+    """The `places` best candidates, which cost (ε, δ) together."""
 
     places: int = 1
+    delta: Fraction = Fraction(0)
 
     @property
     def each(self) -> Fraction:
         """The ε of one place."""
-        return self.epsilon
+        return _share(self.epsilon, self.delta, self.places)
 
     @property
     def event(self) -> Event:
-        one = ExponentialMechanism(self.epsilon, self.stated)
-        return one if self.places == 1 else one * self.places
+        return ExponentialMechanism(self.each, self.stated) * self.places
 
     def __call__(self, utilities: object, /, *, source: Source | None = None) -> list[int]:
         """The positions of the chosen candidates, best first."""
@@ -71,12 +72,14 @@ def top_k(
     k = _checks.count("places", places)
     if k > _checks.count("candidates", candidates):
         raise InvalidArgument("places", places, f"at most the {candidates} candidates")
-    total = _checks.positive("epsilon", epsilon)
+    fields = prepared(candidates, sensitivity, epsilon, step, relation, monotone=monotone)
     allowed = _checks.between("delta", delta, low=0, high=1, open_high=True, expected="0 or a probability below 1")
-    each = _share(total, allowed, k)
-    return TopK(**prepared(candidates, sensitivity, each, step, relation, monotone=monotone), places=k)  # type: ignore[arg-type]
+    found = TopK(**fields, places=k, delta=allowed)  # type: ignore[arg-type]
+    _ = found.each  # computed once, and refused here if it cannot be
+    return found
 
 
+@lru_cache(maxsize=256)
 def _share(epsilon: Fraction, delta: Fraction, places: int) -> Fraction:
     """The largest ε of one place found, within a hundredth, for which the accountant confirms the promise for all."""
     if not delta or places == 1:

@@ -22,9 +22,10 @@ import numpy as np
 
 from deniable._checks import Number
 from deniable.events import Event
+from deniable.guarantees.rounding import float_above
 from deniable.mechanisms import grids, lengths, records
 from deniable.mechanisms.additive import Noised, Statistic, budget_of, fit, relation_of, together
-from deniable.mechanisms.base import Mechanism, above, failure
+from deniable.mechanisms.base import Mechanism, failure
 from deniable.noise import Grid, Source
 from deniable.units import Relation
 
@@ -54,7 +55,7 @@ class Variance(Mechanism):
     def error(self, confidence: Number = Fraction(19, 20)) -> float:
         """A bound on |release − variance of the clamped records|, rounding included."""
         noise = self.noised.radius(failure(confidence)) / self.n**2 * self.grid.step**2
-        return above(noise + rounding(self.grid))
+        return float_above(noise + rounding(self.grid))
 
 
 @dataclass(frozen=True, repr=False)
@@ -93,7 +94,7 @@ class VarianceOfUnknownSize(Mechanism):
             first = (s1 + width * c) / (many - c)
             second = (s2 + width**2 * c) / (2 * (many - c))
             most = min(most, second + 2 * width * first)
-        return above(most / 4 * self.grid.step**2 + rounding(self.grid))
+        return float_above(most / 4 * self.grid.step**2 + rounding(self.grid))
 
 
 def variance(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator
 from fractions import Fraction
+from typing import Any
 
 import mpmath as mp
 import numpy as np
@@ -94,6 +95,21 @@ def test_sampling_between_whole_orders_and_against_the_other_direction(order: fl
     density = np.exp(-(x**2) / (2 * scale**2)) / (scale * math.sqrt(2 * math.pi))
     other = math.log(float(np.sum(density * np.exp((1 - order) * log_ratio)) * (x[1] - x[0]))) / (order - 1)
     assert other <= found * (1 + 1e-6) + 1e-9
+
+
+@pytest.mark.parametrize("beyond", ["1.2e-12", "3e-15", "1e-9", "1e-5"])
+def test_sampling_at_orders_next_to_1(beyond: str) -> None:
+    """There D_α is the relative entropy E (1 + w) ln(1 + w), and α − 1 has few digits as a float."""
+    with mp.workdps(30):
+        q = mp.mpf("0.3")
+
+        def entropy(x: Any) -> Any:
+            mixed = 1 - q + q * mp.exp(x - mp.mpf("0.5"))
+            return mp.npdf(x) * mixed * mp.log(mixed)
+
+        limit = mp.quad(entropy, [-20, -5, -1, 0, 1, 2, 5, 10, 20])
+    found = sampled_gaussian_rdp(1 + Fraction(beyond), rate=0.3, noise_multiplier=1)
+    assert limit <= found <= limit * (1 + 10 * float(beyond) + 2.0**-52 / float(beyond) + 1e-4)
 
 
 def test_the_theory_sheets_numbers() -> None:

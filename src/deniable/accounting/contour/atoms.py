@@ -2,7 +2,7 @@
 
 | step | losses under P | lattice |
 |---|---|---|
-| binary randomized response, any ε-DP promise (Kairouz–Oh–Viswanath 2015, Thm 3.4) | ε, −ε | ε + 2εℤ |
+| binary randomized response, any ε-DP promise (`conversions.pure`) | ε, −ε | ε + 2εℤ |
 | k-ary randomized response | ε, 0, −ε | εℤ |
 | discrete Laplace, shift Δ, a = 1/scale | aΔ, a(Δ − 2x) for 0 < x < Δ, −aΔ | aΔ + 2aℤ |
 | discrete Gaussian (`discrete_gaussian.py`), shift Δ, scale σ | (Δ² − 2Δx)/(2σ²), x whole | Δ²/(2σ²) + (Δ/σ²)ℤ |

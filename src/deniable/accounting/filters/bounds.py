@@ -19,7 +19,7 @@ _FAR = 2 * LARGEST
 def pure_to_rho(epsilon: Fraction) -> Fraction:
     """ε-DP is ε·tanh(ε/2)-zCDP, at most ε²/2 and at most ε.
 
-    Every ε-DP pair is a post-processing of randomized response (Kairouz, Oh and Viswanath 2015, Theorem 3.1), for which
+    Every ε-DP pair is a post-processing of randomized response (`conversions.pure` cites the proof), for which
     (α − 1) D_α = ln cosh((α − ½)ε) − ln cosh(ε/2). With u = (α − ½)², ln cosh(ε√u) is concave in u, because tanh(x)/x
     decreases; its tangent at u = ¼ gives (α − 1) D_α ≤ (u − ¼) ε tanh(ε/2) = α(α − 1) ε tanh(ε/2).
     """
@@ -47,7 +47,11 @@ def amplified(epsilon: Fraction, rate: Fraction) -> Fraction:
 
 
 def group_delta(epsilon: Fraction, delta: Fraction, size: int) -> Fraction:
-    """δ(1 + e^ε + … + e^((k−1)ε)): the δ of an (ε, δ)-DP step for k units (Vadhan 2017, Lemma 2.2), at most 1."""
+    """δ(1 + e^ε + … + e^((k−1)ε)): the δ of an (ε, δ)-DP step for k units, at most 1.
+
+    One unit after the other: P(S) ≤ e^ε R(S) + δ and R(S) ≤ e^ε Q(S) + δ (as in the proof of group privacy of Vadhan
+    2017, "The complexity of differential privacy", section 2).
+    """
     if size * epsilon > _FAR:
         return Fraction(1)
     crude = delta * size * exp_up((size - 1) * epsilon)

@@ -6,9 +6,9 @@ An event with a δ of its own is a mixture. For neighbours with output laws P an
 
 and the other numbers of a `Cost` bound the pair (P′, Q′), in both orders: `epsilon` its loss, `rho` its zCDP parameter
 (D_α ≤ ρα for every α > 1), `renyi` its Rényi divergences at given orders. An (ε, δ)-DP step has such a split with an
-ε-DP pair: it is a post-processing of the leaky randomized response (Kairouz, Oh and Viswanath 2015, Theorem 3.1;
-Murtagh and Vadhan 2016, Lemma 3.2). One event has one split, so the same δ serves every sum. None says that no finite
-bound is known here.
+ε-DP pair: it is a post-processing of the leaky randomized response (Kairouz, Oh and Viswanath 2015, in the proof of
+Theorem 3.3; Murtagh and Vadhan 2016, section 3). One event has one split, so the same δ serves every sum. None says
+that no finite bound is known here.
 
 Events are composed by `fold` alone; a rule below speaks of one step, once.
 

@@ -14,7 +14,7 @@ from functools import cached_property
 
 from deniable.accounting.certificate import NotCertified, proven
 from deniable.accounting.grid.cumulants import Cumulants
-from deniable.accounting.grid.lattice import alignment, from_above, from_below
+from deniable.accounting.grid.lattice import alignment, from_above, from_below, spacing
 from deniable.accounting.grid.net import Basic, Net
 from deniable.accounting.grid.power import Power, power, unknown
 from deniable.accounting.pairs.law import Atoms, Law
@@ -102,14 +102,12 @@ class Direction:
 
     def _step(self, wanted: float) -> float:
         """A step of about the wanted size (not below) that meets as many atoms as it can."""
-        found = [
-            (alignment(law), count, isinstance(law, Atoms)) for law, count in zip(self.laws, self.counts, strict=True)
-        ]
+        found = [(alignment(law), count, _is_even(law)) for law, count in zip(self.laws, self.counts, strict=True)]
         spacings = [(a[1], n) for a, n, _ in found if a is not None and wanted <= a[1] < math.inf]
         if not spacings:
             return wanted
         lead = max(spacings, key=lambda item: item[1])[0]
-        if all(discrete for *_, discrete in found) and all(abs(s - lead) < 1e-12 * lead for s, _ in spacings):
+        if all(even for *_, even in found) and all(abs(s - lead) < 1e-12 * lead for s, _ in spacings):
             # Nothing but atoms of one spacing: the lattice is exact as it is.
             return lead if len(spacings) == len(found) else lead / math.floor(lead / wanted)
         pieces = math.floor(lead / wanted)
@@ -229,6 +227,11 @@ class GridCurve:
             # No window is fine enough to tell one step's losses apart; the moment bound will do better.
             return 14
         return min(LARGEST, max(12, math.ceil(math.log2(max((high - low) / max(wanted, 1e-300), 2.0)))))
+
+
+def _is_even(law: Law) -> bool:
+    """Whether a law is nothing but atoms on one lattice."""
+    return isinstance(law, Atoms) and (len(law.losses) < 2 or spacing(law.losses) is not None)
 
 
 def _estimate(view: Cumulants, tilt: float, epsilon: float) -> float:

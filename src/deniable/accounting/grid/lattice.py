@@ -49,22 +49,25 @@ class Lattice:
 
 
 def alignment(law: Law) -> tuple[float, float] | None:
-    """An atom of the law and the spacing of its atoms, when a lattice should meet them."""
-    if isinstance(law, Atoms) and len(law.losses) > 1:
-        gaps = np.diff(law.losses)
-        gap = float(gaps.min())
-        if gap > 0 and np.all(np.abs(gaps / gap - np.rint(gaps / gap)) < 1e-9):
-            # The mean spacing is better determined than the smallest gap.
-            return float(law.losses[-1]), float((law.losses[-1] - law.losses[0]) / np.rint(gaps / gap).sum())
+    """An atom of the law and the spacing of its atoms, when a lattice should meet them; of atoms that lie on no lattice
+    the distance of the outermost, which it can meet.
+    """
+    atoms = law.losses if isinstance(law, Atoms) else np.array(law.jumps)
+    if (even := spacing(atoms)) is not None:
+        return float(atoms[-1]), even
     if not law.jumps:
         return None
-    if len(law.jumps) == 1:
-        return law.jumps[0], math.inf
-    gaps = np.diff(law.jumps)
-    gap = float(gaps.min())
-    if gap > 0 and np.all(np.abs(gaps / gap - np.rint(gaps / gap)) < 1e-9):
-        return law.jumps[-1], gap
-    return law.jumps[-1], law.jumps[-1] - law.jumps[0]
+    return law.jumps[-1], law.jumps[-1] - law.jumps[0] if len(law.jumps) > 1 else math.inf
+
+
+def spacing(losses: Array) -> float | None:
+    """The spacing of the lattice that some losses lie on, if they do."""
+    gaps = np.diff(losses)
+    gap = float(gaps.min(initial=math.inf))
+    if not 0 < gap < math.inf or not np.all(np.abs(gaps / gap - np.rint(gaps / gap)) < 1e-9):
+        return None
+    # The mean spacing is better determined than the smallest gap.
+    return float((losses[-1] - losses[0]) / np.rint(gaps / gap).sum())
 
 
 def from_above(law: Law, step: float, low: float, high: float) -> Lattice:

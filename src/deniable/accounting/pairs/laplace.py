@@ -6,7 +6,7 @@ atom at either end and P[L ≤ l] = ½ e^{(l−ε₀)/2} between.
 *Several numbers.* If the L1 distance ε₀ is spread over coordinates a₁ + … + a_k, the pair is dominated by the 1-D pair
 with the whole shift. Let f_a be the trade-off function of a shift by a. Noise with a log-concave density has threshold
 tests as its best tests, so f_{a+b} = f_b ∘ (1 − f_a) on the line. Moving one coordinate after the other, the triangle
-inequality of trade-off functions (Dong–Roth–Su 2019, Lemma A.5) gives T ≥ f_{a_k} ∘ (1 − f_{a_{k−1}}) ∘ … =
+inequality of trade-off functions (`conversions.group.chained`) gives T ≥ f_{a_k} ∘ (1 − f_{a_{k−1}}) ∘ … =
 f_{a₁+…+a_k}. The discrete Laplace is log-concave on the integers and the same argument holds with whole shifts.
 
 *Poisson sampling under REPLACE.* With x = r and x′ = r − Δ on the line, W₁ and W₂ (see `normal`) are both falling

@@ -2,8 +2,8 @@
 
 Between two nodes a < b, the mass (p, q) of a cell is split between a and b so that both the P-mass and the Q-mass are
 kept: the pair that results has the curve that joins the true values at the nodes by straight lines in e^ε, and since
-the true curve is convex there, it dominates (Doroshenko–Ghazi–Kamath–Kumar–Manurangsi 2022, Thm 3.1). Mass above the
-last node is an infinite loss; mass below the first node is moved up to it.
+the true curve is convex there, it dominates (Doroshenko–Ghazi–Kamath–Kumar–Manurangsi 2022, "Connect the dots"). Mass
+above the last node is an infinite loss; mass below the first node is moved up to it.
 """
 
 from __future__ import annotations

@@ -113,9 +113,9 @@ def _form(guarantee: PureDP | ApproxDP, count: int, slack: Number, drift: Callab
 def failure(parts: Sequence[tuple[Fraction, int]]) -> Fraction:
     """1 − Π(1 − δ_i)^{k_i}, rounded up; the sum Σk_iδ_i where that is smaller after rounding, as for a single δ."""
     total = sum((delta * times for delta, times in parts), Fraction(0))
-    if any(delta == 1 for delta, _ in parts):
-        return Fraction(1)
-    kept = math.fsum(times * math.log1p(-float_above(delta)) for delta, times in parts if float_above(delta) < 1)
+    if any(float_above(delta) >= 1 for delta, _ in parts):
+        return min(total, Fraction(1))
+    kept = math.fsum(times * math.log1p(-float_above(delta)) for delta, times in parts)
     return min(promised(above(-math.expm1(kept), ulps=64)), total, Fraction(1))
 
 

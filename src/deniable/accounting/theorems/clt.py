@@ -67,7 +67,8 @@ def estimate_mu(parts: Sequence[tuple[Moments, int]]) -> float:
 def berry_esseen_gap(parts: Sequence[tuple[Moments, int]]) -> float:
     """γ = 0.56·Σκ̄₃/(Σκ₂ − Σkl²)^{3/2}: the composition lies between G_μ(α + γ) − γ and G_μ(α − γ) + γ.
 
-    A statement about δ needs δ ≥ γ ~ 1/√k: useless for small δ. Dong–Roth–Su 2019, Theorem 3.5 without their shift.
+    For γ < ½ and γ ≤ α ≤ 1 − γ (Dong–Roth–Su 2019, Theorem 3.4). A statement about δ needs δ ≥ γ ~ 1/√k: useless for
+    small δ.
     """
     spread = math.fsum(n * (m.second - m.kl * m.kl) for m, n in parts)
     return 0.56 * math.fsum(n * m.third for m, n in parts) / spread**1.5 if spread > 0 else math.inf
@@ -99,7 +100,7 @@ def estimate_dpsgd_mu(*, rate: Number, noise_multiplier: Number, steps: int) -> 
 def estimate_dpsgd_batch_mu(*, batch: int, population: int, mu: Number, steps: int) -> float:
     """√2·c·√(e^{μ²}Φ(3μ/2) + 3Φ(−μ/2) − 2), c = (m/n)√T: uniform batches, REPLACE, each step μ-GDP. An estimate.
 
-    Dong–Roth–Su 2019, Cor. 5.4. The √2 belongs to it, and the root covers the whole bracket.
+    Dong–Roth–Su 2019, section 5 (the limit for NoisySGD). The √2 belongs to it, and the root covers the whole bracket.
     """
     from scipy.special import ndtr
 

@@ -28,14 +28,14 @@ def compose_zcdp(parts: Sequence[ZCDP]) -> ZCDP:
 
 
 def compose_tcdp(parts: Sequence[TCDP]) -> TCDP:
-    """Σρ_i, the smallest ω_i (Bun–Dwork–Rothblum–Steinke 2018, Lemma 5)."""
+    """Σρ_i, the smallest ω_i (Bun–Dwork–Rothblum–Steinke 2018, composition of tCDP)."""
     first = together(parts)
     rho = sum((part.rho for part in parts), Fraction(0))
     return TCDP(rho, min(part.omega for part in parts), relation=first.relation, unit=first.unit)
 
 
 def compose_approx_zcdp(parts: Sequence[ApproxZCDP]) -> ApproxZCDP:
-    """Σρ_i, and 1 − Π(1 − δ_i) (Bun–Steinke 2016, Lemma 8.2): condition on the good events of all parts."""
+    """Σρ_i, and 1 − Π(1 − δ_i) (Bun–Steinke 2016, section 8): condition on the good events of all parts."""
     first = together(parts)
     rho = sum((part.rho for part in parts), Fraction(0))
     failed = failure([(part.delta, 1) for part in parts])

@@ -110,7 +110,7 @@ def lies(step: float, count: int, epsilon: float) -> Bracket:
     """Ends of δ_RR(ε̃) for k runs of randomized response with parameter `step`."""
     import numpy as np
 
-    if step == 0 or epsilon >= count * step:
+    if step == 0 or epsilon >= above(count * step, ulps=1):
         return Bracket(0.0, 0.0)
     if step > 700:
         # Lies are rarer than e^{−700}: δ_RR ≤ 1 − e^{ε̃−kε}, and the weights are at least that of one lie.

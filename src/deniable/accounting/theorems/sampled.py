@@ -50,9 +50,10 @@ def sampled_gaussian_rdp(order: Number, *, rate: Number, noise_multiplier: Numbe
     if kept == 1:
         return plain
     q = min(float_above(kept), 1 - 2.0**-53)
-    log = _whole(int(alpha), q, scale) if alpha.denominator == 1 else _any(float(alpha), q, scale)
+    # ln A_α grows with α, which is rounded up; next to 1 that is much beside α − 1.
+    log = _whole(int(alpha), q, scale) if alpha.denominator == 1 else _any(float_above(alpha), q, scale)
     # Sampling never costs: D_α ≤ αμ²/2, by joint convexity.
-    return min(above(log / float(alpha - 1), ulps=256), plain)
+    return min(above(log / float_below(alpha - 1), ulps=256), plain)
 
 
 def _whole(order: int, rate: float, scale: float) -> float:
@@ -98,7 +99,10 @@ def _log_integrand(x: Floats, order: float, rate: float, scale: float) -> Floats
     far = tilt > 600  # there only the logarithm of Y is a float, and b(w) is (qY)^α to all digits
     w = rate * np.expm1(np.where(far, 0.0, tilt))
     log_power = order * np.where(far, math.log(rate) + tilt, np.log1p(w))
-    direct = np.expm1(np.minimum(log_power, 600.0)) - order * w
+    large = far | (log_power > 300)
+    # b(w) = (1 + w)((1 + w)^{α−1} − 1) − (α − 1)w, each term as small as α − 1; no float holds it where it is large.
+    moved = np.where(large, 0.0, w)
+    direct = (1 + moved) * np.expm1((order - 1) * np.log1p(moved)) - (order - 1) * moved
     # b(w) = Σ_{k≥2} C(α, k)w^k where the difference would cancel.
     small = np.abs(w) * (1 + order) < 0.01
     near = np.where(small, w, 0.0)
@@ -107,7 +111,6 @@ def _log_integrand(x: Floats, order: float, rate: float, scale: float) -> Floats
         coefficient *= (order - k + 1) / k
         series += coefficient * near**k
     bracket = np.where(small, series, direct)
-    large = far | (log_power > 300)
     found: Floats = np.where(large, log_power, np.log(np.maximum(bracket, 1e-320))) - x * x / (2 * scale * scale)
     return found
 
