@@ -11,7 +11,17 @@ import pytest
 
 from deniable.errors import DataError, InvalidArgument
 from deniable.guarantees import ApproxDP
-from deniable.learning import GeometricMedian, LinearRegression, LinearSVC, LogisticRegression, Mean, Ridge
+from deniable.learning import (
+    BinEncoder,
+    CategoryEncoder,
+    GeometricMedian,
+    LinearRegression,
+    LinearSVC,
+    LogisticRegression,
+    Mean,
+    RangeScaler,
+    Ridge,
+)
 from deniable.ledger import Ledger
 
 N = 200
@@ -131,7 +141,7 @@ def test_epsilon_infinity_is_refused_by_a_ledger(kind: type, tmp_path: Path) -> 
 
 @every
 def test_wrong_shapes(kind: type) -> None:
-    with pytest.raises(ValueError, match="2D array"):
+    with pytest.raises(ValueError, match="Reshape your data"):
         make(kind).fit(X[0], Y[:3])
     with pytest.raises(ValueError, match="0 sample"):
         make(kind).fit(X[:0], Y[:0])
@@ -160,3 +170,14 @@ def test_another_number_of_columns_when_predicting(kind: type) -> None:
 def test_zero_out_is_not_offered(kind: type) -> None:
     with pytest.raises(InvalidArgument, match="relation"):
         make(kind, relation="zero_out").fit(X, Y)
+
+
+ENCODERS = [RangeScaler(bounds=(0, 1)), BinEncoder(edges=[[0.5]]), CategoryEncoder(categories=[["a"]])]
+
+
+@pytest.mark.parametrize("model", [*(make(kind) for kind in KINDS), *ENCODERS], ids=lambda model: type(model).__name__)
+def test_a_column_in_place_of_a_table_is_not_quoted(model: Any) -> None:
+    """scikit-learn's own message prints the array."""
+    with pytest.raises(InvalidArgument, match="Reshape your data") as caught:
+        model.fit(np.array([0.123456, 0.25]), [0, 1])
+    assert "0.123456" not in str(caught.value)

@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from deniable.errors import BudgetExceeded, DeniableError, NotSupported
+from deniable.errors import BudgetExceeded, DeniableError, NotSupported, UnitMismatch
 from deniable.guarantees import GDP, ZCDP, ApproxDP, Guarantee, PureDP
 from deniable.learning import GeometricMedian, LinearRegression, LinearSVC, LogisticRegression, Mean, losses
 from deniable.learning.optimizers import (
@@ -181,3 +181,23 @@ def test_a_limited_solver_asks_for_the_size_before_the_charge(tmp_path: Path) ->
         with pytest.raises(NotSupported, match="size="):
             GeometricMedian(**known).fit(X)
         GeometricMedian(**known, size=50).fit(X)
+
+
+def test_a_ledger_of_people_asks_whether_rows_are_people(tmp_path: Path) -> None:
+    """A fit protects rows. Charged to a ledger of patients who own several, it would cost each of them too little."""
+    X = np.array([[-0.6, 0.8], [0.6, 0.8]] * 50)
+    y = np.array([0, 1] * 50)
+    model = LogisticRegression(epsilon=1, delta=1e-6, data_norm=1.0, classes=[0, 1], size=100)
+    with Ledger.create(tmp_path / "people.ledger", unit="patient_id", budget=ApproxDP(1, 1e-6)) as ledger:
+        for unit in (None, "row", "city"):
+            with pytest.raises(UnitMismatch, match=r"one patient.*unit='patient_id'"):
+                model.set_params(ledger=ledger, unit=unit).fit(X, y)
+        assert ledger.head().seq == 0
+        model.set_params(unit="patient_id").fit(X, y)
+        assert ledger.head().seq == 1
+    assert model.profile_.cost(1e-6) == "ε ≤ 1.00, δ = 1e-6, one patient added or removed"
+    assert model.describe().guarantee.neighbours == "one patient added or removed"
+    with Ledger.create(tmp_path / "rows.ledger", unit="row", budget=ApproxDP(1, 1e-6)) as ledger:
+        with pytest.raises(UnitMismatch, match="one row"):
+            model.set_params(ledger=ledger).fit(X, y)
+        model.set_params(unit=None).fit(X, y)

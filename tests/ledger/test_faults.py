@@ -338,3 +338,18 @@ def test_totals_that_forget_a_charge_do_not_verify(place: Kept, monkeypatch: pyt
             ledger.charge(Laplace(scale=10), purpose="for nothing")
         with pytest.raises(LedgerDamaged, match="not the sum"):
             ledger.verify()
+
+
+def test_a_damaged_index_does_not_verify(charged: Path) -> None:
+    connection = sqlite3.connect(charged)
+    connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+    [(size,)] = connection.execute("PRAGMA page_size")
+    roots = [root for (root,) in connection.execute("SELECT rootpage FROM sqlite_master WHERE type = 'index'")]
+    connection.close()
+    whole = charged.read_bytes()
+    for root in roots:
+        end = root * size
+        charged.write_bytes(whole[: end - 64] + bytes(64) + whole[end:])
+        with pytest.raises(LedgerDamaged), Ledger.open(charged) as ledger:
+            ledger.verify()
+    assert roots

@@ -111,9 +111,12 @@ def test_a_promise_that_the_event_does_not_keep_is_refused(tmp_path: Path) -> No
         assert ledger.head().seq == 0
 
 
-def test_floats_are_rounded_towards_caution() -> None:
-    for value in (Fraction(1, 3), Fraction(1, 10), Fraction(5, 2), Fraction(1, 10**7)):
-        assert 0 <= value - points.below(value) < value / 10**15
+def test_a_float_below_the_decimal_is_no_promise(tmp_path: Path) -> None:
+    """Three steps of 0.1 keep 0.3, and not the float that is called so, which is a little less."""
+    with Ledger.create(tmp_path / "a.ledger", unit="row", budget=PureDP(1)) as ledger:
+        ledger.charge(Laplace(10) * 3, purpose="three", at=PureDP(0.3))
+        with pytest.raises(InvalidArgument, match="a promise that the event keeps"):
+            ledger.charge(Laplace(10) * 3, purpose="three", at=PureDP(Fraction(0.3)))
 
 
 def test_a_point_must_fit_every_account(tmp_path: Path) -> None:

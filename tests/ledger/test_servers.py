@@ -241,7 +241,7 @@ def test_the_command_line_takes_an_address_and_hides_its_password(place: OnServe
         ledger.charge(EVENT, purpose="by hand")
         head = str(ledger.head())
     assert "by hand" in run("show", secret)
-    assert f"{place.address}: 1 rows verified" in run("verify", secret, "--head", head)
+    assert f"{place.address}: 1 row verified" in run("verify", secret, "--head", head)
     assert f'"file": "{place.address}"' in run("verify", secret, "--json")
     assert len(run("export", secret).splitlines()) == 2
 

@@ -69,3 +69,7 @@ def __getattr__(name: str) -> Any:
         from deniable.errors import MissingExtra
 
         raise MissingExtra("sklearn", "learn") from error
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

@@ -15,10 +15,11 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, OneToOneFeatureMixin, TransformerMixin
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.utils.validation import check_is_fitted
 
 from deniable import _checks
 from deniable.errors import DataError, InvalidArgument
+from deniable.learning.reading import read
 
 Array = NDArray[Any]
 
@@ -35,14 +36,14 @@ class RangeScaler(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):  # typ
 
     def fit(self, X: Any, y: Any = None) -> Self:
         """Check shapes and bounds. Nothing is learned."""
-        X = validate_data(self, X, dtype=np.float64)
+        X = read(self, X, dtype=np.float64)
         self.low_, self.high_ = _ranges(self.bounds, X.shape[1])
         return self
 
     def transform(self, X: Any) -> Array:
         """Scaled and clipped columns."""
         check_is_fitted(self)
-        X = validate_data(self, X, dtype=np.float64, reset=False)
+        X = read(self, X, dtype=np.float64, reset=False)
         return np.asarray(np.clip(2 * (X - self.low_) / (self.high_ - self.low_) - 1, -1.0, 1.0))
 
 
@@ -58,7 +59,7 @@ class BinEncoder(TransformerMixin, BaseEstimator):  # type: ignore[misc]
 
     def fit(self, X: Any, y: Any = None) -> Self:
         """Check shapes and edges. Nothing is learned."""
-        X = validate_data(self, X, dtype=np.float64)
+        X = read(self, X, dtype=np.float64)
         if self.edges is None or len(self.edges) != X.shape[1]:
             raise InvalidArgument("edges", self.edges, f"a list of {X.shape[1]} lists of edges, one per column")
         self.edges_ = [np.asarray(edges, dtype=np.float64) for edges in self.edges]
@@ -69,7 +70,7 @@ class BinEncoder(TransformerMixin, BaseEstimator):  # type: ignore[misc]
     def transform(self, X: Any) -> Array:
         """Indicators of bins."""
         check_is_fitted(self)
-        X = validate_data(self, X, dtype=np.float64, reset=False)
+        X = read(self, X, dtype=np.float64, reset=False)
         parts = [
             np.eye(len(edges) + 1)[np.searchsorted(edges, X[:, j], side="right")] for j, edges in enumerate(self.edges_)
         ]
@@ -155,7 +156,7 @@ def _ranges(bounds: Any, columns: int) -> tuple[Array, Array]:
 
 def _objects(encoder: Any, X: Any, *, reset: bool) -> Array:
     """Columns of anything, as objects."""
-    found = validate_data(encoder, X, dtype=object, ensure_all_finite=False, reset=reset)
+    found = read(encoder, X, dtype=object, ensure_all_finite=False, reset=reset)
     if found.ndim != 2:
         raise DataError(f"expected a table of rows and columns; got {found.ndim} dimension(s)")
     return np.asarray(found)

@@ -33,7 +33,7 @@ from deniable.guarantees.rounding import float_above, float_below
 from deniable.learning.closeness import enlarged
 from deniable.noise import Source
 from deniable.noise.imitation import LEAK, SPREAD
-from deniable.units import Relation
+from deniable.units import Relation, Unit
 
 MARGIN = 1 + Fraction(1, 10**11)
 """How much larger the noise is than its event says; pays for the distance to the continuous Gaussian."""
@@ -75,11 +75,11 @@ def gaussian_event(
     """
     far = 1 if relation is Relation.REPLACE else None
     step = Gaussian(ratio, sides(relation) if sensitivity is None else sensitivity, relation, reach=far)
-    stated = float_below(step.sensitivity / ratio)
-    if enlarged(float_above(step.sensitivity / (ratio * MARGIN)), float_above(LEAK * draws)) > stated:
+    whole = math.sqrt(steps) if rate == 1 else 1.0  # on a sample the leak below pays, and the lemma is not used
+    stated = float_below(step.sensitivity / ratio) * whole
+    if enlarged(float_above(step.sensitivity / (ratio * MARGIN)) * whole, float_above(LEAK * draws)) > stated:
         raise InvalidArgument("epsilon", "too small or too large", f"a number that noise of {draws} draws can meet")
-    every = step if rate == 1 else step.sampled(rate=rate)
-    repeated = every if steps == 1 else every * steps
+    repeated = step.sampled(rate=rate) * steps
     return repeated if rate == 1 else repeated + leak(draws, relation)
 
 
@@ -122,11 +122,11 @@ def target_of(epsilon: object, delta: object, relation: Relation) -> ApproxDP | 
     return promised if promised.delta else pure
 
 
-def profile_of(event: Event) -> Profile:
+def profile_of(event: Event, *, unit: Unit) -> Profile:
     """The certified curve of an event."""
     from deniable.accounting.accountant import account
 
-    return account(event)
+    return account(event, unit=unit)
 
 
 def calibrated(event: Callable[[Fraction], Event], target: Guarantee) -> Fraction:

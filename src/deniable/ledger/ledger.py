@@ -225,8 +225,7 @@ class Ledger(Shown):
         """Refuse, before the store is asked, what can never be charged here."""
         _checks.member("event", event, Event, remedy="For example Laplace(scale=2).")
         one_relation(self.relation, event.relation, doing="charge")
-        for guarantee in records.claims(event):
-            one_unit(self.unit, guarantee.unit, doing="charge")
+        one_unit(self.unit, event.unit, doing="charge")
         if not isinstance(purpose, str) or not purpose.strip():
             raise InvalidArgument("purpose", purpose, "a few words that say what the charge is for")
         for name, value in (("who", who), ("key", key)):

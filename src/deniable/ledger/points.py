@@ -11,11 +11,13 @@ from collections.abc import Iterable
 from fractions import Fraction
 from functools import lru_cache
 
+from deniable._checks import exact
 from deniable.accounting.filters import Entry, Filters, Totals, cost, families_of, room_left
 from deniable.accounting.filters.rounding import ceiling
 from deniable.errors import InvalidArgument, NotSupported
 from deniable.events import Event
 from deniable.guarantees import ApproxDP, Profile, PureDP
+from deniable.guarantees.rounding import float_below
 
 _STEP = 10**12
 
@@ -44,7 +46,7 @@ def entry_within(event: Event, rooms: Iterable[ApproxDP | None]) -> Entry | None
     profile = curve(event)
     if profile is None or not _keeps(profile, epsilon, delta):
         return None
-    least = profile.epsilon(below(delta))
+    least = profile.epsilon(float_below(delta))
     if math.isfinite(least):
         epsilon = min(epsilon, ceiling(Fraction(least), grid=_STEP))
     return Entry(event, ApproxDP(epsilon, delta))
@@ -74,9 +76,9 @@ def _keeps(profile: Profile, epsilon: Fraction, delta: Fraction) -> bool:
     if not delta:
         # A δ too small for a float is not 0: only the largest loss itself proves a pure promise.
         least = profile.epsilon(0)
-        return math.isfinite(least) and Fraction(least) <= epsilon
+        return math.isfinite(least) and max(Fraction(least), exact(least)) <= epsilon
     # The curve falls in ε and its value is a proven upper end: a float ε that is not above the exact one is sound.
-    return Fraction(profile.delta(below(epsilon))) <= delta
+    return Fraction(profile.delta(float_below(epsilon))) <= delta
 
 
 @lru_cache(maxsize=256)
@@ -88,11 +90,3 @@ def curve(event: Event) -> Profile | None:
         return account(event)
     except NotSupported:
         return None
-
-
-def below(value: Fraction) -> Fraction:
-    """The nearest float that is not above a number, as the fraction it is."""
-    close = float(value)
-    if Fraction(close) > value:
-        close = math.nextafter(close, -math.inf)
-    return Fraction(close)

@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import lru_cache
@@ -24,17 +24,7 @@ from typing import Any, NamedTuple
 
 from deniable.accounting.filters import Entry, Filters, Totals
 from deniable.errors import DeniableError, LedgerDamaged
-from deniable.events import (
-    Claimed,
-    Composed,
-    Event,
-    ForGroup,
-    Repeated,
-    Sampled,
-    SampledWithoutReplacement,
-    Shuffled,
-    ToReplace,
-)
+from deniable.events import Claimed, Event
 from deniable.guarantees import ApproxDP, Guarantee
 from deniable.ledger.stores import Balance, Row
 from deniable.units import Unit
@@ -214,27 +204,15 @@ def entry_of(found: Mapping[str, Any]) -> Entry:
     return Entry(event_of(found["event"]), at)
 
 
-def charge_of(row: Row, *, fresh: bool = False) -> Charge | None:
-    """The charge in a row; None for a row that charges nothing."""
+def charge_of(row: Row) -> Charge | None:
+    """The charge in a row, which was paid before; None for a row that charges nothing."""
     found = parsed(row.body)
     if "event" not in found:
         return None
     entry = entry_of(found)
     return Charge(
-        row.seq, found["time"], entry.event, found["purpose"], found["who"], found["key"], entry.at, row.hash, fresh
+        row.seq, found["time"], entry.event, found["purpose"], found["who"], found["key"], entry.at, row.hash, False
     )
-
-
-def claims(event: Event) -> Iterator[Guarantee]:
-    """The guarantees that an event only claims; each may name its unit."""
-    match event:
-        case Claimed(guarantee=guarantee):
-            yield guarantee
-        case Composed(parts=parts):
-            for part in parts:
-                yield from claims(part)
-        case Repeated() | Sampled() | SampledWithoutReplacement() | Shuffled() | ForGroup() | ToReplace():
-            yield from claims(event.event)
 
 
 def voucher(balance: Balance) -> str:

@@ -14,7 +14,8 @@ from deniable.accounting.filters.totals import Entry
 from deniable.errors import BudgetExceeded, NotSupported
 from deniable.events import Event
 from deniable.guarantees import GDP, RDP, TCDP, ZCDP, ApproxDP, ApproxZCDP, Guarantee, PureDP
-from deniable.ledger.points import below, curve
+from deniable.guarantees.rounding import float_below
+from deniable.ledger.points import curve
 
 
 class Left(NamedTuple):
@@ -94,7 +95,7 @@ def _requested(event: Event, budget: Guarantee) -> Guarantee | None:
             return PureDP(found.epsilon) if pure else ApproxDP(found.epsilon, found.delta)
         delta = budget.delta if isinstance(budget, ApproxDP) else Fraction(0)
         profile = curve(event) if delta else None
-        epsilon = math.inf if profile is None else profile.epsilon(below(delta))
+        epsilon = math.inf if profile is None else profile.epsilon(float_below(delta))
         return ApproxDP(epsilon, delta) if math.isfinite(epsilon) else None
     family = filters_for(budget).families[0]
     spent = addends(family, Entry(event))

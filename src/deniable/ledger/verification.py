@@ -37,6 +37,7 @@ def head(store: Store) -> Head:
 
 def verify(store: Store, known: Head | None) -> Head:
     """The head of a ledger that verifies; `LedgerDamaged` with the first row that does not."""
+    store.examine()
     with store.reading():
         last, balances, header_text = store.last(), store.balances(), store.header()
     end = 0 if last is None else last.seq

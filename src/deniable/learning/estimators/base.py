@@ -16,11 +16,11 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import BaseEstimator
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.utils.validation import check_is_fitted
 
 from deniable import _checks
 from deniable.descriptions import Description
-from deniable.errors import DataError, InvalidArgument
+from deniable.errors import DataError, InvalidArgument, UnitMismatch
 from deniable.events import Claimed, Event
 from deniable.guarantees import ApproxDP, Profile, PureDP
 from deniable.learning.choice import Choice, choose
@@ -29,8 +29,9 @@ from deniable.learning.optimizers.base import Data, Method, Task
 from deniable.learning.optimizers.exact import minimiser
 from deniable.learning.privacy import count_event, noisy_count, profile_of, target_of
 from deniable.learning.progress import tracker
+from deniable.learning.reading import read
 from deniable.ledger import Ledger
-from deniable.units import Relation
+from deniable.units import RECORD, Relation, Unit
 
 Array = NDArray[Any]
 
@@ -51,6 +52,7 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]
     size : how many records, where that is public; else a noisy count is bought under "add_remove".
     beyond : "clip" or "refuse" rows that are longer than data_norm.
     ledger : a ledger, or its path, that is charged before the data are read.
+    unit : whom a row is about, by the id column of such a ledger: for data with one row per person.
     source : random bits, for tests only.
     verbose : print the table of solvers, and show progress on a terminal.
     """
@@ -63,6 +65,7 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]
     size: Any = None
     beyond: str = "clip"
     ledger: Any = None
+    unit: Any = None
     source: Any = None
     verbose: bool = False
 
@@ -78,7 +81,7 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]
         check_is_fitted(self, "event_")
         if self.event_ is None:
             raise InvalidArgument("epsilon", math.inf, "finite for a privacy curve: this fit was not private")
-        return profile_of(self.event_)
+        return profile_of(self.event_, unit=self._unit)
 
     def describe(self) -> Description:
         """The promise of this fit, and how it was made: for `dn.explain` and reports."""
@@ -86,12 +89,17 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]
         facts = [("event", repr(self.event_))]
         if self.solver_ is not None:
             facts += [("solver", self.solver_.name), ("theorem", self.solver_.method.theorem)]
-        promised = target_of(self.epsilon, self.delta, self._relation())
+        promised = target_of(self.epsilon, self.delta, self._relation()).about(self._unit)
         return Description(type(self).__name__, promised, tuple(facts), profile)
 
     @property
     def _private(self) -> bool:
         return not (isinstance(self.epsilon, float | np.floating) and math.isinf(self.epsilon) and self.epsilon > 0)
+
+    @property
+    def _unit(self) -> Unit:
+        """Who is protected: the nameless record where nothing was said."""
+        return RECORD if self.unit is None else Unit.of(self.unit)
 
     def _relation(self) -> Relation:
         for known in (Relation.ADD_REMOVE, Relation.REPLACE):
@@ -131,15 +139,7 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]
             raise InvalidArgument("beyond", self.beyond, "'clip' or 'refuse'")
         if not isinstance(y, str):
             same_length(X, y, "y")
-        try:
-            return validate_data(self, X, y, reset=reset, accept_sparse="csr", dtype=np.float64)
-        except ValueError as error:
-            if "could not convert string" not in str(error):
-                raise
-            # The original message repeats the value.
-            raise DataError(
-                "X holds text; encode it first, for example with deniable.learning.CategoryEncoder"
-            ) from None
+        return read(self, X, y, reset=reset, accept_sparse="csr", dtype=np.float64)
 
     def _limited(self, rows: Any, norm: float) -> None:
         """Refuse rows that are longer than the bound, if that was asked for beforehand."""
@@ -213,6 +213,12 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]
         if self.source is not None and not self.source.secure:
             raise InvalidArgument("source", self.source, "left out, or secure, where a ledger is charged")
         ledger = Ledger.of(self.ledger)
+        if ledger.unit.column != self._unit.column:
+            one_row = f"If each has one row here, say unit={ledger.unit.column!r}; if not, add up their rows first."
+            raise UnitMismatch(
+                f"the ledger protects {ledger.unit.one}, and this fit {self._unit.one}."
+                + (f" {one_row}" if ledger.unit.column else " Leave unit out.")
+            )
         ledger.charge(event, purpose=f"{type(self).__name__}.fit")
         if isinstance(self.ledger, str | os.PathLike):
             ledger.close()

@@ -6,8 +6,8 @@ in one block, so exchanging it changes one noisy answer: the cost is that of a s
 composition, REPLACE only).
 
 * `PhasedSGD`: one step x ← x − η_i∇f(x; s) per record, average. For β-smooth convex losses and η_i ≤ 2/β a step
-  brings no two points further apart, so the average moves by at most 2Lη_i (their Proposition 2.10). n
-  gradients in all.
+  brings no two points further apart (Hardt–Recht–Singer 2016), so the average moves by at most 2Lη_i. n gradients in
+  all.
 * `Localisation`: minimise Σ f + |x − centre|²/η_i on the block. It is 2/η_i-strongly convex, so its minimiser moves
   by at most Lη_i, plus τη_i for a gradient of at most τ. No smoothness for privacy; the certified minimiser here
   needs it.

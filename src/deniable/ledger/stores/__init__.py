@@ -74,6 +74,10 @@ class Store(Protocol):
         """All running totals."""
         ...
 
+    def examine(self) -> None:
+        """Refuse a place whose own structure, its indexes included, is damaged."""
+        ...
+
     def append(self, row: Row, balances: list[Balance]) -> None:
         """One more row and the totals after it; inside `writing()` only."""
         ...
