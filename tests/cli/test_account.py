@@ -8,6 +8,9 @@ from pathlib import Path
 
 import pytest
 
+from deniable.accounting import account
+from deniable.events import Gaussian
+
 RUN = ["--noise-multiplier", "1.1", "--batch", "256", "--examples", "60000", "--epochs", "60"]
 MNIST = 2.3816897261  # 14,063 steps at δ = 1e-5, from an independent high-precision integral
 
@@ -44,6 +47,13 @@ def test_the_history_of_an_opacus_run(run: Callable) -> None:
     assert found["epsilon"] == pytest.approx(MNIST, abs=1e-6)
 
 
+def test_shuffled_epochs_are_not_accounted_for_as_samples(run: Callable) -> None:
+    Path("run.json").write_text("[[4.0, 0.01, 300]]", encoding="utf-8")
+    found = json.loads(run("account", "--from", "run.json", "--shuffled", "--delta", "1e-5", "--json").out)
+    assert found["relation"] == "zero_out"
+    assert found["epsilon"] == pytest.approx(account(Gaussian(scale=4) * 3).epsilon(1e-5), rel=1e-9)
+
+
 def test_compare_lists_every_theorem_and_marks_the_estimate(run: Callable) -> None:
     found = json.loads(run("account", "--compare", "--epsilon", "0.1", "--delta", "1e-6", "--json").out)
     lines = {line["theorem"]: line for line in found["theorems"]}
@@ -75,7 +85,7 @@ WRONG = {
     ),
     "no noise": (
         ["account", "--noise-multiplier", "0", "--rate", "0.1", "--steps", "5", "--delta", "1e-5"],
-        "scale=0.0",
+        "noise_multiplier=0.0",
     ),
     "delta above 1": (
         ["account", "--noise-multiplier", "1", "--rate", "0.1", "--steps", "5", "--delta", "2"],
@@ -83,9 +93,10 @@ WRONG = {
     ),
     "zero steps": (
         ["account", "--noise-multiplier", "1", "--rate", "0.1", "--steps", "0", "--delta", "1e-5"],
-        "count=0",
+        "steps=0",
     ),
     "no such file": (["account", "--from", "none.json", "--delta", "1e-5"], "none.json"),
+    "shuffled without a file": (["account", *RUN, "--shuffled", "--delta", "1e-5"], "--from"),
     "compare nothing": (["account", "--compare", "--delta", "1e-5"], "--epsilon"),
     "epsilon without compare": (["account", *RUN, "--epsilon", "1", "--delta", "1e-5"], "--compare"),
 }

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -103,3 +104,12 @@ def test_an_audit_is_drawn_and_a_refuted_one_says_so(tmp_path: Path) -> None:
     text = run("explain", report, "--picture", picture)
     assert text.index("has refuted this promise") < text.index("possible reports")
     assert "audited: ε ≥ 1.50 at δ = 0" in picture.read_text(encoding="utf-8")
+
+
+def test_a_table_given_by_mistake_is_not_quoted(hospital: Callable) -> None:
+    """A message never shows rows, not even those of a file that is no event."""
+    for words in (["explain", "visits.csv"], ["account", "--from", "visits.csv", "--delta", "1e-5"]):
+        ran = hospital(*words)
+        assert ran.code == 1
+        assert "Bern" not in ran.err
+        assert "patient_id" not in ran.err

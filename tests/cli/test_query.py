@@ -42,6 +42,15 @@ def test_a_dry_run_shows_the_plan_and_charges_nothing(hospital: Callable) -> Non
     assert hospital("ledger", "show", "hospital.ledger").out == before
 
 
+def test_a_dry_run_says_whether_it_fits(hospital: Callable) -> None:
+    looked = [*MEAN, "--bounds", "cost=0:5000", *LIMITS, *LEDGER, "--dry-run"]
+    assert hospital(*looked, "--epsilon", "2").err == ""
+    ran = hospital(*looked, "--epsilon", "2.5")
+    assert ran.code == 0
+    assert ran.err == "It does not fit: the ledger has ε = 2 left.\n"
+    assert json.loads(hospital(*looked, "--epsilon", "2.5", "--json").out)["fits"] is False
+
+
 def test_a_dry_run_never_asks_the_engine(hospital: Callable, monkeypatch: pytest.MonkeyPatch) -> None:
     from deniable.query.engines import DuckDB
 

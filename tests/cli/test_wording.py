@@ -23,6 +23,15 @@ MISTAKES = {
         "--public visits=FILE",
     ),
     "no noise": (["account", "--delta", "1e-5"], "it is missing"),
+    "no steps": (["account", "--delta", "1e-5", "--noise-multiplier", "1", "--rate", "0.1"], "--steps 1000"),
+    "no rate": (
+        ["account", "--delta", "1e-5", "--noise-multiplier", "1", "--steps", "9"],
+        "--batch 256 --examples 60000",
+    ),
+    "a second ledger": (
+        ["ledger", "create", "hospital.ledger", "--epsilon", "1", "--unit", "patient_id"],
+        "deniable ledger show",
+    ),
     "nothing to explain": (["explain"], "it is missing"),
 }
 PYTHON = re.compile(r"dn\.|=\{|='|[a-z]\(|=None|\bper_unit\b")

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import math
 import re
-from dataclasses import replace
+from dataclasses import fields, replace
 from fractions import Fraction
 from pathlib import Path
 from types import SimpleNamespace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 from xml.etree import ElementTree
 
 import pytest
@@ -21,6 +21,7 @@ from deniable.explaining import curves
 from deniable.explaining.audits import audit_figure, audit_tradeoff
 from deniable.explaining.figures import Figure, Interval
 from deniable.explaining.icons import icon_array
+from deniable.explaining.labels import ENGLISH_LABELS, Labels
 from deniable.explaining.odds import odds
 from deniable.explaining.svg import COLOURS, INK, render
 from deniable.explaining.values import value_figures
@@ -41,6 +42,41 @@ FIGURES: dict[str, Figure] = {
     "audit": audit_figure(REPORT.curve, verdict=REPORT.verdict),
     "audited trade-off": audit_tradeoff(REPORT),
 }
+
+
+def test_a_picture_in_another_language() -> None:
+    """Every word comes from the labels: with marks around each, no letters are left without.
+
+    What stays is mathematics, and what people, columns and theorems are called: here, numbers.
+    """
+    words = {field.name: getattr(ENGLISH_LABELS, field.name) for field in fields(Labels)}
+    marks: dict[str, Any] = {n: f"«{text}»" for n, text in words.items() if isinstance(text, str)}
+    labels = replace(ENGLISH_LABELS, **marks, verdicts={"refuted": "«refuted»"})
+    profile, steps = account(Gaussian(1)), compare_theorems(PureDP(0.1), counts=[1, 10], delta=1e-3)
+    unnamed = replace(steps, step="0.1", lines=tuple(replace(line, theorem="1") for line in steps.lines))
+    columns = {"0": ["1"] * 50, "n": [9.0] * 50, "n_low": [7.0] * 50, "n_high": [11.0] * 50}
+    drawn: list[Any] = [
+        curves.tradeoff_figure({"1": profile}, labels=labels),
+        curves.profile_figure({"1": profile}, labels=labels),
+        curves.belief_figure(profile, labels=labels),
+        curves.belief_figure(account(Laplace(1)), labels=labels),
+        curves.comparison_figure(unnamed, labels=labels),
+        curves.charges_figure({"2026-11-15": 3}, labels=labels),
+        icon_array(odds(profile), labels=labels),
+        audit_figure(REPORT.curve, verdict=REPORT.verdict, labels=labels),
+        audit_tradeoff(REPORT, labels=labels),
+        *value_figures(SimpleNamespace(confidence=Fraction(1, 2), columns=columns), labels=labels),
+    ]
+    assert len(drawn) == 10
+    for figure in drawn:
+        said = [figure.title, figure.alt, getattr(figure, "x_label", ""), getattr(figure, "y_label", "")]
+        said += [line.label for line in getattr(figure, "lines", ())]
+        said += [name for name, _ in getattr(figure, "shares", ())]
+        for text in said:
+            bare, before = text, ""
+            while bare != before:
+                bare, before = re.sub("«[^«»]*»", "", bare), bare
+            assert not re.search("[A-Za-z]{2}", bare), text
 
 
 @pytest.mark.parametrize("name", FIGURES)

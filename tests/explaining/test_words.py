@@ -16,6 +16,7 @@ from deniable.descriptions import Description
 from deniable.errors import InvalidArgument
 from deniable.events import Claimed, Gaussian, Laplace, RandomizedResponse
 from deniable.explaining import Analyst, Participant, Regulator, explain
+from deniable.explaining.labels import Labels
 from deniable.explaining.odds import Odds, odds, success
 from deniable.explaining.report import Entry, Report
 from deniable.explaining.risks import beliefs, gaussian_posterior
@@ -145,9 +146,13 @@ def test_a_page_in_another_language() -> None:
     """Every word of the page comes from its texts: with marks around each, none is left without."""
     said = {field.name: getattr(ENGLISH, field.name) for field in fields(Texts)}
     marks = {
-        n: f"«{text}»" for n, text in said.items() if n.startswith(("page_", "heading_")) and isinstance(text, str)
+        n: f"«{text}»"
+        for n, text in said.items()
+        if n.startswith(("page_", "heading_", "edge_")) and isinstance(text, str)
     }
-    marked = replace(ENGLISH, language="xx", **marks)
+    words = {field.name: getattr(ENGLISH.labels, field.name) for field in fields(Labels)}
+    drawn = replace(ENGLISH.labels, **{n: f"«{text}»" for n, text in words.items() if isinstance(text, str)})
+    marked = replace(ENGLISH, language="xx", labels=drawn, **marks)
     entry = Entry("2026-11-01T09:00:00Z", "ann", "visits", Gaussian(scale=2))
     page = Report.about(ApproxDP(1, 1e-6), entries=[entry], texts=marked).to_html()
     assert '<html lang="xx">' in page
@@ -155,6 +160,12 @@ def test_a_page_in_another_language() -> None:
     assert len(headings) >= 8
     assert all(heading.startswith("«") for heading in headings)
     assert "<footer>«" in page
+    edges = re.findall(r"<li>(.*?)</li>", page)
+    assert len(edges) == 2
+    assert all(edge.startswith("«") for edge in edges)
+    pictures = re.findall(r"<desc>(.*?)</desc>", page)
+    assert len(pictures) == 5
+    assert all(alt.startswith("«") for alt in pictures)
 
 
 @pytest.mark.parametrize("prior", [0, 1, -0.1, 2, math.nan])

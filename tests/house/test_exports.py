@@ -47,6 +47,13 @@ def test_names_are_listed_once_and_in_order() -> None:
     assert dir(deniable) == sorted(deniable.__all__)
 
 
+@pytest.mark.parametrize("room", ["accounting", "deep", "learning"])
+def test_rooms_that_load_lazily_still_list_their_names(room: str) -> None:
+    """What is not loaded yet is offered by a notebook's completion, and what is not public is not."""
+    opened = importlib.import_module(f"deniable.{room}")
+    assert dir(opened) == sorted(opened.__all__)
+
+
 def test_a_public_name_is_public_in_its_room() -> None:
     """What `dn.` offers, the room offers under the same name."""
     for name, home in deniable._HOMES.items():

@@ -106,3 +106,8 @@ def test_what_is_refused() -> None:
         Grid(low=0, high=1, step=1).place(["a"])
     with pytest.raises(DataError, match="noise is added to whole numbers"):
         add(np.array([0.5]), np.array([1]))
+
+
+def test_a_grid_prints_as_code() -> None:
+    grid = Grid(low=-1, high=Fraction(1, 3), step=0.25)
+    assert repr(grid) == "Grid(low=-1, high=1/3, step=0.25)"

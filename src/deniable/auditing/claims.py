@@ -117,7 +117,7 @@ def _read(stated: Claimable, delta: Fraction | None) -> Claim:
     if isinstance(stated, Profile):
         profile = stated
     else:
-        profile = account(stated if isinstance(stated, Event) else Claimed(stated), unit=stated.unit)
+        profile = account(stated if isinstance(stated, Event) else Claimed(stated))
     if delta is not None:
         at = float(delta)
     elif isinstance(stated, ApproxDP):

@@ -121,7 +121,7 @@ class AuditReport(Shown):
             found["timing"] = None if found["timing"] is None else TimingReport(**found["timing"])
             return AuditReport(**found)
         except (ValueError, TypeError, KeyError):
-            raise InvalidArgument("text", text, "an audit's JSON, as report.to_json() writes it") from None
+            raise InvalidArgument("text", "…", "an audit's JSON, as report.to_json() writes it") from None
 
     def describe(self) -> Description:
         """The claim with what was measured against it."""
@@ -145,6 +145,9 @@ class AuditReport(Shown):
     def _measured(self) -> str:
         share = f"{100 * self.confidence:.6g} % confidence" if self.by != "replay" else "by replay, no chance involved"
         return f"ε ≥ {_down(self.lower)} at δ = {small(self.delta)} ({share})"
+
+    def __repr__(self) -> str:
+        return str(self)  # what a shell shows
 
     def __str__(self) -> str:
         lines = [f"{'REFUTED:' if self.refuted else 'consistent with'} {self.claim}"]

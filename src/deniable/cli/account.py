@@ -25,6 +25,9 @@ def account(
         Path | None,
         typer.Option("--from", help="A JSON file: an event, or a run recorded by another library.", show_default=False),
     ] = None,
+    shuffled: Annotated[
+        bool, typer.Option("--shuffled", help="With --from: the batches were cut from shuffled epochs, not sampled.")
+    ] = False,
     noise_multiplier: Annotated[
         float | None, typer.Option(help="The noise's standard deviation over the clipping norm.", show_default=False)
     ] = None,
@@ -61,12 +64,14 @@ def account(
             raise InvalidArgument(name, value, "left out without --compare")
     if (file is None) == (noise_multiplier is None):
         raise InvalidArgument("--noise-multiplier", noise_multiplier, "given, or --from FILE instead, not both")
+    if shuffled and file is None:
+        raise InvalidArgument("--shuffled", shuffled, "left out without --from")
     if noise_multiplier is not None:
         event = training(
             noise_multiplier, rate=rate, steps=steps, batch=batch, examples=examples, epochs=epochs, replace=replace
         )
     elif file is not None:
-        event = _recorded(file)
+        event = _recorded(file, shuffled=shuffled)
     from deniable.accounting.accountant import account as accounted
 
     profile = accounted(event)
@@ -89,7 +94,7 @@ def account(
     typer.echo(f"method   {profile.method}")
 
 
-def _recorded(file: Path) -> Event:
+def _recorded(file: Path, *, shuffled: bool) -> Event:
     """The run in a file: an event's JSON, or the history that an Opacus accountant saved."""
     from deniable.accounting import from_opacus
     from deniable.events import Event
@@ -101,7 +106,9 @@ def _recorded(file: Path) -> Event:
     except (OSError, ValueError) as failure:
         raise InvalidArgument("--from", str(file), expected, str(failure)) from None
     if isinstance(found, list) or (isinstance(found, dict) and "history" in found):
-        return from_opacus(found)
+        return from_opacus(found, poisson=not shuffled)
+    if shuffled:
+        raise InvalidArgument("--shuffled", shuffled, "left out for an event, which says how it was sampled")
     return Event.from_json(text)
 
 

@@ -114,7 +114,8 @@ def verify(
         if json:
             print_json({"file": ledger.place, "rows": found.seq, "head": str(found)})
         else:
-            typer.echo(f"{ledger.place}: {found.seq} rows verified, head {found}")
+            rows = "1 row" if found.seq == 1 else f"{found.seq:,} rows"
+            typer.echo(f"{ledger.place}: {rows} verified, head {found}")
 
 
 @app.command()

@@ -4,9 +4,13 @@ from __future__ import annotations
 
 import json
 from collections.abc import Container, Iterable, Mapping, Sequence
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
+
+if TYPE_CHECKING:
+    from deniable.ledger import Ledger
+    from deniable.query import Publication, QueryPlan, StagedPlan
 
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON object instead of text.")]
 """The option that every command has."""
@@ -15,6 +19,18 @@ Json = Annotated[bool, typer.Option("--json", help="Print one JSON object instea
 def print_json(value: Any) -> None:
     """One JSON object on standard output; exact numbers as text."""
     typer.echo(json.dumps(value, ensure_ascii=False, indent=2, default=str))
+
+
+def print_plan(plan: QueryPlan | StagedPlan | Publication, ledger: Ledger, *, who: str | None, json: bool) -> None:
+    """A plan that is not run: its words, and whether the ledger would pay for it now."""
+    fits = ledger.fits(plan.event, who=who)
+    if json:
+        print_json({**plan.to_json(), "fits": fits})
+        return
+    typer.echo(plan.explain())
+    if not fits:
+        left = ledger.remaining(who=who).figures
+        typer.echo(f"It does not fit: the ledger has {left} left.", err=True)
 
 
 def print_table(header: Sequence[str], rows: Iterable[Sequence[object]], *, right: Container[int] = ()) -> None:

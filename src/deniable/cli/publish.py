@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from deniable.cli.printing import Json, print_json
+from deniable.cli.printing import Json, print_json, print_plan
 from deniable.cli.progress import interruptible, progress
 
 
@@ -29,10 +29,7 @@ def publish(
 
     with Publication.read(file) as publication:
         if dry_run:
-            if json:
-                print_json(publication.to_json())
-            else:
-                typer.echo(publication.explain())
+            print_plan(publication, publication.session.ledger, who=publication.draft.who, json=json)
             return
         ledger = publication.session.ledger
         again = f"Run the same command again to finish {out}; it is not charged twice."

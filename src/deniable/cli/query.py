@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from deniable.cli import options
-from deniable.cli.printing import Json, print_json
+from deniable.cli.printing import Json, print_json, print_plan
 from deniable.cli.progress import interruptible, waiting
 
 
@@ -84,10 +84,7 @@ def query(
             delta=delta,
         )
         if dry_run:
-            if json:
-                print_json(plan.to_json())
-            else:
-                typer.echo(plan.explain())
+            print_plan(plan, session.ledger, who=who, json=json)
             return
         with interruptible(session.ledger), waiting("computing"):
             release = plan.run()

@@ -13,7 +13,7 @@ X = dn.learning.RangeScaler(bounds=[(18, 90), (15, 40), (0, 1)]).fit_transform(t
 y = table[:, 3].astype(int)
 
 private = dn.learning.LogisticRegression(
-    epsilon=0.5, delta=1e-6, data_norm=3**0.5, classes=[0, 1], ledger="hospital.ledger"
+    epsilon=0.5, delta=1e-6, data_norm=3**0.5, classes=[0, 1], ledger="hospital.ledger", unit="patient_id"
 ).fit(X[:3000], y[:3000])
 plain = LogisticRegression().fit(X[:3000], y[:3000])
 print(f"right about patients it has not seen: {private.score(X[3000:], y[3000:]):.1%} with privacy,"

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import math
 from typing import Annotated
 
 import typer
 
-from deniable.errors import InvalidArgument
 from deniable.events import Event, Repeated, dpsgd
 from deniable.units import Relation
 
@@ -15,9 +13,7 @@ Rate = Annotated[float | None, typer.Option(help="The probability that one examp
 Steps = Annotated[int | None, typer.Option(help="How many noisy steps are taken.")]
 Batch = Annotated[float | None, typer.Option(help="The expected batch size, with --examples, instead of --rate.")]
 Examples = Annotated[int | None, typer.Option(help="How many examples there are.")]
-Epochs = Annotated[
-    float | None, typer.Option(help="Passes over the data, with --batch and --examples, instead of --steps.")
-]
+Epochs = Annotated[float | None, typer.Option(help="Passes over the data, instead of --steps.")]
 Replace = Annotated[bool, typer.Option("--replace", help="One example exchanged, instead of added or removed.")]
 Delta = Annotated[float, typer.Option(help="The δ at which ε is stated.", show_default=False)]
 
@@ -33,20 +29,13 @@ def training(
     replace: bool,
 ) -> Event:
     """The event of a training run; epochs are rounded up to whole steps."""
-    if steps is None:
-        if epochs is None or batch is None or examples is None:
-            raise InvalidArgument(
-                "--steps", None, "given, or --epochs with --batch and --examples", "For example --steps 1000."
-            )
-        if not (epochs > 0 and batch > 0):
-            raise InvalidArgument("--epochs", epochs, "a positive number, as --batch")
-        steps = math.ceil(epochs * examples / batch)
     return dpsgd(
         noise_multiplier=noise_multiplier,
         rate=rate,
         batch=batch,
         examples=examples,
         steps=steps,
+        epochs=epochs,
         relation=relation_of(replace),
     )
 

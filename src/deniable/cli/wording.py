@@ -13,11 +13,13 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 
-_OPTIONS = "confidence|delta|diagnose|epsilon|error|group_size"
+_OPTIONS = "confidence|delta|diagnose|epsilon|error|group_size|steps"
 
 _SPELLINGS: tuple[tuple[str, str | Callable[[re.Match[str]], str]], ...] = (
     (r"Ledger\.create\('([^']+)', \.\.\.\)", r"deniable ledger create \1 --epsilon 3 --unit COLUMN"),
     (r"Ledger\.create\b", "deniable ledger create"),
+    (r"open it with Ledger\.open, or choose another path", "read it with deniable ledger show, or choose another name"),
+    (r"batch=256, examples=60_000", "--batch 256 --examples 60000"),
     (r"(per_unit=)?dn\.AtMost\(groups=(\d+), rows=(\d+)\)", r"--groups-per-unit \2 --rows-per-unit \3"),
     (r"per_unit='private'", "--per-unit private"),
     (r"\bper_unit is missing", "--groups-per-unit and --rows-per-unit are missing"),

@@ -7,6 +7,7 @@ Whoever starts out 10 % sure about one patient ends at most 15.5 % sure, whateve
 
 from __future__ import annotations
 
+from deniable import _checks
 from deniable._checks import Number
 from deniable.explaining.explanation import Explanation, Section
 from deniable.explaining.subjects import Explainable, subject
@@ -21,4 +22,6 @@ def explain(what: Explainable, *, prior: Number | None = None, reader: Writer | 
     `what` is an event, a guarantee, a profile, or anything that describes itself: a release, a fitted model, a training
     plan, an audit report, a ledger (by its budget). `prior` is what an attacker believed before, between 0 and 1.
     """
+    if reader is not None:
+        _checks.member("reader", reader, Writer, remedy="For example deniable.explaining.Analyst().")
     return (reader or Participant()).write(subject(what), prior=prior)

@@ -18,6 +18,7 @@ from typing import Protocol, runtime_checkable
 
 from deniable.descriptions import Description
 from deniable.explaining.figures import Line, LineFigure
+from deniable.explaining.labels import ENGLISH_LABELS, Labels
 from deniable.guarantees import TradeOff
 from deniable.guarantees.printing import small
 from deniable.guarantees.rounding import above, below
@@ -66,39 +67,44 @@ class Audit(Protocol):
         ...
 
 
-def audit_figure(points: Sequence[Measured], *, verdict: str) -> LineFigure:
+def audit_figure(points: Sequence[Measured], *, verdict: str, labels: Labels = ENGLISH_LABELS) -> LineFigure:
     """Lower bounds on ε at several δ, as `report.curve` holds them. Measured above claimed refutes."""
     shown = [point for point in points if math.isfinite(point[1])]
     claimed = [point for point in points if math.isfinite(point[2])]
     lines = (
-        Line("claimed", tuple(max(p[0], _SMALLEST) for p in claimed), tuple(p[2] for p in claimed)),
-        Line("measured, at least", tuple(max(p[0], _SMALLEST) for p in shown), tuple(p[1] for p in shown)),
+        Line(labels.audit_claimed, tuple(max(p[0], _SMALLEST) for p in claimed), tuple(p[2] for p in claimed)),
+        Line(labels.audit_measured, tuple(max(p[0], _SMALLEST) for p in shown), tuple(p[1] for p in shown)),
     )
-    words = " ".join(f"At δ = {small(d)}: claimed {c:.3g}, measured at least {low:.3g}." for d, low, c in points[:1])
-    alt = f"ε at several δ. {words} Verdict: {verdict}."
-    return LineFigure(f"An audit: {verdict}", "δ", "ε", lines, alt, log_x=True)
+    first = [
+        labels.audit_alt_point.format(delta=small(d), claimed=f"{c:.3g}", lower=f"{low:.3g}")
+        for d, low, c in points[:1]
+    ]
+    said = labels.verdicts[verdict]
+    alt = " ".join([labels.audit_alt, *first, labels.audit_alt_verdict.format(verdict=said)])
+    return LineFigure(labels.audit.format(verdict=said), "δ", "ε", lines, alt, log_x=True)
 
 
-def audit_tradeoff(audit: Audit) -> LineFigure:
+def audit_tradeoff(audit: Audit, *, labels: Labels = ENGLISH_LABELS) -> LineFigure:
     """The claim's trade-off curve and the finding at its δ; of a refuted claim, the one that goes furthest beyond."""
     own = (audit.delta, audit.lower, audit.claimed)
     points = [own, *audit.curve]
     stated = [(delta, claimed) for delta, _, claimed in points if math.isfinite(claimed)]
     furthest = max(points, key=lambda point: _beyond(point[1], point[2]))
     delta, lower, claimed = furthest if audit.verdict == "refuted" else own
-    finding = f"audited: ε ≥ {_down(lower)} at δ = {small(delta)}"
+    verdict = labels.verdicts[audit.verdict]
+    finding = labels.audit_finding.format(lower=_down(lower), delta=small(delta))
+    said = labels.audit_tradeoff_alt.format(delta=small(delta), claimed=f"{claimed:.3g}", finding=finding)
     lines = (
-        _curve("claimed: every test is on or above", stated, above),
-        _curve(f"{finding}: some test is on or below", [(delta, lower)], below),
-        Line("guessing", (0.0, 1.0), (1.0, 0.0), dashed=True),
+        _curve(labels.audit_above, stated, above),
+        _curve(labels.audit_below.format(finding=finding), [(delta, lower)], below),
+        Line(labels.guessing, (0.0, 1.0), (1.0, 0.0), dashed=True),
     )
     return LineFigure(
-        f"An audit: {audit.verdict}",
-        "false positives",
-        "false negatives",
+        labels.audit.format(verdict=verdict),
+        labels.false_positives,
+        labels.false_negatives,
         lines,
-        alt="False negatives against false positives of tests about one person. "
-        f"At δ = {small(delta)} the claim is ε ≤ {claimed:.3g}; {finding}. Verdict: {audit.verdict}.",
+        alt=f"{said} {labels.audit_alt_verdict.format(verdict=verdict)}",
         x_range=(0, 1),
         y_range=(0, 1),
     )

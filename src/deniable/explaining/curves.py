@@ -11,6 +11,7 @@ from fractions import Fraction
 
 from deniable.accounting.theorems.compare import Comparison
 from deniable.explaining.figures import BarFigure, Interval, IntervalFigure, Line, LineFigure
+from deniable.explaining.labels import ENGLISH_LABELS, Labels
 from deniable.guarantees import Profile
 from deniable.guarantees.printing import small
 from deniable.guarantees.rounding import above
@@ -28,7 +29,7 @@ _SLACK = 2.0**-48
 """More than the rounding of a line through numbers of at most 1: what is drawn stays a proven end."""
 
 
-def tradeoff_figure(claims: Mapping[str, Profile]) -> LineFigure:
+def tradeoff_figure(claims: Mapping[str, Profile], *, labels: Labels = ENGLISH_LABELS) -> LineFigure:
     """The fewest false negatives of any test, for each claim, and guessing as reference.
 
     `audits.audit_tradeoff` draws what an audit found into it.
@@ -36,17 +37,17 @@ def tradeoff_figure(claims: Mapping[str, Profile]) -> LineFigure:
     rates = tuple(i / _POINTS for i in range(_POINTS + 1))
     tangents = {name: _tangents(profile) for name, profile in claims.items()}
     lines = [Line(name, rates, tuple(_missed(found, at) for at in rates)) for name, found in tangents.items()]
-    lines.append(Line("guessing", (0.0, 1.0), (1.0, 0.0), dashed=True))
+    lines.append(Line(labels.guessing, (0.0, 1.0), (1.0, 0.0), dashed=True))
+    said = [
+        labels.tradeoff_alt_line.format(name=name, missed=math.floor(100 * _missed(found, 0.1)))
+        for name, found in tangents.items()
+    ]
     return LineFigure(
-        "What a test about one person can achieve",
-        "false positives",
-        "false negatives",
+        labels.tradeoff,
+        labels.false_positives,
+        labels.false_negatives,
         tuple(lines),
-        alt="False negatives against false positives; nearer to the guessing line is more private. "
-        + " ".join(
-            f"{name}: at 10 % false positives at least {math.floor(100 * _missed(found, 0.1))} % are missed."
-            for name, found in tangents.items()
-        ),
+        alt=" ".join([labels.tradeoff_alt, *said]),
         x_range=(0, 1),
         y_range=(0, 1),
     )
@@ -65,7 +66,9 @@ def _missed(tangents: Sequence[tuple[float, float]], rate: float) -> float:
     return max(0.0, *found)
 
 
-def profile_figure(claims: Mapping[str, Profile], *, smallest: float = 1e-12) -> LineFigure:
+def profile_figure(
+    claims: Mapping[str, Profile], *, smallest: float = 1e-12, labels: Labels = ENGLISH_LABELS
+) -> LineFigure:
     """δ against ε, down to a smallest δ."""
     most = max(profile.epsilon(smallest) for profile in claims.values())
     most = most if 0 < most < math.inf else 10.0
@@ -73,35 +76,39 @@ def profile_figure(claims: Mapping[str, Profile], *, smallest: float = 1e-12) ->
     lines = tuple(
         Line(name, grid, tuple(max(profile.delta(e), smallest) for e in grid)) for name, profile in claims.items()
     )
+    said = [
+        labels.profile_alt_line.format(name=name, epsilon=f"{profile.epsilon(1e-6):.3g}", delta="1e-6")
+        for name, profile in claims.items()
+    ]
     return LineFigure(
-        "The privacy curve",
+        labels.profile,
         "ε",
         "δ",
         lines,
-        alt="δ against ε; lower is more private. "
-        + " ".join(f"{name}: ε is {profile.epsilon(1e-6):.3g} at δ = 1e-6." for name, profile in claims.items()),
+        alt=" ".join([labels.profile_alt, *said]),
         x_range=(0, most),
         y_range=(smallest, 1),
         log_y=True,
     )
 
 
-def belief_figure(profile: Profile, *, failure: Fraction = Fraction(1, 1000)) -> LineFigure:
+def belief_figure(
+    profile: Profile, *, failure: Fraction = Fraction(1, 1000), labels: Labels = ENGLISH_LABELS
+) -> LineFigure:
     """The most that a belief can grow to, against what it was before."""
-    priors = tuple((i / _POINTS) ** 2 for i in range(1, _POINTS))  # closer together where the curve is steep
+    priors = tuple((i / _POINTS) ** 2 for i in range(1, _POINTS + 1))  # closer together where the curve is steep
     pure = profile.epsilon(0) < math.inf
     even = profile.posterior(Fraction(1, 2), failure=0 if pure else failure)
     # From even odds the odds grow to even/(1 − even): the same factor for every prior. 1 − even is exact (Sterbenz).
     factor = even / (1 - even) if even < 1 else math.inf
     after = tuple(_grown(prior, factor) for prior in priors)
-    name = "after, at most" if pure else f"after, at most, but for {small(failure)} of the outputs"
+    name = labels.belief_most if pure else labels.belief_almost.format(failure=small(failure))
     return LineFigure(
-        "From belief before to belief after",
-        "belief before",
-        "belief after",
-        (Line(name, priors, after), Line("nothing learned", (0.0, 1.0), (0.0, 1.0), dashed=True)),
-        alt="Belief after against belief before."
-        f" A belief of 10 % grows to at most {math.ceil(100 * _grown(0.1, factor))} %.",
+        labels.belief,
+        labels.belief_before,
+        labels.belief_after,
+        (Line(name, priors, after), Line(labels.belief_same, (0.0, 1.0), (0.0, 1.0), dashed=True)),
+        alt=labels.belief_alt.format(most=math.ceil(100 * _grown(0.1, factor))),
         x_range=(0, 1),
         y_range=(0, 1),
     )
@@ -112,11 +119,16 @@ def _grown(prior: float, factor: float) -> float:
     return min(1.0, above(1 / (1 + (1 - prior) / (prior * factor)))) if factor < math.inf else 1.0
 
 
-def comparison_figure(comparison: Comparison) -> LineFigure:
+def comparison_figure(comparison: Comparison, *, labels: Labels = ENGLISH_LABELS) -> LineFigure:
     """ε against the number of releases under every theorem: the graph of the lecture notes."""
     counts = tuple(map(float, comparison.counts))
     lines = tuple(
-        Line(line.theorem + (" (estimate)" if line.estimate else ""), counts, line.epsilons, dashed=line.estimate)
+        Line(
+            labels.comparison_estimate.format(theorem=line.theorem) if line.estimate else line.theorem,
+            counts,
+            line.epsilons,
+            dashed=line.estimate,
+        )
         for line in comparison.lines
     )
     finite = [e for line in lines for e in line.ys if 0 < e < math.inf]
@@ -124,13 +136,16 @@ def comparison_figure(comparison: Comparison) -> LineFigure:
     basic = next((line.ys for line in lines if line.label == "basic" and math.isfinite(line.ys[-1])), None)
     # Advanced forms start above basic composition and would squeeze everything else.
     top = 1.1 * basic[-1] if basic else max(finite)
+    said = [
+        labels.comparison_alt_line.format(theorem=line.label, epsilon=f"{line.ys[-1]:.3g}", count=f"{counts[-1]:,.0f}")
+        for line in lines
+    ]
     return LineFigure(
-        f"What k steps cost, each {comparison.step}",
-        "number of steps k",
-        f"ε at δ = {small(comparison.delta)}",
+        labels.comparison.format(step=comparison.step),
+        labels.comparison_steps,
+        labels.comparison_cost.format(delta=small(comparison.delta)),
         lines,
-        alt="ε against the number of steps, one line per theorem. "
-        + " ".join(f"{line.label}: {line.ys[-1]:.3g} at k = {counts[-1]:,.0f}." for line in lines),
+        alt=" ".join([labels.comparison_alt, *said]),
         x_range=(counts[0], counts[-1]) if len(counts) > 1 else None,
         y_range=(min(finite), top) if wide else (0, top),
         log_x=wide,
@@ -138,22 +153,19 @@ def comparison_figure(comparison: Comparison) -> LineFigure:
     )
 
 
-def charges_figure(days: Mapping[str, int]) -> BarFigure:
+def charges_figure(days: Mapping[str, int], *, labels: Labels = ENGLISH_LABELS) -> BarFigure:
     """How many charges were made on each day."""
     bars = tuple((day, float(days[day])) for day in sorted(days))
-    return BarFigure(
-        "Charges over time",
-        "charges a day (UTC)",
-        bars,
-        alt="Charges per day. " + " ".join(f"{day}: {many:.0f}." for day, many in bars[-10:]),
-    )
+    said = [labels.charges_alt_bar.format(day=day, many=f"{many:.0f}") for day, many in bars[-10:]]
+    return BarFigure(labels.charges, labels.charges_day, bars, alt=" ".join([labels.charges_alt, *said]))
 
 
-def intervals_figure(title: str, rows: Sequence[Interval], *, x_label: str) -> IntervalFigure:
+def intervals_figure(
+    title: str, rows: Sequence[Interval], *, x_label: str, labels: Labels = ENGLISH_LABELS
+) -> IntervalFigure:
     """Released values with their intervals."""
-    return IntervalFigure(
-        title,
-        x_label,
-        tuple(rows),
-        alt=" ".join(f"{row.name}: {row.value:g}, from {row.low:g} to {row.high:g}." for row in rows),
+    said = (
+        labels.values_alt_row.format(name=r.name, value=f"{r.value:g}", low=f"{r.low:g}", high=f"{r.high:g}")
+        for r in rows
     )
+    return IntervalFigure(title, x_label, tuple(rows), alt=" ".join(said))

@@ -1,4 +1,4 @@
-"""The sharp edges that a record has met: sentences that apply to what was charged, and no others."""
+"""The sharp edges that a record has met: sentences of `Texts` that apply to what was charged, and no others."""
 
 from __future__ import annotations
 
@@ -15,43 +15,43 @@ from deniable.events import (
     SampledWithoutReplacement,
     Shuffled,
 )
+from deniable.explaining.texts import ENGLISH, Texts
 from deniable.units import Relation, Unit
 
 EDGES: tuple[tuple[str, Callable[[Event], bool]], ...] = (
     (
-        "Part of the record is entered as a promise, not as the noise that was drawn; it rests on whoever made it.",
+        "edge_claimed",
         lambda part: isinstance(part, Claimed),
     ),
     (
-        "Sampling is counted as protection. Which records were sampled must stay secret.",
+        "edge_sampled",
         lambda part: isinstance(part, Sampled | SampledWithoutReplacement),
     ),
     (
-        "A shuffle is counted as protection. Whoever shuffles must not tell who sent which report.",
+        "edge_shuffled",
         lambda part: isinstance(part, Shuffled),
     ),
     (
-        "Continuous noise is computed in floating point. Its stated law is that of real numbers; see the sharp edges.",
+        "edge_floats",
         lambda part: type(part) in (Gaussian, Laplace),
     ),
     (
-        "Randomized responses protect against whoever collects them, as long as the truth never leaves the person.",
+        "edge_local",
         lambda part: isinstance(part, RandomizedResponse),
     ),
     (
-        "How many people there are is treated as public.",
+        "edge_size",
         lambda part: part.relation is not Relation.ADD_REMOVE,
     ),
 )
 
 
-def edges_met(events: Iterable[Event], unit: Unit) -> list[str]:
+def edges_met(events: Iterable[Event], unit: Unit, *, texts: Texts = ENGLISH) -> list[str]:
     """The sentences that apply to these events and this unit, each once."""
     parts = {part for event in events for part in _parts(event)}
-    met = [sentence for sentence, applies in EDGES if any(map(applies, parts))]
-    if unit.column is None:
-        met.insert(0, "The unit is a row. A person with many rows is protected less, row by row.")
-    return met
+    met = ["edge_row"] if unit.column is None else []
+    met += [name for name, applies in EDGES if any(map(applies, parts))]
+    return [getattr(texts, name) for name in met]
 
 
 def _parts(event: Event) -> Iterator[Event]:

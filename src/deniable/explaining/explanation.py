@@ -6,6 +6,7 @@ import html
 import textwrap
 from dataclasses import dataclass
 
+from deniable.explaining.labels import ENGLISH_LABELS, Labels
 from deniable.explaining.odds import Odds
 
 _WIDTH = 100
@@ -26,6 +27,11 @@ class Explanation:
     title: str
     sections: tuple[Section, ...]
     odds: Odds
+    labels: Labels = ENGLISH_LABELS
+    """The words of its picture."""
+
+    def __repr__(self) -> str:
+        return str(self)  # what a shell shows
 
     def __str__(self) -> str:
         blocks = [self.title]
@@ -54,4 +60,6 @@ class Explanation:
         from deniable.explaining.icons import icon_array
         from deniable.explaining.svg import render
 
-        return f"<h2>{html.escape(self.title)}</h2>\n{self.to_html()}\n{render(icon_array(self.odds))}"
+        return (
+            f"<h2>{html.escape(self.title)}</h2>\n{self.to_html()}\n{render(icon_array(self.odds, labels=self.labels))}"
+        )

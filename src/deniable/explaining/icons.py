@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 from deniable.explaining.figures import IconFigure
+from deniable.explaining.labels import ENGLISH_LABELS, Labels
 from deniable.explaining.odds import Odds
 
 
-def icon_array(found: Odds, *, title: str = "Reports that would point at you") -> IconFigure:
+def icon_array(found: Odds, *, labels: Labels = ENGLISH_LABELS) -> IconFigure:
     """Two arrays of a hundred: without you, and with you."""
-    pairs = (("without you", found.without), ("with you", found.with_you))
+    of = f"{found.of:,}"
+    pairs = ((labels.odds_without, found.without), (labels.odds_with, found.with_you))
     return IconFigure(
-        title,
-        tuple((f"{name}: {many:,} of {found.of:,}", many / found.of) for name, many in pairs),
-        alt=f"Two arrays of 100 figures. {found.without:,} of {found.of:,} are dark without you,"
-        f" {found.with_you:,} of {found.of:,} with you.",
+        labels.odds,
+        tuple((labels.odds_count.format(name=name, many=f"{many:,}", of=of), many / found.of) for name, many in pairs),
+        alt=labels.odds_alt.format(without=f"{found.without:,}", with_you=f"{found.with_you:,}", of=of),
     )

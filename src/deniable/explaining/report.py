@@ -91,7 +91,7 @@ class Report:
     ) -> Report:
         """A report about anything that can be explained; an audit or a release brings its own picture."""
         attacked = (what, *audits) if isinstance(what, Audit) else audits
-        values = value_figures(what) if isinstance(what, Answers) else ()
+        values = value_figures(what, labels=texts.labels) if isinstance(what, Answers) else ()
         return cls(subject(what), tuple(entries), tuple(attacked), tuple(values), curator, use, texts)
 
     def to_html(self) -> str:
@@ -142,12 +142,20 @@ class Report:
 
     def _meaning(self) -> list[str]:
         told = Participant(texts=self.texts).write(self.subject, prior=0.1)
-        return [_heading(self.texts.page_meaning), told.to_html(), _figure(icon_array(told.odds))]
+        return [
+            _heading(self.texts.page_meaning),
+            told.to_html(),
+            _figure(icon_array(told.odds, labels=self.texts.labels)),
+        ]
 
     def _curves(self) -> list[str]:
-        profile = self.subject.profile
+        profile, labels = self.subject.profile, self.texts.labels
         claims = {self.texts.page_done if self.subject.guarantee is None else self.texts.page_promise: profile}
-        figures: list[Figure] = [tradeoff_figure(claims), belief_figure(profile), profile_figure(claims)]
+        figures: list[Figure] = [
+            tradeoff_figure(claims, labels=labels),
+            belief_figure(profile, labels=labels),
+            profile_figure(claims, labels=labels),
+        ]
         return [_heading(self.texts.page_attacker), *map(_figure, figures)]
 
     def _charged(self) -> list[str]:
@@ -171,7 +179,7 @@ class Report:
             f"<p>{html.escape(self.texts.page_each)}</p>",
             f"<p>{html.escape(self.texts.page_earlier.format(less=f'{less:,}'))}</p>" if less else "",
             f'<div class="wide"><table><thead><tr>{head}</tr></thead><tbody>{"".join(rows)}</tbody></table></div>',
-            _figure(charges_figure(Counter(e.time[:10] for e in self.entries))),
+            _figure(charges_figure(Counter(e.time[:10] for e in self.entries), labels=self.texts.labels)),
         ]
 
     def _alone(self, event: Event) -> str:
@@ -189,11 +197,11 @@ class Report:
             parts.append(f"<h3>{html.escape(told.title)}</h3><p>{claimed}</p>")
             parts.append(_facts(told.facts))
             if isinstance(audit, Audit):
-                parts.append(_figure(audit_tradeoff(audit)))
+                parts.append(_figure(audit_tradeoff(audit, labels=self.texts.labels)))
         return parts
 
     def _edges(self) -> list[str]:
-        met = edges_met((entry.event for entry in self.entries), self.subject.unit)
+        met = edges_met((entry.event for entry in self.entries), self.subject.unit, texts=self.texts)
         if not met:
             return []
         return [_heading(self.texts.page_edges), "<ul>", *(f"<li>{html.escape(line)}</li>" for line in met), "</ul>"]

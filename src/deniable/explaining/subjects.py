@@ -84,7 +84,7 @@ def subject(given: Explainable) -> Subject:
 
 
 def _worst(guarantee: Guarantee) -> Profile:
-    return account(Claimed(guarantee), unit=guarantee.unit)
+    return account(Claimed(guarantee))
 
 
 def _is_own(profile: Profile) -> bool:

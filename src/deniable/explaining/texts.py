@@ -1,5 +1,5 @@
 """Every sentence that `explain` and a report can say, in one place. Another language is another `Texts`; a missing one
-fails. The labels of a picture stand with the picture, in `curves`, `icons`, `audits` and `values`.
+fails. The words inside pictures are its `labels`.
 
 Names in braces are filled in by the writers; a test checks that every sentence has its names and no others.
 """
@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from deniable.explaining.labels import ENGLISH_LABELS, Labels
 from deniable.units import Relation
 
 
@@ -64,6 +65,14 @@ class Texts:
     page_curator: str
     page_use: str
     page_footer: str
+    edge_row: str
+    edge_claimed: str
+    edge_sampled: str
+    edge_shuffled: str
+    edge_floats: str
+    edge_local: str
+    edge_size: str
+    labels: Labels
 
 
 ENGLISH = Texts(
@@ -153,4 +162,18 @@ ENGLISH = Texts(
     page_curator="curator",
     page_use="use",
     page_footer="Written by deniable {version} on {when}. No value on this page is private.",
+    edge_row="The unit is a row. A person with many rows is protected less, row by row.",
+    edge_claimed=(
+        "Part of the record is entered as a promise, not as the noise that was drawn; it rests on whoever made it."
+    ),
+    edge_sampled="Sampling is counted as protection. Which records were sampled must stay secret.",
+    edge_shuffled="A shuffle is counted as protection. Whoever shuffles must not tell who sent which report.",
+    edge_floats=(
+        "Continuous noise is computed in floating point. Its stated law is that of real numbers; see the sharp edges."
+    ),
+    edge_local=(
+        "Randomized responses protect against whoever collects them, as long as the truth never leaves the person."
+    ),
+    edge_size="How many people there are is treated as public.",
+    labels=ENGLISH_LABELS,
 )

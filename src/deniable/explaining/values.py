@@ -18,6 +18,7 @@ from typing import Any, Protocol, runtime_checkable
 from deniable._checks import shown
 from deniable.explaining.curves import intervals_figure
 from deniable.explaining.figures import Interval, IntervalFigure
+from deniable.explaining.labels import ENGLISH_LABELS, Labels
 
 MOST_ROWS = 40
 """How many rows a figure shows, the first ones."""
@@ -38,10 +39,10 @@ class Answers(Protocol):
         ...
 
 
-def value_figures(release: Answers) -> list[IntervalFigure]:
+def value_figures(release: Answers, *, labels: Labels = ENGLISH_LABELS) -> list[IntervalFigure]:
     """One figure per released number; a row is named by its keys."""
     columns = release.columns
-    label = f"with {shown(100 * release.confidence)} % intervals of the privacy noise"
+    label = labels.values_intervals.format(confidence=shown(100 * release.confidence))
     numbers = [name for name in columns if f"{name}_low" in columns and f"{name}_high" in columns]
     ends = {f"{name}{ending}" for name in numbers for ending in ("_low", "_high", "_among")}
     keys = [column for name, column in columns.items() if name not in numbers and name not in ends]
@@ -54,6 +55,7 @@ def value_figures(release: Answers) -> list[IntervalFigure]:
             if all(map(math.isfinite, ends_of))
         ]
         if rows:
-            more = f" (the first {MOST_ROWS} of {len(rows)})" if len(rows) > MOST_ROWS else ""
-            figures.append(intervals_figure(name + more, rows[:MOST_ROWS], x_label=label))
+            cut = labels.values_first.format(name=name, shown=MOST_ROWS, all=len(rows))
+            title = cut if len(rows) > MOST_ROWS else name
+            figures.append(intervals_figure(title, rows[:MOST_ROWS], x_label=label, labels=labels))
     return figures

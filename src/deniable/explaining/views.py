@@ -94,7 +94,9 @@ def _facts(what: Explainable, found: Subject) -> list[tuple[str, str]]:
     else:
         deltas = (0,) if math.isfinite(found.profile.epsilon(0)) else DELTAS
         promised = [("cost", found.profile.cost(delta)) for delta in deltas]
-    return [*promised, *found.facts, ("computed by", found.profile.method)]
+    # A promise is not computed; what is drawn of it is.
+    drawn = "computed by" if found.guarantee is None else "drawn by"
+    return [*promised, *found.facts, (drawn, found.profile.method)]
 
 
 def _figures(what: Explainable, found: Subject) -> list[Figure]:

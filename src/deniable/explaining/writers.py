@@ -15,7 +15,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 from deniable import _checks
 from deniable._checks import Number, shown
@@ -28,6 +28,7 @@ from deniable.guarantees import ApproxDP, PureDP
 from deniable.guarantees.printing import rounded_up, small
 
 
+@runtime_checkable
 class Writer(Protocol):
     """Somebody who explains a subject to one kind of reader."""
 
@@ -61,6 +62,7 @@ class Participant:
                 Section(words.heading_not, (words.not_population, words.not_told)),
             ),
             found,
+            words.labels,
         )
 
 
@@ -91,6 +93,7 @@ class Analyst:
                 *_facts(words, subject),
             ),
             found,
+            words.labels,
         )
 
 
@@ -122,6 +125,7 @@ class Regulator:
                 *_facts(words, subject),
             ),
             found,
+            words.labels,
         )
 
 

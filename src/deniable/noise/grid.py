@@ -24,7 +24,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from deniable._checks import Number, number, positive
+from deniable._checks import Number, number, positive, shown
 from deniable.errors import DataError, InvalidArgument
 
 _FINEST = 1 << 52
@@ -35,7 +35,7 @@ _SMALLEST, _LARGEST = Fraction(1, 10**300), Fraction(10**300)
 _FITS = 1 << 62
 
 
-@dataclass(frozen=True, init=False)
+@dataclass(frozen=True, init=False, repr=False)
 class Grid:
     """The multiples of `step` that cover [low, high]."""
 
@@ -53,6 +53,9 @@ class Grid:
             raise InvalidArgument("step", step, "at least 2**-52 of the largest bound", "Take a coarser step.")
         if not _SMALLEST <= self.step <= _LARGEST or max(abs(self.low), abs(self.high)) > _LARGEST:
             raise InvalidArgument("step", step, "between 1e-300 and 1e300, as are the bounds", "Change the unit.")
+
+    def __repr__(self) -> str:
+        return f"Grid(low={shown(self.low)}, high={shown(self.high)}, step={shown(self.step)})"
 
     @property
     def lowest(self) -> int:

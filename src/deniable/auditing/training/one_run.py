@@ -5,8 +5,8 @@ training is (ε, δ)-DP for adding, removing or blanking out one canary, then wi
 
     P[at least v right] ≤ P[Bin(r, q) ≥ v] + 2mδ · max over 1 ≤ i ≤ v of (1/i)·P[v > Bin(r, q) ≥ v − i]
 
-(their Theorem 5.2). It needs r fixed before the run. It holds for any training, however canaries disturb each other,
-and pays for that: its bound stays below ln(r/ln(1/level)).
+(their main theorem, for δ > 0). It needs r fixed before the run. It holds for any training, however canaries disturb
+each other, and pays for that: its bound stays below ln(r/ln(1/level)).
 
 >>> round(one_run_p_value(correct=100, guesses=100, canaries=100, epsilon=1, delta=1e-3), 8)
 0.00563309
