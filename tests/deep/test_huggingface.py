@@ -127,7 +127,7 @@ def test_callbacks_schedule_and_checkpoint(tmp_path: Path) -> None:
     trainer.private.close()  # type: ignore[union-attr]
     again = HuggingFaceTrainer(causal(), chosen, train_dataset=texts(), plan=stated)
     assert again.train(resume_from_checkpoint=True).global_step == 6
-    with pytest.raises(LedgerError, match="another process"):
+    with pytest.raises(LedgerError, match="another trainer"):
         HuggingFaceTrainer(causal(), chosen, train_dataset=texts(), plan=stated).train(resume_from_checkpoint=True)
 
 

@@ -52,7 +52,18 @@ def test_zero_and_infinity_stay() -> None:
     assert float_below(Fraction(10) ** 400) < float("inf")
 
 
-@pytest.mark.parametrize("value", [Fraction(3, 10), Fraction(1, 3), Fraction(1), Fraction(1, 7), Fraction(2, 10**9)])
+@pytest.mark.parametrize(
+    "value",
+    [
+        Fraction(3, 10),
+        Fraction(1, 3),
+        Fraction(1),
+        Fraction(1, 7),
+        Fraction(2, 10**9),
+        # The next float above it is written as a decimal below it.
+        Fraction(232473659302541539, 143631978308035188000),
+    ],
+)
 def test_a_typed_float_is_the_smallest_that_reads_high_enough(value: Fraction) -> None:
     found = typed_above(value)
     assert exact(found) >= value > exact(math.nextafter(found, 0))

@@ -32,6 +32,7 @@ from deniable import _checks
 from deniable._checks import Number, shown
 from deniable._notebook import Shown
 from deniable.calibration import Risk, calibrate, margin
+from deniable.deep import clips
 from deniable.deep.correlated import noise_of
 from deniable.deep.noises import GaussianNoise, StepNoise
 from deniable.deep.sampling import Sampling, Schedule
@@ -112,7 +113,7 @@ class Plan(Shown):
         ratio = _ratio(target, noise_multiplier, lambda ratio: kind.event(ratio, under, scheme, schedule))
         kind.event(ratio, under, scheme, schedule)  # refuses what does not belong together, before anything runs
         values = {
-            "examples": people, "batch": wanted, "steps": taken, "clip": _checks.positive("clip", clip),
+            "examples": people, "batch": wanted, "steps": taken, "clip": clips.checked(clip),
             "noise_multiplier": ratio, "target": target, "sampling": scheme, "noise": kind, "relation": under,
             "unit": about, "rows_per_unit": rows,
         }  # fmt: skip

@@ -55,8 +55,11 @@ def typed_above(value: Fraction) -> float:
     (0.3, 0.33333333333333337)
     """
     near = float_above(value)
-    under = math.nextafter(near, -math.inf)
-    return under if math.isfinite(under) and exact(under) >= value else near
+    if math.isinf(near):
+        return near
+    # The shortest decimal of a float lies on either side of it, by less than half of the way to the next.
+    under, over = math.nextafter(near, -math.inf), math.nextafter(near, math.inf)
+    return next((each for each in (under, near) if math.isfinite(each) and exact(each) >= value), over)
 
 
 def log_of(value: Fraction) -> float:

@@ -44,3 +44,12 @@ def test_equal_sums_do_not_share_memory() -> None:
     for compile in (False, True):
         sums = ClippingEngine(Parallel(), cross_entropy, compile=compile)(data, clip=1.0).sums
         assert len({each.data_ptr() for each in sums.values()}) == len(sums) == 6
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_a_batch_that_lies_otherwise_in_memory_is_read_as_it_lies() -> None:
+    model = nn.Linear(3, 2)
+    x, y = torch.randn(5, 3), torch.randint(0, 2, (5,))
+    engine = ClippingEngine(model, cross_entropy, mode="fast", compile=True)
+    for rows in (x, x.t().contiguous().t()):
+        assert_agrees(engine((rows, y), clip=0.5), gradients(model, cross_entropy, (x, y)), 0.5)

@@ -6,6 +6,7 @@ import pytest
 import torch
 from torch import Tensor, nn
 
+from deniable.deep.clipping import ClippingEngine
 from deniable.deep.clipping.contributions import Factors, OneHot, Stack
 from deniable.deep.clipping.margins import bounds, clip_factors
 from deniable.deep.clipping.norms import RUN, absolutes, settle, squares
@@ -65,6 +66,40 @@ def test_sums_are_not_rounded_to_the_operands() -> None:
     """A sum of 300 ones in bf16 would be 256 in bf16; a change of one unit would vanish or count twice."""
     part = Factors(torch.ones(300, 1, 1, dtype=torch.bfloat16), torch.ones(300, 1, 1, dtype=torch.bfloat16), (1, 1))
     assert part.total(torch.ones(300), torch.ones(300, dtype=torch.bool)).item() == 300
+
+
+class Apart(nn.Module):
+    """One weight on two halves of the input: what a unit's gradient is made of may cancel."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.layer = nn.Linear(1, 1, bias=False)
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.layer(x[:, :1]) - self.layer(x[:, 1:])
+
+
+@pytest.mark.parametrize("mode", ["fast", "two_pass", "vmap"])
+def test_uses_that_cancel_stay_within_the_clip(mode: str) -> None:
+    """The gradient of the last unit is 10⁹ − 10⁹ = 0. Were each use summed over units first, the others would drown."""
+    few = torch.tensor([[0.25, 0.0]]).repeat(16, 1)
+    more = torch.cat([few, torch.tensor([[1e9, 1e9]])])
+    engine = ClippingEngine(Apart(), lambda made, y: made.squeeze(1), mode=mode)
+    sums = [engine((x, x), clip=1.0).sums["layer.weight"].item() for x in (few, more)]
+    assert sums == [4.0, 4.0]
+
+
+@pytest.mark.parametrize("mode", ["fast", "two_pass", "vmap"])
+@pytest.mark.parametrize("rows", [1, 3])
+@pytest.mark.parametrize("swapped", [False, True])
+def test_tiny_inputs_under_huge_gradients_stay_within_the_clip(mode: str, rows: int, swapped: bool) -> None:
+    """The squares of the tiny side are below what a float holds; the gradient itself is not."""
+    wide, narrow = torch.full((1, rows, 4096), 2e-23), torch.full((1, rows, 64), 1e18)
+    given, pulled = (narrow, wide) if swapped else (wide, narrow)
+    layer = nn.Linear(given.shape[2], pulled.shape[2], bias=False)
+    engine = ClippingEngine(layer, lambda made, y: (made * y).sum((1, 2)), mode=mode)
+    found = engine((given, pulled), clip=1e-3).sums["weight"].double().norm()
+    assert 0 < found <= 1e-3
 
 
 def test_factors_of_zero_and_tiny_gradients() -> None:

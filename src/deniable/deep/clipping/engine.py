@@ -21,6 +21,7 @@ from torch import Tensor, nn
 from torch.utils._pytree import tree_map
 
 from deniable import _checks
+from deniable.deep import clips
 from deniable.deep.clipping.checks import SelfCheck, check
 from deniable.deep.clipping.fast import clip_fast
 from deniable.deep.clipping.observing import observe
@@ -110,7 +111,7 @@ class ClippingEngine:
         if rows % self.recipe.rows_per_unit:
             raise InvalidArgument("batch", rows, f"a multiple of rows_per_unit={self.recipe.rows_per_unit} rows")
         if not isinstance(clip, Tensor):
-            clip = torch.full((), float(_checks.positive("clip", clip)), device=device)
+            clip = torch.full((), float(clips.checked(clip)), device=device)
         if rows == 0:
             return self._nothing(device)
         size = self.microbatch or self._usual(rows)

@@ -34,6 +34,9 @@ BLOCK = 256
 CHAIN = 2**8
 # Squares added up in one run; then the runs are added. No sum of fewer than 2²⁴ squares is a longer chain than this.
 RUN = 2**12
+# A product of two fp32 numbers below 2⁻¹²⁶ may be rounded to zero. Four times that, so that its root is twice the norm
+# that is lost, and covers what rounding the operands adds to it.
+UNDERFLOW = 2.0**-124
 
 
 @dataclass(frozen=True)
@@ -100,38 +103,47 @@ def _from_factors(parts: Sequence[Factored]) -> Settled:
     sides = [part.sides() for part in parts]
     square: Tensor | None = None
     spread: Tensor | None = None
+    lengths: tuple[Tensor, Tensor] | None = None
     for at, (left, right) in enumerate(sides):
-        own, row_norms = _self_pairs(left, right)
+        own, row_norms, long, wide = _self_pairs(left, right)
         square = own if square is None else square + own
         spread = row_norms if spread is None else spread + row_norms
+        lengths = (long, wide) if lengths is None else (lengths[0] + long, lengths[1] + wide)
         for other_left, other_right in sides[:at]:
             square = square + 2 * (_gram(left, other_left) * _gram(right, other_right)).sum((1, 2))
-    if square is None:
+    if square is None or lengths is None:
         raise AssertionError("a parameter without a use has nothing to settle")
     _, left_width, right_width = parts[0].sizes
     error = max(roundoff(right) for _, right in sides)
     depth = left_width + right_width + CHAIN
-    return Settled(square.clamp(min=0), tuple(parts), spread, depth=depth, roundoff=error)
+    # An inner product of p tiny numbers is lost up to p · UNDERFLOW, and may have met one that is huge: over all pairs
+    # of rows that is p · UNDERFLOW · (Σ_t ‖right_t‖)², and likewise for the other side.
+    long, wide = lengths
+    lost = left_width * (wide * UNDERFLOW**0.5).square() + right_width * (long * UNDERFLOW**0.5).square()
+    return Settled(square.clamp(min=0) + lost, tuple(parts), spread, depth=depth, roundoff=error)
 
 
-def _self_pairs(left: Rows, right: Tensor) -> tuple[Tensor, Tensor]:
-    """Σ_{s,t} ⟨left_s, left_t⟩⟨right_s, right_t⟩ and Σ_t ‖left_t‖‖right_t‖; each pair of blocks once."""
+def _self_pairs(left: Rows, right: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+    """Σ_{s,t} ⟨left_s, left_t⟩⟨right_s, right_t⟩, Σ_t ‖left_t‖‖right_t‖, Σ_t ‖left_t‖ and Σ_t ‖right_t‖; each pair of
+    blocks once."""
     rows = right.shape[1]
     if rows == 1 and not isinstance(left, OneHot):
-        square = squares(widened(left).flatten(1)) * squares(widened(right).flatten(1))
-        return square, square.sqrt()
+        one, two = squares(widened(left).flatten(1)), squares(widened(right).flatten(1))
+        return one * two, (one * two).sqrt(), one.sqrt(), two.sqrt()
     square = right.new_zeros((), dtype=widened(right[:0]).dtype)
-    spread = square
+    spread = long = wide = square
     for start in range(0, rows, BLOCK):
         end = min(start + BLOCK, rows)
         here = _cut(left, start, end), right[:, start:end]
         one, two = _gram(here[0], here[0]), _gram(here[1], here[1])
         square = square + (one * two).sum((1, 2))
-        spread = spread + (one.diagonal(dim1=1, dim2=2) * two.diagonal(dim1=1, dim2=2)).clamp(min=0).sqrt().sum(1)
+        row_norms = [each.diagonal(dim1=1, dim2=2).clamp(min=0).sqrt() for each in (one, two)]
+        spread = spread + (row_norms[0] * row_norms[1]).sum(1)
+        long, wide = long + row_norms[0].sum(1), wide + row_norms[1].sum(1)
         if start:
             before = _cut(left, 0, start), right[:, :start]
             square = square + 2 * (_gram(here[0], before[0]) * _gram(here[1], before[1])).sum((1, 2))
-    return square, spread
+    return square, spread, long, wide
 
 
 def _cut(rows: Rows, start: int, end: int) -> Rows:

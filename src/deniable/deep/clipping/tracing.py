@@ -84,7 +84,9 @@ def _places(tensors: Tensors) -> tuple[int, ...]:
 
 
 def signature(arguments: Any) -> tuple[Any, ...]:
-    """What a compiled step is good for: shapes, types and devices of its arguments."""
+    """What a compiled step is good for: shapes, layouts, types and devices of its arguments."""
     leaves, form = tree_flatten(arguments)
-    kinds = tuple((each.shape, each.dtype, each.device) if isinstance(each, Tensor) else each for each in leaves)
+    kinds = tuple(
+        (each.shape, each.stride(), each.dtype, each.device) if isinstance(each, Tensor) else each for each in leaves
+    )
     return kinds, str(form)

@@ -45,17 +45,15 @@ class _Collector:
         with self._recipe.present(use):
             contributions = use.contributions(saved, gradient)
         parts: dict[str, list[Contribution]] = {}
-        for name, part in contributions:
-            if self.factor is not None:
-                added = self._total(part, self.factor) if self._finished[name] else part.total(*self.factor[1:])
-                self.sums[name] = added if name not in self.sums else self.sums[name] + added
-            else:
-                parts.setdefault(name, []).append(part)
-        for name, found in parts.items():  # one call may use a parameter twice, as scale and as shift
-            if self._uses[name] == 1:
+        for name, part in contributions:  # one call may use a parameter twice, as scale and as shift
+            parts.setdefault(name, []).append(part)
+        for name, found in parts.items():
+            if self._uses[name] > 1 and (self.factor is None or self._finished[name]):
+                self._shared.setdefault(name, []).extend(found)
+            elif self.factor is None:
                 self._settle(name, found)
             else:
-                self._shared.setdefault(name, []).extend(found)
+                self._add(name, found, self.factor)
 
     def _settle(self, name: str, parts: list[Contribution]) -> None:
         """Take the norm, and remember from which form: the sum must be taken from the same, or they could disagree."""
@@ -66,6 +64,17 @@ class _Collector:
             measured.append(bounds([settled]))
             del settled  # with the gradients of this run
         self._measured[name] = torch.cat(measured, dim=1)
+
+    def _add(self, name: str, parts: list[Contribution], factor: Factor) -> None:
+        """Add to the sum, from the form that the norm was taken from.
+
+        Finished gradients of several uses may cancel, and their norm knows nothing of what they were: only their sum
+        over the uses may be summed over units. Pairs have a margin for that (`Settled.spread`).
+        """
+        done = self._finished[name]
+        for part in settle(parts, norm=self._norm).kept if done and len(parts) > 1 else parts:
+            added = self._total(part, factor) if done else part.total(factor.factors, factor.alive)
+            self.sums[name] = added if name not in self.sums else self.sums[name] + added
 
     @staticmethod
     def _total(part: Contribution, factor: Factor) -> Tensor:
@@ -86,6 +95,11 @@ class _Collector:
             self._settle(*self._shared.popitem())
         found = [self._measured[name] for name in self._recipe.names if name in self._measured]
         return torch.stack(found).sum(0) if found else None
+
+    def finish(self, factor: Factor) -> None:
+        """After the second pass: the sums of parameters that waited for all of their uses."""
+        while self._shared:
+            self._add(*self._shared.popitem(), factor)
 
 
 def clip_two_pass(recipe: Recipe, question: Question) -> Clipped:
@@ -119,6 +133,7 @@ def clip_two_pass(recipe: Recipe, question: Question) -> Clipped:
             # Dead units start from zero. The seeds also differ by name, lest a compiler merge the two passes.
             alive = factor.alive.repeat_interleave(recipe.rows_per_unit, output_size=rows)
             backward(losses, [anchor], torch.where(alive, seeds, 0))
+            collector.finish(factor)
         return losses, factor
 
     with torch.enable_grad():
