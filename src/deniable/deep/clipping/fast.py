@@ -16,7 +16,7 @@ from deniable.deep.clipping.calls import Use
 from deniable.deep.clipping.contributions import Contribution
 from deniable.deep.clipping.norms import Settled, settle
 from deniable.deep.clipping.passes import backward, inside
-from deniable.deep.clipping.steps import Clipped, Question, Recipe, answer, recorded
+from deniable.deep.clipping.steps import Clipped, Question, Recipe, answer, recorded, watched
 
 ROOM = 2
 """Finished gradients may take this many times the memory of the pair: they spare the product for the sum."""
@@ -64,15 +64,7 @@ def clip_fast(recipe: Recipe, question: Question) -> Clipped:
     """Clipped sums from one forward and one backward pass."""
     settling = _Settling(recipe)
     anchor = torch.zeros((), device=question.mask.device, requires_grad=True)
-
-    def mark(use: Use, made: Tensor, saved: tuple[Tensor, ...]) -> Tensor:
-        if not torch.is_grad_enabled():
-            return made
-        if not made.requires_grad:
-            made = made + anchor.to(made.dtype)
-        settling.announce(use, saved)
-        made.register_hook(lambda gradient: settling.receive(use, gradient))  # type: ignore[no-untyped-call]
-        return made
+    mark = watched(anchor, settling.announce, settling.receive)
 
     def body() -> Tensor:
         losses = recorded(recipe, question, mark)

@@ -85,6 +85,27 @@ class Question:
     script: Sequence[Step] = ()
 
 
+def watched(
+    anchor: Tensor, announce: Callable[[Use, tuple[Tensor, ...]], None], receive: Callable[[Use, Tensor], None]
+) -> Mark:
+    """A mark that hands over every use in the forward pass, and the gradient of its output in the backward pass.
+
+    Where nothing before it requires a gradient, a use hangs on the anchor: so a backward pass to the anchor alone
+    comes by all of them.
+    """
+
+    def mark(use: Use, made: Tensor, saved: tuple[Tensor, ...]) -> Tensor:
+        if not torch.is_grad_enabled():
+            return made
+        announce(use, saved)
+        if not made.requires_grad:
+            made = made + anchor.to(made.dtype)
+        made.register_hook(lambda gradient: receive(use, gradient))  # type: ignore[no-untyped-call]
+        return made
+
+    return mark
+
+
 def recorded(recipe: Recipe, question: Question, mark: Mark) -> Tensor:
     """The losses of a forward pass in which `mark` is told of every use of a parameter."""
     inputs, targets = question.batch

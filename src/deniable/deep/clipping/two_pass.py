@@ -12,7 +12,6 @@ come last, are the largest; so the engine takes half of a batch at a time unless
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
 
 import torch
 from torch import Tensor
@@ -22,7 +21,7 @@ from deniable.deep.clipping.contributions import Contribution, Stack
 from deniable.deep.clipping.margins import Factor, bounds, clip_factors
 from deniable.deep.clipping.norms import settle
 from deniable.deep.clipping.passes import backward, inside
-from deniable.deep.clipping.steps import Clipped, Question, Recipe, completed, recorded
+from deniable.deep.clipping.steps import Clipped, Question, Recipe, completed, recorded, watched
 
 
 class _Collector:
@@ -31,17 +30,20 @@ class _Collector:
     def __init__(self, recipe: Recipe) -> None:
         self._recipe, self._norm = recipe, recipe.norm
         self._uses: Counter[str] = Counter()
+        self._saved: dict[Use, tuple[Tensor, ...]] = {}
         self._shared: dict[str, list[Contribution]] = {}
         self._measured: dict[str, Tensor] = {}
         self._finished: dict[str, bool] = {}
         self.factor: Factor | None = None
         self.sums: dict[str, Tensor] = {}
 
-    def announce(self, use: Use) -> None:
+    def announce(self, use: Use, saved: tuple[Tensor, ...]) -> None:
         """In the forward pass: a parameter with several uses has cross terms and must wait for all of them."""
         self._uses.update(use.parameters)
+        self._saved[use] = saved
 
-    def receive(self, use: Use, saved: Sequence[Tensor], gradient: Tensor) -> None:
+    def receive(self, use: Use, gradient: Tensor) -> None:
+        saved = self._saved[use] if self.factor is None else self._saved.pop(use)  # the second pass lets go
         with self._recipe.present(use):
             contributions = use.contributions(saved, gradient)
         parts: dict[str, list[Contribution]] = {}
@@ -107,16 +109,7 @@ def clip_two_pass(recipe: Recipe, question: Question) -> Clipped:
     collector = _Collector(recipe)
     device = question.mask.device
     anchor = torch.zeros((), device=device, requires_grad=True)
-
-    def mark(use: Use, made: Tensor, saved: tuple[Tensor, ...]) -> Tensor:
-        if not torch.is_grad_enabled():
-            return made
-        collector.announce(use)
-        if not made.requires_grad:
-            made = made + anchor.to(made.dtype)
-        made.register_hook(lambda gradient: collector.receive(use, saved, gradient))  # type: ignore[no-untyped-call]
-        return made
-
+    mark = watched(anchor, collector.announce, collector.receive)
     rows = question.mask.shape[0]
 
     def body() -> tuple[Tensor, Factor]:
