@@ -19,6 +19,7 @@ from __future__ import annotations
 import argparse
 import datetime
 import gc
+import itertools
 import multiprocessing
 import subprocess
 import sys
@@ -88,7 +89,9 @@ def plain_compiled(model: nn.Module, optimizer: Any, rows: int, narrow: bool) ->
 def _ours(mode: str, compile: bool, parts: int = 1) -> Callable[..., Step]:
     def method(model: nn.Module, optimizer: Any, rows: int, narrow: bool) -> Step:
         from deniable.deep.clipping import ClippingEngine
+        from deniable.deep.randomness import PhiloxGenerator
 
+        generator, steps = PhiloxGenerator(0), itertools.count()
         engine = ClippingEngine(
             model,
             lambda made, y: F.cross_entropy(made, y, reduction="none"),
@@ -101,10 +104,9 @@ def _ours(mode: str, compile: bool, parts: int = 1) -> Callable[..., Step]:
         def step(x: Tensor, y: Tensor) -> None:
             optimizer.zero_grad(set_to_none=True)
             sums = engine((x, y), clip=1.0).sums
-            sizes = [each.numel() for each in sums.values()]
-            noise = torch.empty(sum(sizes), device=x.device).normal_(0, 1 / rows).split(sizes)
-            gradients = [part.view_as(each) for part, each in zip(noise, sums.values(), strict=True)]
-            torch._foreach_add_(gradients, list(sums.values()), alpha=1 / rows)
+            gradients = list(sums.values())
+            generator.add("normal", gradients, scale=1.0, step=next(steps))
+            torch._foreach_div_(gradients, rows)
             for parameter, gradient in zip(engine.parameters.values(), gradients, strict=True):
                 parameter.grad = gradient
             optimizer.step()

@@ -10,9 +10,10 @@ from scipy import stats
 from torch import Tensor, nn
 
 from deniable.deep import SecureGenerator, SeededGenerator, Trainer
-from deniable.deep.clipping import ClippingEngine
+from deniable.deep.clipping import ClippingEngine, kernels
 from deniable.deep.randomness.generators import chacha_noise, laws
 from deniable.noise import InsecureSource
+from tests.deep.clipping.test_kernels import LAYOUTS
 from tests.deep.models import cross_entropy, flat, network, plan, sgd, table
 
 DEVICES = ["cpu"] + ["cuda"] * torch.cuda.is_available()
@@ -160,3 +161,70 @@ if torch.cuda.is_available():
         found = on_device("normal", 5000, scale=2.0, source=InsecureSource(5), device=torch.device("cuda")).cpu()
         key = torch.from_numpy(InsecureSource(5).words(4).view("int32"))
         torch.testing.assert_close(found, chacha_noise(key, laws.normal, 500, 2.0)[:5000], atol=1e-6, rtol=1e-6)
+
+    @pytest.mark.parametrize("dtype", kernels.TYPES)
+    @pytest.mark.parametrize("layout", LAYOUTS)
+    @pytest.mark.parametrize(
+        ("units", "shape"), [(1, (1, 1, 1)), (7, (3, 5, 17)), (8, (16, 8, 32)), (33, (2, 64, 129))]
+    )
+    def test_the_weighted_sum_is_exact_but_for_its_roundings(
+        units: int, shape: tuple[int, ...], layout: str, dtype: torch.dtype
+    ) -> None:
+        """Against fp64, number by number, within γ of a rounding per unit and one more. Dead units hold inf and nan."""
+        values = LAYOUTS[layout](torch.randn(units, *shape, device="cuda").to(dtype))
+        factors, alive = torch.rand(units, device="cuda"), torch.rand(units, device="cuda") < 0.7
+        alive[0] = True
+        if layout != "expanded":
+            values[~alive] = torch.inf
+            values[~alive, 0] = torch.nan
+        made = kernels.weighted_sum(values, factors, alive)
+        shares = values[alive].double() * factors[alive].double().view(-1, 1, 1, 1)
+        bound = (units + 1) * 2.0**-24 / (1 - (units + 1) * 2.0**-24)
+        assert made.dtype == torch.float32
+        assert bool(((made - shares.sum(0)).abs() <= bound * shares.abs().sum(0)).all())
+
+    def test_the_weighted_sum_of_nobody_is_zero() -> None:
+        values = torch.full((3, 1000), torch.nan, device="cuda")
+        nobody = torch.zeros(3, dtype=torch.bool, device="cuda")
+        assert kernels.weighted_sum(values, torch.ones(3, device="cuda"), nobody).tolist() == [0.0] * 1000
+
+    class Twins(nn.Module):
+        """Two large layers with equal gradients, finished per unit and summed by the kernel."""
+
+        def __init__(self) -> None:
+            super().__init__()
+            self.one, self.two = (nn.Linear(512, 513) for _ in range(2))
+
+        def forward(self, x: Tensor) -> Tensor:
+            return (self.one(x) + self.two(x)).mean(2)
+
+    @pytest.mark.filterwarnings("ignore")
+    @pytest.mark.parametrize("autocast", [None, torch.bfloat16])
+    def test_compiled_sums_of_large_layers_are_the_eager_ones(
+        autocast: torch.dtype | None, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """The kernel is in both. An example that is not finite is left out, one alone stays within the clip, and no two
+        sums share memory."""
+        calls, kernel = [], kernels._kernel
+        monkeypatch.setattr(kernels, "_kernel", lambda: calls.append(1) or kernel())
+        torch.manual_seed(0)
+        model, x = Twins().cuda(), torch.randn(6, 200, 512, device="cuda")
+        x[2, 5] = torch.inf
+        engine = ClippingEngine(
+            model, lambda made, y: (made * y).sum(1), mode="fast", compile=True, autocast=autocast
+        )  # fmt: skip
+        data = x, torch.randn(6, 200, device="cuda")
+        eager = engine.eager()(data, clip=0.1)
+        assert len(calls) == 2
+        made = engine(data, clip=0.1)
+        assert len(calls) > 2
+        assert bool(torch.isinf(made.norms[2]))
+        assert len({each.data_ptr() for each in made.sums.values()}) == len(made.sums) == 4
+        for name, each in eager.sums.items():
+            assert bool(each.isfinite().all())
+            assert bool(each.any())
+            torch.testing.assert_close(made.sums[name], each, rtol=1e-2 if autocast else 1e-4, atol=1e-5)
+        alone = torch.arange(6, device="cuda") == 4
+        for run in (engine, engine.eager()):
+            share = run(data, clip=0.1, mask=alone).sums.values()
+            assert 0.09 < float(torch.cat([each.double().flatten() for each in share]).norm()) <= 0.1

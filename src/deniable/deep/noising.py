@@ -50,17 +50,8 @@ class FloatNoising(Noising):
         self.law, self.scale = law, rounded_up(plan.noise_multiplier * plan.clip * share)
 
     def add(self, sums: Sums, *, step: int, generator: Generator) -> Sums:
-        noisy: Sums = {}
-        for device in sorted({each.device for each in sums.values()}, key=str):
-            here = {name: each for name, each in sums.items() if each.device == device}
-            size = sum(each.numel() for each in here.values())
-            drawn = generator.noise(self.law, size, scale=self.scale, step=step, device=device)
-            parts = torch.split(drawn, [each.numel() for each in here.values()])
-            # In place: fresh memory costs a CPU as much as the sum.
-            noisy |= {
-                name: each.add_(part.view_as(each)) for (name, each), part in zip(here.items(), parts, strict=True)
-            }
-        return {name: noisy[name] for name in sums}
+        generator.add(self.law, list(sums.values()), scale=self.scale, step=step)
+        return sums
 
 
 class GridNoising(Noising):

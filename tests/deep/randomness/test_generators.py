@@ -27,7 +27,8 @@ LAWS = {"normal": stats.norm.cdf, "laplace": stats.laplace.cdf}
 def draw(path: str, law: str, size: int = SIZE, scale: float = 1.0) -> np.ndarray:
     if path == "chacha":
         return on_device(law, size, scale=scale, source=noise.secure(), device=torch.device("cpu")).numpy()
-    return on_cpu(law, size, scale=scale, source=noise.secure()).numpy()
+    rows = on_cpu(law, size, scale=scale, source=noise.secure())
+    return np.concatenate([np.empty(0), *(row.numpy().copy() for row in rows)])
 
 
 @pytest.mark.parametrize("path", ["aes", "chacha"])
@@ -150,3 +151,28 @@ def test_unknown_laws_and_seeds_are_refused() -> None:
         SecureGenerator().noise("cauchy", 3, scale=1, step=0, device="cpu")
     with pytest.raises(InvalidArgument, match="seed must be"):
         SeededGenerator(True)
+
+
+@pytest.mark.parametrize("kind", [SeededGenerator, PhiloxGenerator])
+@pytest.mark.parametrize("law", LAWS)
+def test_added_noise_is_the_noise_rounded_once(kind: type[SeededGenerator], law: str) -> None:
+    """Sums of many shapes, some not laid out in order, some empty; several rows of noise; every number its own."""
+    shapes = [(3,), (0,), (500, 301), (7, 11), (1,)]
+    sums = [torch.randn(shape) for shape in shapes]
+    sums[3] = sums[3].t()
+    generator = kind(5)
+    flat = torch.cat([each.reshape(-1) for each in sums])
+    rows = generator._rows(law, flat.numel(), 3.0, generator.source(2, purpose="noise"), flat.device)
+    drawn = torch.cat([row.clone() for row in rows])
+    given = list(sums)
+    generator.add(law, sums, scale=3.0, step=2)
+    assert all(one is two for one, two in zip(sums, given, strict=True))
+    assert torch.equal(torch.cat([each.reshape(-1) for each in sums]), (flat + drawn).float())
+    assert torch.equal(generator.noise(law, flat.numel(), scale=3.0, step=2, device="cpu"), drawn.float())
+    assert len(torch.unique(drawn)) > 0.99 * len(drawn)
+
+
+def test_secure_noise_in_double_precision_for_double_sums() -> None:
+    sums = torch.zeros(1001, dtype=torch.float64)
+    SecureGenerator().add("normal", [sums], scale=1.0, step=0)
+    assert (sums != sums.float()).float().mean() > 0.99

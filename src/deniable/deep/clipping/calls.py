@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple, TypeAlias
 
@@ -11,7 +11,7 @@ from torch import Tensor
 from torch.utils._pytree import tree_leaves, tree_map
 
 from deniable.deep.clipping.contributions import Contribution
-from deniable.deep.clipping.origins import Derived, Origin, leaves, pulled_back
+from deniable.deep.clipping.origins import Origin, pulled_back
 from deniable.errors import NotSupported
 
 
@@ -76,18 +76,19 @@ class Call:
 
     def others(self) -> tuple[Tensor, ...]:
         """The tensors among the arguments that do not come from parameters."""
-        every = tree_leaves((self.args, dict(self.kwargs)))
-        return tuple(each for each in every if isinstance(each, Tensor) and self.origin(each) is None)
+        return tuple(each for each in self._leaves() if isinstance(each, Tensor) and self.origin(each) is None)
 
-    def parameters(self) -> frozenset[str]:
-        """The names of the parameters that take part."""
-        origins = [self.origin(each) for each in tree_leaves((self.args, dict(self.kwargs)))]
-        return frozenset(name for each in origins if each is not None for name in leaves(each))
+    def origins(self) -> list[Origin]:
+        """Of every argument that comes from parameters alone."""
+        return [found for each in self._leaves() if (found := self.origin(each)) is not None]
 
-    def transformed(self) -> bool:
-        """Whether a parameter takes part in another form than its own."""
-        origins = (self.origin(each) for each in tree_leaves((self.args, dict(self.kwargs))))
-        return any(isinstance(each, Derived) for each in origins)
+    def _leaves(self) -> Iterator[Any]:
+        """Every argument, and what is in those that are nests."""
+        for each in (*self.args, *self.kwargs.values()):
+            if isinstance(each, list | tuple | dict):
+                yield from tree_leaves(each)
+            else:
+                yield each
 
     def described(self) -> tuple[tuple[Any, ...], dict[str, Any]]:
         """The arguments, with origins in the place of the tensors that they describe."""
@@ -131,6 +132,8 @@ def by_unit(values: Tensor, place: Place | None, rows: int, units: int) -> Tenso
         return values.expand(units, *values.shape)
     axis, inner = place
     outer = values.shape[axis] // (rows * inner)
+    if axis == 0 and outer == 1:
+        return values.reshape(units, rows // units * inner, *values.shape[1:])
     split = torch.unflatten(values, axis, (outer, units, rows // units * inner)).movedim(axis + 1, 0)
     return split.flatten(axis + 1, axis + 2)
 

@@ -17,11 +17,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Protocol, TypeAlias, runtime_checkable
+from typing import Protocol, TypeAlias, TypeGuard
 
 import torch
 from torch import Tensor
 
+from deniable.deep.clipping import kernels
 from deniable.deep.clipping.precision import finished, product, scaled, widened
 from deniable.deep.clipping.shelves import Place
 
@@ -50,7 +51,6 @@ class Contribution(Protocol):
         """The same units in one or several runs, in order, each of which is finished in little memory."""
 
 
-@runtime_checkable
 class Factored(Contribution, Protocol):
     """A contribution that is a product of rows, with a norm that needs no gradient."""
 
@@ -78,12 +78,14 @@ class Stack:
         return (self,)
 
     def total(self, factors: Tensor, alive: Tensor) -> Tensor:
+        if kernels.suits(self.values):
+            return kernels.weighted_sum(self.values, factors, alive)
         values = widened(silenced(self.values, alive))
         if values.is_cuda:
             # A product of matrices might use a narrower type; a fused sum does not.
             return (values * factors.view(-1, *[1] * (values.dim() - 1))).sum(0)
-        summed: Tensor = torch.tensordot(factors.to(values.dtype), values, dims=1)
-        return summed
+        flat = values.reshape(values.shape[0], -1).t()
+        return torch.mv(flat, factors.to(values.dtype)).view(values.shape[1:])
 
 
 @dataclass(frozen=True)
@@ -122,6 +124,11 @@ class Factors:
         rows = silenced(widened(self.right) * factors.view(-1, 1, 1), alive).flatten(0, 1)
         table = rows.new_zeros(self.left.width, rows.shape[1])
         return table.index_add_(0, self.left.index.flatten(), rows).view(self.shape)
+
+
+def is_factored(parts: Sequence[Contribution]) -> TypeGuard[Sequence[Factored]]:
+    """Whether none is finished yet."""
+    return not any(isinstance(part, Stack) for part in parts)
 
 
 def silenced(values: Tensor, alive: Tensor) -> Tensor:

@@ -25,8 +25,8 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from deniable.deep.clipping.contributions import Contribution, Factored, Factors, OneHot, Rows, Stack
-from deniable.deep.clipping.precision import product, roundoff, widened
+from deniable.deep.clipping.contributions import Contribution, Factored, Factors, OneHot, Rows, Stack, is_factored
+from deniable.deep.clipping.precision import product, roundoff, wide_type, widened
 from deniable.deep.clipping.shelves import Place
 
 BLOCK = 256
@@ -63,9 +63,8 @@ def settle(parts: Sequence[Contribution], *, norm: str = "l2", room: int = 1, pl
 
     Finished gradients may take `room` times the memory of the pair, and lie at `place`, if that is given.
     """
-    factored = [part for part in parts if isinstance(part, Factored)]
-    if norm == "l2" and len(factored) == len(parts) and not finished_fits(factored, room):
-        return _from_factors(factored)
+    if norm == "l2" and is_factored(parts) and not finished_fits(parts, room):
+        return _from_factors(parts)
     finished = [part.stack(place if at == 0 else None) for at, part in enumerate(parts)]
     values = finished[0] if len(finished) == 1 else sum(map(widened, finished[1:]), start=widened(finished[0]))
     wide = widened(values).reshape(values.shape[0], -1)
@@ -130,7 +129,7 @@ def _self_pairs(left: Rows, right: Tensor) -> tuple[Tensor, Tensor, Tensor, Tens
     if rows == 1 and not isinstance(left, OneHot):
         one, two = squares(widened(left).flatten(1)), squares(widened(right).flatten(1))
         return one * two, (one * two).sqrt(), one.sqrt(), two.sqrt()
-    square = right.new_zeros((), dtype=widened(right[:0]).dtype)
+    square = right.new_zeros((), dtype=wide_type(right.dtype))
     spread = long = wide = square
     for start in range(0, rows, BLOCK):
         end = min(start + BLOCK, rows)

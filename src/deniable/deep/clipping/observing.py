@@ -17,6 +17,7 @@ import torch
 from torch import Tensor, nn
 from torch.utils._pytree import tree_leaves
 
+from deniable.deep.clipping.asking import refuse_leaves
 from deniable.deep.clipping.calls import Axes, Call, Place
 from deniable.deep.clipping.passes import chosen, output, row_count
 from deniable.deep.clipping.rules import rule_for
@@ -32,10 +33,9 @@ def observe(
 ) -> list[Step]:
     """The script for the tape. `tensors` are all the model's tensors, `parameters` the trainable ones among them."""
     rows = row_count(inputs)
-    few = chosen(inputs, torch.arange(FEW) % rows)
-    more = chosen(inputs, torch.arange(MORE) % rows)
     devices = sorted({each.device.index for each in tensors.values() if each.is_cuda})
     with torch.no_grad(), torch.random.fork_rng(devices):
+        few, more = (chosen(inputs, torch.arange(size) % rows) for size in (FEW, MORE))
         first = _Shapes(parameters)
         with first:
             output(model, tensors, few)
@@ -55,6 +55,7 @@ class _Shapes(Watch):
 
     def passed(self, function: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
         made = function(*args, **kwargs)
+        refuse_leaves(_tensors((args, kwargs, made)))
         self.shapes.append([each.shape for each in _tensors(made)])
         return made
 

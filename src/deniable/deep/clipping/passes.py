@@ -49,8 +49,9 @@ class _Holder(nn.Module):
 
 
 def output(model: nn.Module, tensors: Mapping[str, Tensor], inputs: Any) -> Any:
-    """model(inputs) with other parameters and buffers."""
-    return inside(model, tensors, lambda: called(model, inputs))
+    """model(inputs) with other parameters and buffers. What a model asks of its inputs does not reach the caller's."""
+    own = tree_map(lambda each: each.detach() if isinstance(each, Tensor) else each, inputs)
+    return inside(model, tensors, lambda: called(model, own))
 
 
 def row_losses(loss: Loss, made: Any, targets: Any, rows: int) -> Tensor:

@@ -13,6 +13,7 @@ from torch import Tensor
 from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.utils._pytree import tree_map
 
+from deniable.deep.clipping.asking import Unasked
 from deniable.deep.clipping.contributions import Stack
 from deniable.deep.clipping.norms import settle
 from deniable.deep.clipping.passes import output, row_losses
@@ -29,7 +30,7 @@ def clip_per_example(recipe: Recipe, question: Question) -> Clipped:
 
     def one(copies: dict[str, Tensor], batch: tuple[Any, Any]) -> Tensor:
         # The fused attention kernels have no rule under vmap, or a slow one.
-        with recipe.precision(question.mask.device), sdpa_kernel(SDPBackend.MATH):
+        with recipe.precision(question.mask.device), sdpa_kernel(SDPBackend.MATH), Unasked():
             made = output(recipe.model, {**fixed, **copies}, batch[0])
             return row_losses(recipe.loss, made, batch[1], size)
 

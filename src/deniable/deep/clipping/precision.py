@@ -22,9 +22,14 @@ ROUNDOFF = {torch.float64: 2.0**-53, torch.float32: 2.0**-24, torch.float16: 2.0
 TF32_ROUNDOFF = 2.0**-9
 
 
+def wide_type(kind: torch.dtype) -> torch.dtype:
+    """fp32, or fp64 if that is what it is."""
+    return torch.float64 if kind == torch.float64 else torch.float32
+
+
 def widened(values: Tensor) -> Tensor:
     """The same values in fp32, or in fp64 if that is what they are."""
-    return values.to(torch.promote_types(values.dtype, torch.float32))
+    return values.to(wide_type(values.dtype))
 
 
 def product(left: Tensor, right: Tensor) -> Tensor:
@@ -51,7 +56,7 @@ def roundoff(operand: Tensor) -> float:
         return ROUNDOFF[torch.bfloat16]
     if operand.dtype != torch.float64 and operand.is_cuda and torch.backends.cuda.matmul.allow_tf32:
         return TF32_ROUNDOFF
-    return ROUNDOFF[widened(operand[:0]).dtype]
+    return ROUNDOFF[wide_type(operand.dtype)]
 
 
 def finished(left: Tensor, right: Tensor, place: Place | None = None) -> Tensor:

@@ -122,13 +122,19 @@ def recorded(recipe: Recipe, question: Question, mark: Mark) -> Tensor:
 def answer(recipe: Recipe, question: Question, settled: dict[str, Settled], losses: Tensor) -> Clipped:
     """Factors from the norms of all parameters together, then one weighted sum per parameter."""
     scaled = question.clip * recipe.loss_scale
-    measured = bounds([settled[name] for name in recipe.names if name in settled])  # in one order, whatever came first
+    found = [settled[name] for name in recipe.names if name in settled]  # in one order, whatever came first
+    measured = bounds(found) if found else unmeasured(recipe, question)
     factor = clip_factors(measured, clip=scaled, mask=recipe.unit_mask(question.mask), norm=recipe.norm)
 
     def total(name: str) -> Tensor | None:
         return settled.pop(name).total(factor.factors, factor.alive) if name in settled else None
 
     return completed(recipe, question, total, factor.norms, factor.factors, losses)
+
+
+def unmeasured(recipe: Recipe, question: Question) -> Tensor:
+    """The `bounds` of units where no parameter has a gradient."""
+    return torch.zeros(3, question.mask.shape[0] // recipe.rows_per_unit, device=question.mask.device)
 
 
 def completed(

@@ -19,8 +19,9 @@ from torch import Tensor
 from torch.overrides import TorchFunctionMode
 from torch.utils._pytree import tree_leaves
 
+from deniable.deep.clipping.asking import ASKING, asks
 from deniable.deep.clipping.calls import Axes, Call, Use
-from deniable.deep.clipping.origins import Derived, Leaf, Origin
+from deniable.deep.clipping.origins import Derived, Leaf, Origin, leaves
 from deniable.deep.clipping.rules import OPENED, rule_for
 from deniable.deep.clipping.sharding import looking_away
 from deniable.errors import NotSupported
@@ -44,6 +45,8 @@ class Watch(TorchFunctionMode):
         kwargs = kwargs or {}
         if looking_away():
             return function(*args, **kwargs)
+        if function in ASKING and asks(function, args, self.origin):
+            return args[0]
         if function in OPENED:
             with self:
                 return OPENED[function](*args, **kwargs)
@@ -122,10 +125,10 @@ class Tape(Watch):
         sketch = rule_for(call.function)(call)
         saved = tuple(each.detach() for each in sketch.saved)
         versions = tuple(each._version for each in saved)
-        values = sketch.needs_values or call.transformed()
-        use = Use(
-            call.name, call.parameters(), step, self._rows, self._units, made.dtype, sketch.contribute, versions, values
-        )
+        origins = call.origins()
+        parameters = frozenset(name for each in origins for name in leaves(each))
+        values = sketch.needs_values or any(isinstance(each, Derived) for each in origins)
+        use = Use(call.name, parameters, step, self._rows, self._units, made.dtype, sketch.contribute, versions, values)
         return self._mark(use, made, saved)
 
     def finish(self) -> None:
@@ -136,7 +139,8 @@ class Tape(Watch):
 
 def differentiable(made: Any) -> bool:
     """Whether a call made anything that could carry a gradient."""
-    return any(isinstance(each, Tensor) and each.is_floating_point() for each in tree_leaves(made))
+    parts = [made] if isinstance(made, Tensor) else tree_leaves(made)
+    return any(isinstance(each, Tensor) and each.is_floating_point() for each in parts)
 
 
 def strayed() -> NotSupported:

@@ -21,7 +21,7 @@ from deniable.deep.clipping.contributions import Contribution, Stack
 from deniable.deep.clipping.margins import Factor, bounds, clip_factors
 from deniable.deep.clipping.norms import settle
 from deniable.deep.clipping.passes import backward, inside
-from deniable.deep.clipping.steps import Clipped, Question, Recipe, completed, recorded, watched
+from deniable.deep.clipping.steps import Clipped, Question, Recipe, completed, recorded, unmeasured, watched
 
 
 class _Collector:
@@ -119,7 +119,7 @@ def clip_two_pass(recipe: Recipe, question: Question) -> Clipped:
             backward(losses, [anchor], seeds, retain_graph=True)
         measured = collector.measured()
         if measured is None:
-            measured = torch.zeros(3, rows // recipe.rows_per_unit, device=device)
+            measured = unmeasured(recipe, question)
         scaled, real = question.clip * recipe.loss_scale, recipe.unit_mask(question.mask)
         collector.factor = factor = clip_factors(measured, clip=scaled, mask=real, norm=recipe.norm)
         if losses.requires_grad:

@@ -9,6 +9,9 @@
 A ledger refuses a generator that is not secure. No key is ever written down: a resumed run draws fresh keys, so noise
 is never repeated. Only a seeded run, which is addressed by its step, repeats itself, and then exactly.
 
+On a CPU noise is made in double precision, piece by piece in its cache, and added there: fresh memory would cost as
+much as the logarithms, and a sum and its noise are rounded once, together.
+
 >>> SeededGenerator(3).noise("normal", 5, scale=2.0, step=0, device="cpu").shape
 torch.Size([5])
 """
@@ -16,7 +19,7 @@ torch.Size([5])
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import lru_cache
 from typing import Protocol, TypeAlias, runtime_checkable
 
@@ -57,6 +60,9 @@ class Generator(Protocol):
     def noise(self, law: str, size: int, *, scale: float, step: int, device: torch.device | str) -> Tensor:
         """`size` independent numbers of a scale from "normal" or "laplace", on the device."""
 
+    def add(self, law: str, sums: Sequence[Tensor], *, scale: float, step: int) -> None:
+        """Add a number of its own to every number of the sums, in place."""
+
 
 class SecureGenerator:
     """Unpredictable, fresh for every step and every process."""
@@ -67,12 +73,35 @@ class SecureGenerator:
         return noise.secure()
 
     def noise(self, law: str, size: int, *, scale: float, step: int, device: torch.device | str) -> Tensor:
-        place = torch.device(device)
+        out = torch.empty(size, device=device)
         source = self.source(step, purpose="noise")
-        if place.type == "cuda":
-            return on_device(law, size, scale=scale, source=source, device=place)
-        # Devices without double precision get their noise from the CPU.
-        return on_cpu(law, size, scale=scale, source=source).to(place)
+        for part, row in _along([out], self._rows(law, size, scale, source, out.device)):
+            part.copy_(row)
+        return out
+
+    def add(self, law: str, sums: Sequence[Tensor], *, scale: float, step: int) -> None:
+        source = self.source(step, purpose="noise")
+        for device in sorted({each.device for each in sums}, key=str):
+            here = [each for each in sums if each.device == device]
+            flat = [each.reshape(-1) for each in here]
+            pairs = _along(flat, self._rows(law, sum(each.numel() for each in flat), scale, source, device))
+            if device.type == "cpu":
+                for part, row in pairs:
+                    part.copy_(row.add_(part))
+            elif all_pairs := list(pairs):  # in few launches
+                torch._foreach_add_([part for part, _ in all_pairs], [row for _, row in all_pairs])
+            for each, added in zip(here, flat, strict=True):
+                if added.data_ptr() != each.data_ptr():  # its numbers do not lie in order: a copy was made
+                    each.copy_(added.view_as(each))
+
+    def _rows(self, law: str, size: int, scale: float, source: Source, device: torch.device) -> Iterator[Tensor]:
+        """`size` numbers in succession: on a CPU in rows, each of which the next overwrites, elsewhere in one."""
+        if device.type == "cpu":
+            yield from on_cpu(law, size, scale=scale, source=source)
+        elif device.type == "cuda":
+            yield on_device(law, size, scale=scale, source=source, device=device)
+        else:  # a device without double precision
+            yield torch.cat([row.float() for row in on_cpu(law, size, scale=scale, source=source)]).to(device)
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}()"
@@ -99,33 +128,34 @@ class SeededGenerator(SecureGenerator):
 class PhiloxGenerator(SeededGenerator):
     """Noise from torch's generator: fast and insecure. For comparisons; a ledger refuses it."""
 
-    def noise(self, law: str, size: int, *, scale: float, step: int, device: torch.device | str) -> Tensor:
-        place = torch.device(device)
-        bits = torch.Generator(device=place)
-        bits.manual_seed(self.source(step, purpose="noise").word() >> 1)
-        if law == "normal":
-            return torch.randn(size, generator=bits, device=place) * scale
-        signs = torch.randint(0, 2, (size,), generator=bits, device=place) * 2 - 1
-        return torch.empty(size, device=place).exponential_(generator=bits) * signs * scale
+    def _rows(self, law: str, size: int, scale: float, source: Source, device: torch.device) -> Iterator[Tensor]:
+        _law(law)
+        bits = torch.Generator(device).manual_seed(source.word() >> 1)
+        row = torch.empty(max(1, min(size, 2 * PIECE) if device.type == "cpu" else size), device=device)
+        for start in range(0, size, len(row)):
+            if law == "normal":
+                row.normal_(0, scale, generator=bits)
+            else:
+                signs = torch.empty_like(row).uniform_(-1, 1, generator=bits)
+                row.exponential_(generator=bits).mul_(scale).copysign_(signs)
+            yield row[: size - start]
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}(seed={self.seed}, insecure: Philox can be predicted)"
 
 
-def on_cpu(law: str, size: int, *, scale: float, source: Source) -> Tensor:
-    """Noise from a source's words, piece by piece; rounded to single precision after it was scaled."""
+def on_cpu(law: str, size: int, *, scale: float, source: Source) -> Iterator[Tensor]:
+    """Noise from a source's words: rows of doubles in memory that is used again for the next."""
     _, transform, each = _law(law)
-    out = torch.empty(size)
     room = torch.empty(laws.ROWS * min(PIECE, size + 1), dtype=torch.float64)
-    for piece in torch.split(out, PIECE * each):
-        columns = -(-piece.numel() // each)
+    while size > 0:
+        columns = min(PIECE, -(-size // each))
         columns += columns % 2  # whole 64-bit words
-        rows = transform(
+        for row in transform(
             source.words(laws.WORDS * columns // 2), scale, room[: laws.ROWS * columns].view(laws.ROWS, -1)
-        )
-        for part, row in zip(torch.split(piece, columns), rows, strict=False):
-            part.copy_(row[: part.numel()])
-    return out
+        ):
+            yield row[:size]
+            size = max(0, size - columns)
 
 
 def on_device(law: str, size: int, *, scale: float, source: Source, device: torch.device) -> Tensor:
@@ -149,6 +179,18 @@ def chacha_noise(key: Tensor, transform: Callable[[Tensor], Tensor], count: int,
 def _compiled() -> Callable[[Tensor, Callable[[Tensor], Tensor], int, float], Tensor]:
     """One kernel for every size: compiled, the thousand integer operations of a block stay in registers."""
     return torch.compile(chacha_noise, dynamic=True)
+
+
+def _along(sums: Iterable[Tensor], rows: Iterator[Tensor]) -> Iterator[tuple[Tensor, Tensor]]:
+    """Flat sums and rows of noise, cut into pairs of one length."""
+    row = torch.empty(0)
+    for left in sums:
+        while left.numel():
+            if not row.numel():
+                row = next(rows)
+            many = min(left.numel(), row.numel())
+            yield left[:many], row[:many]
+            left, row = left[many:], row[many:]
 
 
 def _law(law: str) -> tuple[OnDevice, OnCpu, int]:

@@ -11,10 +11,10 @@ it is small. Then −ln u is exponential, and
 `normal_pair` and `laplace_one` take the 64-bit words of a CPU's source and work in memory that stays in its cache:
 there fresh memory costs more than logarithms. The law is the same.
 
-*What floating point may leak.* A double has gaps, the functions are right to about 10⁻¹⁵, and the sum that the noise is
-added to is rounded: from the low bits of one released number an attacker could in principle learn more than the real
-mechanism tells (Mironov 2012; Jin et al. 2022). Noise never exceeds 9.42 standard deviations, where a true normal pair
-has 5·10⁻²⁰ of its mass. `GridNoise` has none of these.
+*What floating point may leak.* A double has gaps, the functions are right to about 10⁻¹⁵, and on a GPU noise is rounded
+to single precision before it is added: from the low bits of one released number an attacker could in principle learn
+more than the real mechanism tells (Mironov 2012; Jin et al. 2022). Noise never exceeds 9.42 standard deviations, where
+a true normal pair has 5·10⁻²⁰ of its mass. `GridNoise` has none of these.
 
 >>> three = torch.tensor([[0, -1], [-(2**31), 5], [1 << 30, 0]], dtype=torch.int32)
 >>> [round(float(x), 3) for x in normal(three)]

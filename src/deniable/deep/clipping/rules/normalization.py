@@ -14,6 +14,7 @@ from deniable.deep.clipping.calls import Call, Sketch
 from deniable.deep.clipping.contributions import Contribution, Stack
 from deniable.deep.clipping.origins import Origin
 from deniable.deep.clipping.precision import widened
+from deniable.deep.clipping.shelves import piecewise
 
 
 def layer_norm(call: Call) -> Sketch:
@@ -68,8 +69,8 @@ def _scaled(
         outs = widened(gradient)
         parts: list[tuple[Origin, Contribution]] = []
         if weight_origin is not None:
-            normal = normalize(widened(saved[0]))
-            parts.append((weight_origin, Stack(reduce(outs * normal))))
+            scales = piecewise(lambda x, out: reduce(normalize(widened(x)).mul_(out)), saved[0], outs)
+            parts.append((weight_origin, Stack(scales)))
         if bias_origin is not None:
             parts.append((bias_origin, Stack(reduce(outs))))
         return parts
