@@ -141,8 +141,8 @@ def test_lost_steps_stay_spent_and_their_noise_is_forgotten(tmp_path: Path, stra
     assert second.progress.step == 2 + AHEAD
     second.fit(table())
     assert len(seen) == 5 + 40 - (2 + AHEAD)
-    stream = second._noising._streams["cpu"]  # type: ignore[attr-defined]
-    assert stream.step == 40
+    (held,) = second._noising._held.values()  # type: ignore[attr-defined]
+    assert held.stream.step == 40
 
 
 def test_negative_entries_and_lost_steps_are_refused(tmp_path: Path) -> None:
@@ -236,9 +236,17 @@ def test_the_state_of_another_noise_is_refused() -> None:
     from deniable.deep.noising import noising
 
     runtime = noising(correlated(STRATEGIES[0]).noise, correlated(STRATEGIES[0]))
-    runtime.load({"cpu": {"step": 3, "memory": [torch.zeros(1)]}, "cuda:0": {"step": 3, "memory": []}})
-    with pytest.raises(DataError, match="one vector per node"):
-        runtime.add({"w": torch.zeros(4)}, step=3, generator=SeededGenerator(1))
+    with pytest.raises(DataError, match="not one that correlated noise wrote"):
+        runtime.load({"cpu": {"step": 3, "memory": []}})
+    sums = {"w": torch.zeros(4)}
+    for memory, words in (
+        ([sums], "one vector per node"),
+        ([{"v": torch.zeros(4)}], "no noise for w"),
+        ([{"w": torch.zeros(5)}], "another size"),
+    ):
+        runtime.load({"step": 3, "memory": memory})
+        with pytest.raises(DataError, match=words):
+            runtime.add(sums, step=3, generator=SeededGenerator(1))
 
 
 # what belongs together

@@ -191,7 +191,7 @@ class Plan(Shown):
             "noise": _plain(self.noise),
             "relation": self.relation.value,
         }
-        found |= {"unit": None if self.unit == RECORD else {"column": self.unit.column, "noun": self.unit.noun}}
+        found |= {"unit": None if self.unit == RECORD else self.unit.plain}
         found |= {"rows_per_unit": self.rows_per_unit, "event": json.loads(self.event.to_json())}
         found["target"] = None if self.target is None else json.loads(Claimed(self.target).to_json())
         return json.dumps(found, sort_keys=True, separators=(",", ":"))

@@ -150,6 +150,7 @@ class Trainer:
             units = self._workers.drawn(lambda: self._draw(size))
             self._issued = Batch(self._step + 1, units)
             yield self._issued
+        self._workers.look()
 
     def _drawn_order(self) -> Indices:
         """An order of all units. Samplings that use one are for relations under which their number is public."""
@@ -186,15 +187,17 @@ class Trainer:
             raise DeniableError(
                 "the model's modules or trainable parameters changed since the trainer was made; make a new one."
             )
-        if self._journal is not None:
-            self._journal.begin(batch.step, last=self.plan.steps)
         # From here on the step counts as taken, whatever happens.
         self._issued = None
         self._step = batch.step
         rows, people = self._data
-        places = people.rows(self._workers.part(batch.units), self._generator.source(batch.step - 1, purpose="rows"))
-        sums, norms, losses = self._sums.over(rows, places)
-        clean = _copies(sums) if self._observers else {}
+        with self._workers.telling():
+            if self._journal is not None:
+                self._journal.begin(batch.step, last=self.plan.steps)
+            source = self._generator.source(batch.step - 1, purpose="rows")
+            places = people.rows(self._workers.part(batch.units), source)
+            sums, norms, losses = self._sums.over(rows, places)
+            clean = _copies(sums) if self._observers else {}
         noisy = self._workers.noisy(
             sums, lambda given: self._noising.add(given, step=batch.step - 1, generator=self._generator)
         )
@@ -243,9 +246,10 @@ class Trainer:
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write a checkpoint; from now on a journal beside it counts the steps that begin."""
         self._refuse_closed()
-        where = Path(path).absolute()
         state = self._workers.state(self.optimizer)
-        self._workers.once(lambda: self._write(where, state))
+        # With the memory of correlated noise one could take noise off; a finished run has no more use for it.
+        state["noise"] = self._workers.gathered(self._noising.state()) if self._step < self.plan.steps else {}
+        self._workers.once(lambda: self._write(Path(path).absolute(), state))
 
     def _write(self, where: Path, state: dict[str, Any]) -> None:
         if self._journal is None:
@@ -261,8 +265,6 @@ class Trainer:
             "run": self.run,
             "step": self._step,
             "order": None if self._order is None else torch.from_numpy(np.array(self._order)),
-            # With the memory of correlated noise one could take noise off; a finished run has no more use for it.
-            "noise": self._noising.state() if self._step < self.plan.steps else {},
             "torch": torch.get_rng_state(),
             "cuda": torch.cuda.get_rng_state_all() if torch.cuda.is_available() else [],
             "charge": None if self._charge is None else [self._charge.seq, self._charge.hash],
@@ -305,7 +307,7 @@ class Trainer:
                 )
             trainer._pay(ledger, who, resumed=True)
             trainer._workers.load(found, optimizer)
-            trainer._noising.load(found["noise"])
+            trainer._noising.load(trainer._workers.own(found["noise"]))
             refused.pop_all()
         if found["order"] is not None:
             trainer._order = found["order"].numpy()

@@ -17,14 +17,14 @@ SECONDS = 500
 """How long a job may take before something hangs; a collective gives up earlier."""
 
 
-def started(job: str, *, world: int, folder: Path) -> list[subprocess.Popen[str]]:
+def started(job: str, *, world: int, folder: Path, script: str = "ranks.py") -> list[subprocess.Popen[str]]:
     """The processes of a job, one per rank."""
     root = HERE.parent.parent.parent
     paths = os.pathsep.join([str(Path(deniable.__path__[0]).parent), str(root)])
     settings = {**os.environ, "PYTHONPATH": paths, "OMP_NUM_THREADS": "1", "WORLD_SIZE": str(world)}
     return [
         subprocess.Popen(
-            [sys.executable, str(HERE / "ranks.py"), job, str(folder)],
+            [sys.executable, str(HERE / script), job, str(folder)],
             env={**settings, "RANK": str(rank)}, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
         )
         for rank in range(world)
@@ -41,9 +41,9 @@ def finished(running: list[subprocess.Popen[str]]) -> tuple[list[int], list[str]
     return [each.returncode for each in running], said
 
 
-def told(job: str, *, world: int, folder: Path) -> list[Any]:
+def told(job: str, *, world: int, folder: Path, script: str = "ranks.py") -> list[Any]:
     """What every rank of a job returned."""
-    codes, said = finished(started(job, world=world, folder=folder))
+    codes, said = finished(started(job, world=world, folder=folder, script=script))
     if any(codes):
         raise AssertionError(
             "\n".join(f"rank {r}, exit {c}:\n{s}" for r, (c, s) in enumerate(zip(codes, said, strict=True)))

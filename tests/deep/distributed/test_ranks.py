@@ -150,7 +150,6 @@ def test_refusals_are_the_same_on_every_rank(ranks: list[Any]) -> None:
         "data": "dataset must be the same rows in the same order on every rank",
         "rows": "give each rank the whole data set, not a shard of it",
         "shares": "for as many workers as there are",
-        "memory": "lives on one device",
         "leak": "changes with the other examples",
         "leak, sharded": "changes with the other examples",
         "compile": "clipped eagerly",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
 from typing import Any, TypeVar
 
 import torch
@@ -47,6 +48,13 @@ class Alone:
     def everywhere(self, action: Callable[[], Made]) -> Made:
         """Do it on every rank; where it fails on one, it fails on all."""
         return action()
+
+    def telling(self) -> AbstractContextManager[None]:
+        """An error in here, of any kind, is told to the ranks that wait for this one's sums."""
+        return nullcontext()
+
+    def look(self) -> None:
+        """Raise where another rank failed. It may wait for the device, so it is asked where the host waits anyway."""
 
     def agree(self, what: str, value: object) -> None:
         """Refuse to go on where ranks were given different things."""
@@ -100,6 +108,14 @@ class Alone:
         return value.to(parameter.device, parameter.dtype)
 
     # checkpoints
+
+    def gathered(self, memory: dict[str, Any]) -> dict[str, Any]:
+        """What noise remembers (`Noising.state`) by whole parameters, on the first rank."""
+        return memory
+
+    def own(self, memory: dict[str, Any]) -> dict[str, Any]:
+        """The part of it that this rank draws the noise of."""
+        return memory
 
     def state(self, optimizer: torch.optim.Optimizer) -> dict[str, Any]:
         """Model and optimizer as the first rank writes them down."""

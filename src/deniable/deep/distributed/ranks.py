@@ -3,27 +3,26 @@
 from __future__ import annotations
 
 import hashlib
+from abc import ABC, abstractmethod
 from collections.abc import Callable
 from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor, distributed, nn
 
-from deniable.deep.correlated import CorrelatedNoise
 from deniable.deep.data import Indices
-from deniable.deep.distributed.alone import Alone, Made
+from deniable.deep.distributed.alone import Alone, Made, Sums
 from deniable.deep.fingerprints import Fingerprint, differ
 from deniable.deep.plan import Plan
 from deniable.deep.randomness import Generator, SeededGenerator
-from deniable.errors import DeniableError, InvalidArgument, NotSupported
+from deniable.errors import DeniableError, InvalidArgument
 
 
-class Ranks(Alone):
+class Ranks(Alone, ABC):
     """The ranks of a process group, each of which runs the same program."""
 
     def __init__(self, model: nn.Module, plan: Plan, *, group: Any, device: torch.device) -> None:
-        if isinstance(plan.noise, CorrelatedNoise):
-            raise NotSupported(f"{plan.noise!r} has a memory that lives on one device; train on one, or without it")
         self._group, self._device = group, device
         self.rank, self.number = distributed.get_rank(group), distributed.get_world_size(group)
         super().__init__(model, plan)
@@ -46,6 +45,7 @@ class Ranks(Alone):
 
     def _sent(self, values: list[Any]) -> list[Any]:
         """Objects from the first rank."""
+        self.look()
         distributed.broadcast_object_list(values, group=self._group, group_src=0, device=self._device)
         return values
 
@@ -67,6 +67,7 @@ class Ranks(Alone):
 
     def _told(self, value: object) -> list[Any]:
         """What every rank says."""
+        self.look()
         told: list[Any] = [None] * self.number
         distributed.all_gather_object(told, value, group=self._group)
         return told
@@ -88,16 +89,20 @@ class Ranks(Alone):
         return self._counted(units, distributed.ReduceOp.SUM) if self._own_data else units
 
     def drawn(self, draw: Callable[[], Indices]) -> Indices:
-        if self._own_data:
-            return draw()
-        units = torch.from_numpy(draw()).to(self._device) if self.rank == 0 else None
-        size = torch.tensor([0 if units is None else units.numel()], device=self._device)
+        units = draw() if self._own_data or self.rank == 0 else np.empty(0, np.int64)
+        self.look()
+        return units if self._own_data else self._from_first(units)
+
+    def _from_first(self, units: Indices) -> Indices:
+        """The first rank's units; how many there are is known there alone."""
+        places = torch.from_numpy(units).to(self._device)
+        size = torch.tensor([places.numel()], device=self._device)
         self._broadcast(size)
-        if units is None:
-            units = torch.empty(int(size), dtype=torch.int64, device=self._device)
-        if units.numel():
-            self._broadcast(units)
-        found: Indices = units.cpu().numpy()
+        if self.rank != 0:
+            places = places.new_empty(int(size))
+        if places.numel():
+            self._broadcast(places)
+        found: Indices = places.cpu().numpy()
         return found
 
     def _broadcast(self, values: Tensor) -> None:
@@ -111,7 +116,7 @@ class Ranks(Alone):
         distributed.all_reduce(count, op=how, group=self._group)
         return int(count)
 
-    # randomness and sums
+    # randomness
 
     def generator(self, given: Generator) -> Generator:
         # A secure generator is fresh in every process. The first rank keeps a seed, so that its samples are those of
@@ -121,10 +126,46 @@ class Ranks(Alone):
         name = f"deniable rank {self.rank} of a run with seed {given.seed}"
         return type(given)(int.from_bytes(hashlib.sha256(name.encode()).digest()))
 
-    def _summed(self, flat: Tensor) -> Tensor:
-        """The sum over all ranks, in one message; it takes the place of what is given."""
-        distributed.all_reduce(flat, group=self._group)
-        return flat
+    # checkpoints
+
+    def load(self, found: dict[str, Any], optimizer: torch.optim.Optimizer) -> None:
+        # Where a rank has an older file at that place, it would train another model from here on.
+        self.agree("checkpoint", (found["run"], found["step"]))
+        self._load(found, optimizer)
+
+    def _load(self, found: dict[str, Any], optimizer: torch.optim.Optimizer) -> None:
+        super().load(found, optimizer)
+
+    def gathered(self, memory: dict[str, Any]) -> dict[str, Any]:
+        form = [each is None for each in memory.get("memory", [])]
+        if any(each != form for each in self._told(form)):
+            raise DeniableError(
+                "ranks remember the noise of different steps, since a step failed on one of them. Go on from the last"
+                " checkpoint with Trainer.resume."
+            )
+        return _over_vectors(memory, lambda parts: self._kept(self._joined(parts)))
+
+    def _kept(self, whole: Sums) -> Sums:
+        """One vector of the memory, out of the device's way: the first rank writes it down."""
+        return {name: each.cpu() for name, each in whole.items()} if self.rank == 0 else {}
+
+    def own(self, memory: dict[str, Any]) -> dict[str, Any]:
+        return _over_vectors(memory, self._part_of)
+
+    @abstractmethod
+    def _joined(self, parts: Sums) -> Sums:
+        """Whole tensors from the numbers that each rank draws the noise of."""
+
+    @abstractmethod
+    def _part_of(self, whole: Sums) -> Sums:
+        """Of whole tensors the numbers that this rank draws the noise of."""
+
+
+def _over_vectors(memory: dict[str, Any], change: Callable[[Sums], Sums]) -> dict[str, Any]:
+    """A memory with every vector of it changed; some may be lost, and most noise remembers nothing."""
+    if "memory" not in memory:
+        return memory
+    return {**memory, "memory": [None if each is None else change(each) for each in memory["memory"]]}
 
 
 def _told_elsewhere(error: Exception) -> str:

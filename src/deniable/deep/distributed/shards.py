@@ -20,6 +20,7 @@ from torch.distributed.checkpoint.state_dict import (
     set_model_state_dict,
     set_optimizer_state_dict,
 )
+from torch.distributed.tensor import distribute_tensor
 
 from deniable.deep.clipping.sharding import Sharding
 from deniable.deep.distributed.alone import Sums
@@ -52,6 +53,18 @@ class Shards(Ranks):
         spread: Tensor = self._sharding.distributed(name, value.to(parameter.dtype))
         return spread
 
+    def _joined(self, parts: Sums) -> Sums:
+        return self.seen({name: each.to(self._device) for name, each in parts.items()})
+
+    def _part_of(self, whole: Sums) -> Sums:
+        spread: dict[str, Any] = dict(self.model.named_parameters())
+        found: Sums = {}
+        for name, each in whole.items():
+            mesh, placements = spread[name].device_mesh, spread[name].placements
+            part = distribute_tensor(each.to(self._device), mesh, placements, src_data_rank=None)
+            found[name] = part.to_local()
+        return found
+
     def state(self, optimizer: torch.optim.Optimizer) -> dict[str, Any]:
         options = StateDictOptions(full_state_dict=True, cpu_offload=True)
         model = get_model_state_dict(self.model, options=options)
@@ -59,7 +72,7 @@ class Shards(Ranks):
         moments = get_optimizer_state_dict(self.model, optimizer, options=options) if optimizer.state else {}
         return {"model": model, "optimizer": moments}
 
-    def load(self, found: dict[str, Any], optimizer: torch.optim.Optimizer) -> None:
+    def _load(self, found: dict[str, Any], optimizer: torch.optim.Optimizer) -> None:
         options = StateDictOptions(full_state_dict=True)
         set_model_state_dict(self.model, found["model"], options=options)
         if found["optimizer"]:
