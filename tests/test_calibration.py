@@ -10,6 +10,7 @@ from scipy.special import ndtri
 
 from deniable.accounting import account
 from deniable.calibration import Risk, calibrate, margin
+from deniable.conversions import for_group
 from deniable.errors import InvalidArgument, NoConversion, UnitMismatch
 from deniable.events import Claimed, DiscreteGaussian, Event, ExponentialMechanism, Gaussian, Laplace, dpsgd
 from deniable.guarantees import FDP, GDP, RDP, TCDP, ZCDP, ApproxDP, ApproxZCDP, Guarantee, PureDP, TradeOff
@@ -22,6 +23,39 @@ def test_noise_for_training() -> None:
     assert 3.8128168 <= found.value <= 3.8128168 * (1 + 1e-5)
     assert found.profile.epsilon(1e-5) <= 1
     assert found.event == dpsgd(noise_multiplier=found.value, rate=0.01, steps=10_000)
+
+
+def test_a_target_for_groups_needs_an_event_for_groups() -> None:
+    target = for_group(ApproxDP(1, 1e-5), 2)
+    with pytest.raises(UnitMismatch, match="for_group"):
+        calibrate(lambda s: Gaussian(s), target)
+    found = calibrate(lambda s: Gaussian(s).for_group(2), target)
+    assert found.profile.unit.size == 2
+    assert found.profile.epsilon(target.delta) <= 2
+
+
+def test_risks_read_as_code_and_as_words() -> None:
+    risks = [
+        Risk.advantage(0.1),
+        Risk.true_positive_rate(Fraction(1, 3), alpha=0.001),
+        Risk.accuracy(0.6, prior=0.5),
+        Risk.posterior(0.2, prior=0.1),
+        Risk.posterior(0.2, prior=0.1, failure=1e-6),
+    ]
+    assert list(map(repr, risks)) == [
+        "Risk.advantage(0.1)",
+        "Risk.true_positive_rate(1/3, alpha=0.001)",
+        "Risk.accuracy(0.6, prior=0.5)",
+        "Risk.posterior(0.2, prior=0.1)",
+        "Risk.posterior(0.2, prior=0.1, failure=1e-06)",
+    ]
+    assert list(map(str, risks)) == [
+        "advantage of any test ≤ 0.1",
+        "true positives of any test ≤ 1/3 at false positives of 0.001",
+        "right guesses ≤ 0.6 from a prior of 0.5",
+        "belief ≤ 0.2 from a prior of 0.1",
+        "belief ≤ 0.2 from a prior of 0.1, but for outputs of probability 1e-06",
+    ]
 
 
 def test_a_rate() -> None:

@@ -30,15 +30,21 @@ from deniable.errors import InvalidArgument, NoConversion
 from deniable.events import Event
 from deniable.guarantees import FDP, GDP, RDP, TCDP, ZCDP, ApproxDP, ApproxZCDP, Guarantee, Profile, PureDP
 from deniable.guarantees.rounding import below, log_of
-from deniable.units import one_relation
+from deniable.units import one_relation, one_unit
 
 _SMALLEST, _LARGEST = 1e-100, 1e100
 """Where the search for a first value that meets the target ends."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Risk:
-    """A limit on what an attacker can do, read off the curve. Made by one of the four functions below it."""
+    """A limit on what an attacker can do, read off the curve. Made by one of the four functions below it.
+
+    >>> Risk.true_positive_rate(0.05, alpha=0.001)
+    Risk.true_positive_rate(0.05, alpha=0.001)
+    >>> print(Risk.posterior(0.2, prior=0.1, failure=1e-6))
+    belief ≤ 0.2 from a prior of 0.1, but for outputs of probability 1e-06
+    """
 
     measure: str
     limit: Fraction
@@ -70,6 +76,26 @@ class Risk:
         if believed <= held:
             raise InvalidArgument("limit", limit, "above the prior", "Nobody can be made to believe less for certain.")
         return cls("posterior", believed, held, _checks.probability("failure", failure))
+
+    def __repr__(self) -> str:
+        parts = [_checks.shown(self.limit)]
+        if self.at is not None:
+            name = "alpha" if self.measure == "true_positive_rate" else "prior"
+            parts.append(f"{name}={_checks.shown(self.at)}")
+        if self.failure:
+            parts.append(f"failure={_checks.shown(self.failure)}")
+        return f"Risk.{self.measure}({', '.join(parts)})"
+
+    def __str__(self) -> str:
+        limit, at = _checks.shown(self.limit), "" if self.at is None else _checks.shown(self.at)
+        if self.measure == "advantage":
+            return f"advantage of any test ≤ {limit}"
+        if self.measure == "true_positive_rate":
+            return f"true positives of any test ≤ {limit} at false positives of {at}"
+        if self.measure == "accuracy":
+            return f"right guesses ≤ {limit} from a prior of {at}"
+        but = f", but for outputs of probability {_checks.shown(self.failure)}" if self.failure else ""
+        return f"belief ≤ {limit} from a prior of {at}{but}"
 
     def of(self, profile: Profile) -> float:
         """The risk that a curve allows, rounded up."""
@@ -271,6 +297,7 @@ def margin(event: Event, target: Guarantee | Risk) -> float:
     if isinstance(target, Risk):
         return _over(target.of(account(event)), target.limit)
     one_relation(event.relation, target.relation, doing="calibrate")
+    one_unit(target.unit, event.unit, doing="calibrate")
     if isinstance(target, PureDP):
         return _over(account(event).epsilon(0), target.epsilon)
     if isinstance(target, ApproxDP):

@@ -4,15 +4,18 @@ A privacy promise is about a *unit* (a row, or a person who owns many rows) and 
 two neighbouring data sets). Numbers under different units or relations are never added or compared; the moves that
 exist are explicit: `event.for_group(k)`, and `event.to_replace()` for two steps of adding or removing.
 
->>> print(Unit.of("patient_id").one, Relation.ADD_REMOVE.verb)
+>>> print(changed(Unit.of("patient_id"), Relation.ADD_REMOVE))
 one patient added or removed
+>>> print(changed(Unit.of("patient_id").group(3), Relation.REPLACE))
+a group of 3 patients replaced by others
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import Enum
 
+from deniable._checks import count
 from deniable.errors import InvalidArgument, UnitMismatch
 
 
@@ -46,13 +49,19 @@ ZERO_OUT = Relation.ZERO_OUT
 
 @dataclass(frozen=True)
 class Unit:
-    """Who is protected: one row, or one person named by an id column."""
+    """Who is protected: one row, or one person named by an id column; or a group of these."""
 
     column: str | None = None
     """The id column; None when every row is a unit of its own."""
 
     noun: str = "row"
     """The word for one unit, in sentences."""
+
+    size: int = 1
+    """How many of them at once. A promise about a group holds for every smaller one."""
+
+    def __post_init__(self) -> None:
+        count("size", self.size)
 
     @classmethod
     def of(cls, unit: Unit | str) -> Unit:
@@ -69,8 +78,32 @@ class Unit:
 
     @property
     def one(self) -> str:
-        """ "one patient"."""
-        return f"one {self.noun}"
+        """ "one patient", or "a group of 3 patients"."""
+        if self.size == 1:
+            return f"one {self.noun}"
+        many = "people" if self.noun == "person" else f"{self.noun}s"
+        return f"a group of {self.size} {many}"
+
+    def group(self, size: int) -> Unit:
+        """So many of these at once."""
+        return replace(self, size=self.size * size)
+
+    def named(self, unit: Unit | str, *, doing: str) -> Unit:
+        """The same number of units, by name."""
+        name = Unit.of(unit)
+        return one_unit(self, name if name.size > 1 else replace(name, size=self.size), doing=doing)
+
+    @property
+    def plain(self) -> dict[str, str | int | None]:
+        """The fields, for JSON; `Unit(**plain)` is the unit again."""
+        found: dict[str, str | int | None] = {"column": self.column, "noun": self.noun}
+        return found if self.size == 1 else {**found, "size": self.size}
+
+
+def changed(unit: Unit, relation: Relation) -> str:
+    """What may change between neighbours, in words: "one patient added or removed"."""
+    verb = "replaced by others" if relation is Relation.REPLACE and unit.size > 1 else relation.verb
+    return f"{unit.one} {verb}"
 
 
 def _noun(column: str) -> str:
@@ -107,11 +140,18 @@ def one_relation(first: Relation, second: Relation, *, doing: str) -> Relation:
 
 
 def one_unit(first: Unit, second: Unit, *, doing: str) -> Unit:
-    """The common unit of two promises; the nameless record agrees with any."""
-    if first == second or second == RECORD:
-        return first
-    if first == RECORD:
-        return second
-    raise UnitMismatch(
-        f"cannot {doing} a promise for one {first.noun} with one for one {second.noun}. State both for the same unit."
-    )
+    """The unit of the first promise, which the second must cover; the nameless record agrees with any.
+
+    A promise for a group covers a smaller group, and not the other way round.
+    """
+    one, other = replace(first, size=1), replace(second, size=1)
+    if second.size >= first.size and (one == other or RECORD in (one, other)):
+        return replace(other if one == RECORD else one, size=first.size)
+    remedy = "State both for the same unit." if second.size >= first.size else f"Use .for_group({first.size})."
+    raise UnitMismatch(f"cannot {doing} a promise for {first.one} with one for {second.one}. {remedy}")
+
+
+def single(unit: Unit, *, doing: str) -> None:
+    """Refuse a group where a theorem is about one unit at a time: the others of the group may be anywhere."""
+    if unit.size > 1:
+        raise UnitMismatch(f"cannot {doing} a promise for {unit.one}. {doing.capitalize()} first, then use for_group.")

@@ -48,7 +48,8 @@ ANSWERED_BY: list[tuple[Event, str]] = [
     (Claimed(PureDP(0.1)).sampled(rate=0.1) * 10, "grid of the bound"),
     (
         ExponentialMechanism(0.1) * 10,
-        "least of grid of the bound and upper bound (Rényi conversion of Canonne–Kamath–Steinke)",
+        "least of contour integral of the bound, else grid"
+        " and upper bound (Rényi conversion of Canonne–Kamath–Steinke)",
     ),
     (Claimed(ApproxDP(0.1, 1e-6)) * 3, "closed form (binomial sum) of the bound, with leaks"),
 ]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Callable
+from dataclasses import replace
 from fractions import Fraction as F
 
 import pytest
@@ -12,11 +13,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from deniable import conversions as c
+from deniable.accounting.theorems import shuffling, subsampling
 from deniable.conversions.group import chained
 from deniable.errors import InvalidArgument, NoConversion, UnitMismatch
 from deniable.guarantees import FDP, GDP, RDP, TCDP, ZCDP, ApproxDP, ApproxZCDP, Guarantee, PureDP, TradeOff
 from deniable.guarantees.tradeoff import lower_hull
-from deniable.units import Relation
+from deniable.units import RECORD, Relation
 
 KINDS: tuple[Guarantee, ...] = (
     PureDP(0.5),
@@ -64,9 +66,42 @@ def test_a_group_of_one_is_itself(one: Guarantee) -> None:
 def test_larger_groups_cost_more(one: Guarantee) -> None:
     two, three = c.for_group(one, 2), c.for_group(one, 3)
     if not isinstance(one, RDP | TCDP):  # these also lower the order
-        assert one < two < three
+        alone = [replace(each, unit=RECORD) for each in (one, two, three)]
+        assert alone[0] < alone[1] < alone[2]
     assert type(two) is type(one)
     assert two.relation is one.relation
+
+
+@pytest.mark.parametrize("one", KINDS, ids=lambda g: type(g).__name__)
+def test_a_group_is_what_is_promised(one: Guarantee) -> None:
+    """Printed, named, and never taken for a promise about a larger group."""
+    three = c.for_group(one, 3)
+    assert str(three).endswith("a group of 3 records added or removed")
+    assert three.about("person_id").neighbours == "a group of 3 people added or removed"
+    assert c.for_group(three, 2).unit.size == 6 if not isinstance(one, RDP | TCDP) else True
+    assert three <= replace(three, unit=RECORD), "a group covers each of its units"
+    with pytest.raises(UnitMismatch, match="for_group"):
+        _ = replace(three, unit=RECORD) <= three
+    assert "size=3" in repr(three)
+
+
+def test_two_steps_to_replace_are_about_one_unit() -> None:
+    assert c.add_remove_to_replace(PureDP(1)).neighbours == "one record replaced by another"
+    assert c.zero_out_to_replace(PureDP(1, relation=Relation.ZERO_OUT)).unit.size == 1
+
+
+def test_rules_for_single_units_refuse_groups() -> None:
+    """A group's units may lie in different parts, samples and reports: max and q would be too small."""
+    three, replaced = c.for_group(PureDP(1), 3), c.for_group(PureDP(1, relation=Relation.REPLACE), 3)
+    refused: list[Callable[[], object]] = [
+        lambda: c.parallel([three, three]),
+        lambda: subsampling.sample_poisson(three, rate=0.1),
+        lambda: subsampling.sample_batch(replaced, batch=1, population=10),
+        lambda: shuffling.shuffle(replaced, population=100, delta=1e-6),
+    ]
+    for ask in refused:
+        with pytest.raises(UnitMismatch, match="first, then use for_group"):
+            ask()
 
 
 @settings(max_examples=60)

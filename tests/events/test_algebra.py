@@ -8,11 +8,14 @@ from fractions import Fraction
 
 import pytest
 
+from deniable.accounting import account
+from deniable.conversions import for_group
 from deniable.errors import DeniableError, InvalidArgument, NotSupported, UnitMismatch
 from deniable.events import (
     Claimed,
     Composed,
     DiscreteLaplace,
+    Event,
     ExponentialMechanism,
     ForGroup,
     Gaussian,
@@ -67,6 +70,25 @@ def test_the_unit_travels_and_units_do_not_mix() -> None:
     assert (G + L).unit == RECORD
     with pytest.raises(UnitMismatch, match="one patient"):
         _ = patient + visit
+
+
+def test_groups_are_units_of_their_own() -> None:
+    """A sum speaks of the smallest group that all of its parts cover; samples and shuffles are about single units."""
+    assert G.for_group(3).unit.size == 3
+    assert (G.for_group(3) + L.for_group(2) * 4).unit.one == "a group of 2 records"
+    assert (G.for_group(3) + L).unit == RECORD
+    claimed = Claimed(for_group(PureDP(1, unit="patient_id"), 3))
+    assert claimed.for_group(2).unit.one == "a group of 6 patients"
+    assert Event.from_json(claimed.to_json()).unit.size == 3
+    assert account(G.for_group(3), unit="patient_id").cost(1e-5).endswith("a group of 3 patients added or removed")
+    swapped = Claimed(for_group(PureDP(1, relation=Relation.REPLACE), 3))
+    for refused in (
+        lambda: claimed.sampled(rate=0.1),
+        lambda: swapped.sampled_without_replacement(batch=1, population=10),
+        lambda: swapped.shuffled(population=10),
+    ):
+        with pytest.raises(NotSupported, match="sample first"):
+            refused()
 
 
 def test_events_print_as_the_code_that_makes_them() -> None:

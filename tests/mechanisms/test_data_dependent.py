@@ -7,6 +7,7 @@ About 10 seconds on a busy machine with two cores.
 from __future__ import annotations
 
 import math
+from datetime import UTC, datetime, timedelta, timezone
 from fractions import Fraction
 from itertools import combinations_with_replacement, product
 from typing import Any
@@ -267,6 +268,28 @@ def test_absent_and_rare_keys_are_not_shown_and_order_tells_nothing() -> None:
     found = m(["z"] * 400 + ["rare"] + ["b"] * 300 + [None, math.nan, []])
     assert list(found) == ["b", "z"]
     assert m.needed(0.95) > m.threshold
+
+
+EQUAL = [
+    (True, 1),
+    (1.0, 1),
+    (-0.0, 0.0),
+    (Fraction(1, 2), 0.5),
+    ((1, True), (1, 1)),
+    (datetime(2026, 1, 1, 12, tzinfo=UTC), datetime(2026, 1, 1, 13, tzinfo=timezone(timedelta(hours=1)))),
+]
+
+
+@pytest.mark.parametrize(("one", "other"), EQUAL, ids=repr)
+def test_equal_keys_that_print_differently_are_told_apart(one: Any, other: Any) -> None:
+    """One record at the front must not name everybody's key: that was seen with certainty."""
+    assert one == other
+    histogram, most = dm.stability_histogram(epsilon=1, delta=1e-6), dm.mode(epsilon=1, delta=1e-6)
+    several = dm.stability_histogram(epsilon=1, delta=1e-6, per_unit=2)
+    for data in ([other] * 1000, [one] + [other] * 1000, [other] * 1000 + [one]):
+        assert list(map(repr, histogram(data))) == [repr(other)]
+        assert list(map(repr, several([[key] for key in data]))) == [repr(other)]
+        assert repr(most(data)) == repr(other)
 
 
 def test_several_keys_of_one_unit_are_bounded() -> None:

@@ -187,3 +187,37 @@ def test_releases_of_the_same_words_are_the_same() -> None:
 def test_statements_round_up(value: float, said: str) -> None:
     assert shown_up(value) == said
     assert float(said) >= value * (1 - 1e-9)
+
+
+def test_a_number_of_a_list_is_read_by_itself() -> None:
+    """In an array one float makes floats of all; a number beside it would move by more than its sensitivity."""
+    large = 2**53 + 1
+    assert grids.nearest_all([large, 3], Fraction(1, 4), size=2)[0] == 4 * large
+    assert grids.nearest_all([large, 3.5], Fraction(1, 4), size=2) == [4 * large, 14]
+    assert grids.whole_all([2**63, -1], size=2) == [2**63, -1]
+    with pytest.raises(DataError, match="vector of 2"):
+        grids.nearest_all([1, 2, 3], Fraction(1), size=2)
+    with pytest.raises(DataError, match="vector of 2"):
+        grids.whole_all(7, size=2)
+    with pytest.raises(DataError, match="got a str"):
+        grids.whole_all(["1", "2"], size=2)
+
+
+COLUMNS: dict[str, Any] = {
+    "polars": lambda found: pl.Series(found, dtype=pl.Int64),
+    "arrow": lambda found: pa.array(found, type=pa.int64()),
+    "arrow, chunked": lambda found: pa.chunked_array([pa.array(found, type=pa.int64())]),
+    "pandas": lambda found: pd.Series(found, dtype="Int64"),
+    "pandas on arrow": lambda found: pd.Series(found, dtype="int64[pyarrow]"),
+    "masked": lambda found: np.ma.array([one or 0 for one in found], mask=[one is None for one in found]),
+    "list": list,
+}
+
+
+@pytest.mark.parametrize("container", COLUMNS.values(), ids=COLUMNS.keys())
+def test_a_missing_key_leaves_the_others_as_they_are(container: Any) -> None:
+    """In NumPy one missing integer makes floats of all: 1 became 1.0, and 2**53 + 1 another key altogether."""
+    far = 2**53 + 1
+    assert list(map(repr, records.keys(container([1, far, None])))) == ["1", str(far), "None"]
+    m = dm.histogram(keys=[1, far], epsilon=50)
+    assert abs(m(container([far] * 100 + [None]))[far] - 100) < 5

@@ -14,6 +14,7 @@ import pytest
 import deniable as dn
 from deniable.errors import InvalidArgument, UnitMismatch
 from deniable.events import Claimed, Gaussian, Laplace
+from deniable.guarantees import PureDP
 from deniable.mechanisms import Best, search
 from deniable.mechanisms.best_of import BestOf, gamma_of
 from deniable.mechanisms.searching import selection_excess
@@ -175,3 +176,12 @@ def test_the_excess_keeps_its_digits_where_two_trials_are_rare(places: int) -> N
     with mpmath.workdps(40):
         least = mpmath.log1p(mpmath.mpf("0.5") / (10**places - 1))
         assert least <= selection_excess(lambda _: 0.5, gamma=gamma) <= least * (1 + 1e-8)
+
+
+def test_the_unit_of_any_candidate_is_kept() -> None:
+    """A nameless promise would be charged to anybody's ledger."""
+    visit = Claimed(PureDP(Fraction(1, 10), unit="visit_id"))
+    found = search([Laplace(10), visit], trials=5)
+    assert found.guarantee(delta=1e-6).unit.noun == "visit"
+    with pytest.raises(UnitMismatch, match="one visit"):
+        search([visit, Claimed(PureDP(1, unit="patient_id"))], trials=5)

@@ -230,3 +230,15 @@ def test_floats_far_from_zero_can_break_the_callers_promise(noiseless: list[list
     assert moved > m.event.sensitivity
     exact = Fraction(value)
     check(m, iter([(exact, exact + Fraction(1, 10)), (exact, exact - Fraction(1, 10))]), noiseless, tight=False)
+
+
+@pytest.mark.parametrize("answers", [5, 9])
+def test_weights_near_the_end_of_machine_integers(answers: int) -> None:
+    """Sums of 2**62 do not fit 64 bits; wrapped around, the noise would be five or nine times too small."""
+    m = dm.linear_queries(matrix=[[2.0**62]] * answers, keys=["a"], epsilon=1)
+    assert m.event == DiscreteLaplace(answers * 2**62, answers * 2**62, coordinates=answers)
+    far = dm.linear_queries(matrix=[[2.0**62, -(2.0**62)]], keys=["a", "b"], epsilon=1, relation=REPLACE)
+    assert far.event == DiscreteLaplace(2**63, 2**63, REPLACE, reach=2**62)
+    beyond = dm.linear_queries(matrix=[[2.0**80]], keys=["a"], epsilon=1)
+    assert beyond.event == DiscreteLaplace(2**80, 2**80)
+    assert abs(int(beyond(["a"] * 3)[0]) - 3 * 2**80) < 100 * 2**80

@@ -3,7 +3,7 @@
 The event is folded (`fold`), and the first engine that applies answers:
 
 1. a closed form (`closed`),
-2. the contour integral (`contour`), where it can prove a narrow bracket,
+2. the contour integral (`contour`), where it can prove a narrow bracket, or smoothed where losses have atoms,
 3. the grid (`grid`), always.
 
 `profile.method` says which. The lower end of a bracket belongs to the dominating pair. Where that pair is attained by
@@ -37,7 +37,7 @@ from deniable.accounting.pairs import attained, directions, laws
 from deniable.events import Claimed, Event, ExponentialMechanism, RandomizedResponse
 from deniable.guarantees import ZCDP, Bracket, Curve, Profile, PureDP
 from deniable.guarantees.rounding import float_above, typed_above
-from deniable.units import RECORD, Unit, one_unit
+from deniable.units import RECORD, Unit
 
 _MOST_TERMS = 4096
 """Binomial sums up to this many terms."""
@@ -46,13 +46,18 @@ _WIDE, _LOOKS_BACK, _REMEMBERED = 0.5, 6, 256
 """When a bracket of δ is wide, relatively; how often ε is then halved; how many upper ends a curve remembers."""
 
 
+_FEW, _NARROW = 8, 2e-5
+"""Up to this many different steps the grid is quick and comes before smoothing; from this relative width of its bracket
+on, smoothing is asked as well."""
+
+
 def account(event: Event, *, unit: Unit | str = RECORD) -> Profile:
     """The privacy curve of an event, with a proven bracket around every value. `unit` names who it is about, where the
     event's own claims do not.
     """
     example = "For example Gaussian(scale=1.1).sampled(rate=0.01) * 1000; a promise goes in as Claimed(promise)."
     _checks.member("event", event, Event, remedy=example)
-    return Profile(_curve(event), event.relation, one_unit(event.unit, Unit.of(unit), doing="account for"))
+    return Profile(_curve(event), event.relation, event.unit.named(unit, doing="account for"))
 
 
 @lru_cache(maxsize=256)
@@ -196,6 +201,10 @@ class _FirstOf:
         return contour_curve(self.folded)
 
     @cached_property
+    def _smoothed(self) -> Curve | None:
+        return contour_curve(self.folded, smooth=True)
+
+    @cached_property
     def _grid(self) -> GridCurve:
         return grid_curve(self.folded, of_bound=self.of_bound)
 
@@ -221,10 +230,19 @@ class _FirstOf:
         return self._first(lambda engine: engine.epsilon_bracket(delta))
 
     def _first(self, ask: Callable[[Curve], Bracket]) -> Bracket:
-        if self._contour is not None:
+        if self._contour is None or self._smoothed is None:
+            return ask(self._grid)
+        with suppress(NotCertified):
+            return ask(self._contour)
+        if len(self.folded.steps) > _FEW:
             with suppress(NotCertified):
-                return ask(self._contour)
-        return ask(self._grid)
+                return ask(self._smoothed)
+        found = ask(self._grid)
+        if found.width > _NARROW * found.upper and len(self.folded.steps) <= _FEW:
+            with suppress(NotCertified):
+                also = ask(self._smoothed)
+                return _capped(Bracket(max(found.lower, also.lower), found.upper), also.upper)
+        return found
 
     def _delta(self, epsilon: float) -> Bracket:
         found = self._first(lambda engine: engine.delta_bracket(epsilon))

@@ -294,7 +294,7 @@ def _claimed(promise: Guarantee, group: int, relation: Relation) -> Event:
     if group == 1:
         return Claimed(replace_relation(promise, relation))
     if isinstance(promise, PureDP | ZCDP | GDP | ApproxDP):
-        return Claimed(for_group(replace_relation(promise, relation), group))
+        return Claimed(replace_relation(for_group(promise, group), relation))
     if promise.relation is relation:
         return ForGroup(Claimed(promise), group)
     return ToReplace(Claimed(promise)) if group == 2 else ForGroup(ToReplace(Claimed(promise)), group // 2)

@@ -17,16 +17,17 @@ from P, induction bounds the first divergence by (k − 1)²ρ·(kα − 1)/(k �
 the second by ρkα as long as kα < ω; they add up to k²ρα.
 
 >>> from deniable.guarantees import ApproxDP, GDP
->>> for_group(GDP(0.5), 3)
-GDP(mu=1.5)
+>>> print(for_group(GDP(0.5), 3))
+μ ≤ 1.50, a group of 3 records added or removed
 >>> print(for_group(ApproxDP(0.5, 1e-6), 4))
-ε ≤ 2.00, δ = 9.9e-6, one record added or removed
+ε ≤ 2.00, δ = 9.9e-6, a group of 4 records added or removed
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from dataclasses import replace
 from fractions import Fraction
 from typing import Any, TypeVar
 
@@ -51,7 +52,7 @@ def for_group(guarantee: Kind, size: int) -> Kind:
     rule = _RULES.get(type(guarantee))
     if rule is None:
         raise NoConversion(f"there is no group rule for {type(guarantee).__name__}")
-    return guarantee if units == 1 else rule(guarantee, units)
+    return guarantee if units == 1 else replace(rule(guarantee, units), unit=guarantee.unit.group(units))
 
 
 def pure_for_group(guarantee: PureDP, size: int) -> PureDP:

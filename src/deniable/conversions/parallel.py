@@ -25,7 +25,7 @@ from deniable.conversions.curves import root_above
 from deniable.errors import InvalidArgument, NoConversion
 from deniable.guarantees import FDP, GDP, RDP, TCDP, ZCDP, ApproxDP, Guarantee, PureDP, TradeOff
 from deniable.guarantees.tradeoff import lower_hull
-from deniable.units import Relation, one_relation, one_unit
+from deniable.units import Relation, one_relation, one_unit, single
 
 Kind = TypeVar("Kind", bound=Guarantee)
 
@@ -65,6 +65,7 @@ def _alike(parts: Sequence[Kind]) -> Kind:
     if not parts:
         raise InvalidArgument("parts", parts, "one promise or more")
     first = parts[0]
+    single(first.unit, doing="split")
     for part in parts[1:]:
         if type(part) is not type(first):
             raise InvalidArgument("parts", parts_said(parts), "promises of one kind")

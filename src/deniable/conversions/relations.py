@@ -35,13 +35,13 @@ Kind = TypeVar("Kind", bound=Guarantee)
 def add_remove_to_replace(guarantee: Kind) -> Kind:
     """Two steps: one unit leaves, another enters. Upper bound."""
     _stated(guarantee, Relation.ADD_REMOVE)
-    return replace(for_group(guarantee, 2), relation=Relation.REPLACE)
+    return replace(for_group(guarantee, 2), relation=Relation.REPLACE, unit=guarantee.unit)
 
 
 def zero_out_to_replace(guarantee: Kind) -> Kind:
     """Two steps: one unit is blanked out, another takes its place. Upper bound."""
     _stated(guarantee, Relation.ZERO_OUT)
-    return replace(for_group(guarantee, 2), relation=Relation.REPLACE)
+    return replace(for_group(guarantee, 2), relation=Relation.REPLACE, unit=guarantee.unit)
 
 
 def replace_to_add_remove(guarantee: Guarantee) -> NoReturn:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial, reduce
 
 from deniable import _checks
@@ -36,7 +36,9 @@ class Composed(Event):
 
     @property
     def unit(self) -> Unit:
-        return reduce(partial(one_unit, doing="add"), (part.unit for part in self.parts))
+        # Of groups of different sizes the smallest: all that the parts promise together.
+        size = min(part.unit.size for part in self.parts)
+        return reduce(partial(one_unit, doing="add"), (replace(part.unit, size=size) for part in self.parts))
 
     def __repr__(self) -> str:
         return " + ".join(map(repr, self.parts))
@@ -89,6 +91,10 @@ class ForGroup(Around):
             units *= event.size
             event = event.event
         self._store(event=event, size=units)
+
+    @property
+    def unit(self) -> Unit:
+        return self.event.unit.group(self.size)
 
     def __repr__(self) -> str:
         return f"{_wrapped(self.event)}.for_group({self.size})"

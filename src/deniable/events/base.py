@@ -145,7 +145,7 @@ def _plain(value: object) -> Any:
         inner = {f.name: _plain(getattr(value, f.name)) for f in fields(value)}
         return {"kind": type(value).__name__, **{name: v for name, v in inner.items() if v is not None}}
     if isinstance(value, Unit):
-        return None if value == RECORD else {"column": value.column, "noun": value.noun}
+        return None if value == RECORD else value.plain
     if isinstance(value, Enum):
         return value.value
     if isinstance(value, Fraction):

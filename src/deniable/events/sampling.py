@@ -109,6 +109,7 @@ class Shuffled(Around):
             )  # fmt: skip
         if event.relation is not Relation.REPLACE:
             raise UnitMismatch("shuffling is analysed under REPLACE only; state the local report under REPLACE.")
+        _refuse_moved(event)
         self._store(event=event, population=_checks.count("population", population))
 
     def __repr__(self) -> str:
@@ -117,7 +118,7 @@ class Shuffled(Around):
 
 def _refuse_moved(event: Event) -> None:
     """Groups and moves between relations go outside a sampling: its theorem is about single units."""
-    if any(isinstance(leaf, ForGroup | ToReplace) for leaf in leaves(event)):
+    if any(isinstance(leaf, ForGroup | ToReplace) or leaf.unit.size > 1 for leaf in leaves(event)):
         raise NotSupported("sample first, then speak of groups or of REPLACE: event.sampled(rate=...).for_group(k)")
 
 

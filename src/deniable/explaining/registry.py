@@ -23,7 +23,7 @@ def registry(subject: Subject, *, curator: str, use: str, releases: int, audits:
         "curator": curator,
         "use": use,
         "title": subject.title,
-        "unit": {"column": subject.unit.column, "noun": subject.unit.noun},
+        "unit": subject.unit.plain,
         "relation": subject.relation.name,
         "model": "central",
         "guarantee": None if guarantee is None else type(guarantee).__name__,

@@ -9,7 +9,7 @@ from typing import Any, Self
 from deniable._checks import member, shown
 from deniable._notebook import Shown
 from deniable.guarantees.printing import figures
-from deniable.units import RECORD, Relation, Unit, one_relation, one_unit
+from deniable.units import RECORD, Relation, Unit, changed, one_relation, one_unit
 
 
 @dataclass(frozen=True, init=False, eq=True, repr=False)
@@ -38,18 +38,18 @@ class Guarantee(Shown):
     @property
     def neighbours(self) -> str:
         """ "one patient added or removed"."""
-        return f"{self.unit.one} {self.relation.verb}"
+        return changed(self.unit, self.relation)
 
     def about(self, unit: Unit | str) -> Self:
         """The same promise, said of a named unit."""
-        return replace(self, unit=one_unit(self.unit, Unit.of(unit), doing="restate"))
+        return replace(self, unit=self.unit.named(unit, doing="restate"))
 
     def __le__(self, other: object) -> bool:
         """At most the other's cost, in every number. Only guarantees of one kind, unit and relation compare."""
         if not isinstance(other, Guarantee) or type(other) is not type(self):
             return NotImplemented
         one_relation(self.relation, other.relation, doing="compare")
-        one_unit(self.unit, other.unit, doing="compare")
+        one_unit(other.unit, self.unit, doing="compare")
         return self._costs_at_most(other)
 
     def __lt__(self, other: object) -> bool:
@@ -66,5 +66,6 @@ class Guarantee(Shown):
         if self.relation is not Relation.ADD_REMOVE:
             parts.append(f"relation={self.relation.name}")
         if self.unit != RECORD:
-            parts.append(f"unit={self.unit.column or self.unit.noun!r}")
+            name = self.unit.column or self.unit.noun
+            parts.append(f"unit={(name if self.unit.size == 1 else self.unit)!r}")
         return f"{type(self).__name__}({', '.join(parts)})"

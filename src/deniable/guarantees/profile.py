@@ -21,7 +21,7 @@ from deniable._checks import Number
 from deniable._notebook import Shown
 from deniable.guarantees.printing import cost_line
 from deniable.guarantees.rounding import above, below, float_above, log_of
-from deniable.units import RECORD, Relation, Unit
+from deniable.units import RECORD, Relation, Unit, changed
 
 
 class Bracket(NamedTuple):
@@ -71,7 +71,7 @@ class Profile(Shown):
     unit: Unit = RECORD
 
     def __repr__(self) -> str:
-        return f"Profile({self.method}; {self.unit.one} {self.relation.verb})"
+        return f"Profile({self.method}; {changed(self.unit, self.relation)})"
 
     @property
     def method(self) -> str:
@@ -159,7 +159,7 @@ class Profile(Shown):
 
     def cost(self, delta: Number) -> str:
         """One line of cost at a δ."""
-        return cost_line(self.epsilon(delta), delta, f"{self.unit.one} {self.relation.verb}")
+        return cost_line(self.epsilon(delta), delta, changed(self.unit, self.relation))
 
 
 def _asked(value: Fraction) -> float:

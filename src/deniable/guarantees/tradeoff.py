@@ -39,6 +39,9 @@ Line: TypeAlias = tuple[Fraction, Fraction]
 
 _END: Corner = (Fraction(1), Fraction(0))
 
+_READABLE = 12
+"""As many corners as one prints."""
+
 
 @dataclass(frozen=True, init=False, repr=False)
 class TradeOff:
@@ -158,7 +161,9 @@ class TradeOff:
         return other >= self
 
     def __repr__(self) -> str:
-        return f"TradeOff({_said(self.corners)})"
+        """As code, or how many corners when there are too many to read."""
+        few = len(self.corners) <= _READABLE
+        return f"TradeOff({_said(self.corners)})" if few else f"<TradeOff of {len(self.corners)} corners>"
 
 
 def lower_hull(points: Iterable[Corner]) -> list[Corner]:

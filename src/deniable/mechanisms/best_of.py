@@ -26,6 +26,7 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
+from functools import partial, reduce
 from typing import Any, NamedTuple
 
 from deniable import _checks, noise
@@ -36,6 +37,7 @@ from deniable.events import Claimed, Event
 from deniable.guarantees import PureDP
 from deniable.mechanisms.base import Mechanism, failure
 from deniable.noise import Source
+from deniable.units import Unit, one_unit
 
 
 class Best(NamedTuple):
@@ -58,7 +60,8 @@ class BestOf(Mechanism):
     @property
     def event(self) -> Event:
         each = max(pure_epsilon(candidate.event) for candidate in self.candidates)
-        return Claimed(PureDP((2 + self.eta) * each, relation=self.candidates[0].relation))
+        unit = unit_of([candidate.event for candidate in self.candidates])
+        return Claimed(PureDP((2 + self.eta) * each, relation=self.candidates[0].relation, unit=unit))
 
     def __call__(self, data: Any, /, *, source: Source | None = None) -> Best:
         """One release. A score that is not a number ranks last; among equal scores the earliest trial wins."""
@@ -134,6 +137,7 @@ def best_of(
     shape = _checks.between("eta", eta, low=0, high=1, expected="between 0 and 1")
     for candidate in found:
         pure_epsilon(candidate.event)
+    unit_of([candidate.event for candidate in found])
     return BestOf(found, score, gamma_of(_checks.between("trials", trials, low=1, expected="1 or more"), shape), shape)
 
 
@@ -143,6 +147,11 @@ def pure_epsilon(event: Event) -> Fraction:
     if found.epsilon is not None and not found.delta:
         return found.epsilon
     raise NotSupported(f"selection among private candidates needs a pure guarantee; {event!r} has none")
+
+
+def unit_of(events: Sequence[Event]) -> Unit:
+    """The unit that all candidates speak of."""
+    return reduce(partial(one_unit, doing="search"), (event.unit for event in events))
 
 
 def gamma_of(trials: Fraction, eta: Fraction) -> Fraction:

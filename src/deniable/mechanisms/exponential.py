@@ -16,30 +16,20 @@ True
 
 from __future__ import annotations
 
-from fractions import Fraction
+from dataclasses import dataclass, field
 
-from deniable import noise
 from deniable._checks import Number
-from deniable.events import Event, ExponentialMechanism
-from deniable.mechanisms.selection import Choice, prepared
-from deniable.noise import Source
+from deniable.mechanisms.noisy_max import NoisyMax
+from deniable.mechanisms.selection import prepared
+from deniable.noise import GUMBEL, Noise
 from deniable.units import Relation
 
 
-class Exponential(Choice):
-    """A choice by the exponential mechanism."""
+@dataclass(frozen=True, repr=False)
+class Exponential(NoisyMax):
+    """A choice by the exponential mechanism: the largest utility after Gumbel noise."""
 
-    @property
-    def event(self) -> Event:
-        return ExponentialMechanism(self.epsilon, self.stated)
-
-    def __call__(self, utilities: object, /, *, source: Source | None = None) -> int:
-        """The position of the chosen candidate."""
-        return noise.race(self.utilities(utilities), rate=self.rate, noise=noise.GUMBEL, source=source)
-
-    def error(self, confidence: Number = Fraction(19, 20)) -> float:
-        """A bound on the best utility minus the chosen one."""
-        return self.shortfall(confidence)
+    noise: Noise = field(default=GUMBEL, init=False, repr=False)
 
 
 def exponential(

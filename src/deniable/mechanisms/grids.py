@@ -20,6 +20,7 @@ from __future__ import annotations
 
 import math
 import numbers
+from collections.abc import Iterable
 from decimal import Decimal
 from fractions import Fraction
 from typing import Any
@@ -81,9 +82,7 @@ def nearest(value: object, step: Fraction) -> int:
 
 def nearest_all(values: object, step: Fraction, *, size: int) -> list[int]:
     """A vector of answers in steps."""
-    array = np.asarray(values)
-    if array.shape != (size,):
-        raise DataError(f"expected a vector of {size} numbers; got an array of shape {array.shape}")
+    array = _vector(values, size)
     if array.dtype.kind not in "biufO":
         raise DataError(f"expected a vector of numbers; got an array of {array.dtype}")
     if array.dtype != np.float64:
@@ -111,12 +110,26 @@ def whole(value: object) -> int:
 
 def whole_all(values: object, *, size: int) -> list[int]:
     """A vector of integers by type."""
-    array = np.asarray(values)
-    if array.shape != (size,):
-        raise DataError(f"expected a vector of {size} integers; got an array of shape {array.shape}")
+    array = _vector(values, size)
     if array.dtype.kind not in "biuO":
         raise DataError(f"step=1 releases integers; got an array of {array.dtype}: leave step out for real numbers")
     return [whole(value) for value in array.tolist()]
+
+
+def _vector(values: object, size: int) -> NDArray[Any]:
+    """An array as it is; of anything else each number by itself, whatever the others are.
+
+    An array of a list has one type for all: a float beside an integer of 2**53 would round it.
+    """
+    if hasattr(values, "__array__"):
+        array = np.asarray(values)
+    else:
+        listed = list(values) if isinstance(values, Iterable) and not isinstance(values, str | bytes) else [values]
+        array = np.empty(len(listed), dtype=object)
+        array[:] = listed
+    if array.shape != (size,):
+        raise DataError(f"expected a vector of {size} numbers; got an array of shape {array.shape}")
+    return array
 
 
 def bounds_of(name: str, value: object) -> tuple[Fraction, Fraction]:

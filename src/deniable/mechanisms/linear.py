@@ -88,7 +88,7 @@ def linear_queries(
             "matrix", f"shape {rows.shape}", f"finite weights, not all 0, one column for each of {len(cells)} keys"
         )
     step = _step(rows)
-    weights = np.array([grids.nearest_all(row, step, size=len(cells)) for row in rows], dtype=np.int64)
+    weights = _integers([grids.nearest_all(row, step, size=len(cells)) for row in rows])
     statistic = _statistic(weights, relation)
     (noised,) = fit([statistic], epsilon=found, delta=allowed, relation=relation)
     return LinearQueries(found, allowed, cells, tuple(map(tuple, weights.tolist())), step, noised)
@@ -103,12 +103,18 @@ def _step(rows: NDArray[np.float64]) -> Fraction:
     return step if (rows / float(step) == np.rint(rows / float(step))).all() else finest
 
 
-def _statistic(weights: NDArray[np.int64], relation: Relation) -> Statistic:
+def _integers(rows: list[list[int]]) -> NDArray[Any]:
+    """Weights as machine integers where no difference or sum of them can leave their range, else as Python's."""
+    largest = max(abs(weight) for row in rows for weight in row)
+    return np.array(rows, dtype=np.int64 if 2 * largest * (len(rows) + 1) < 1 << 62 else object)
+
+
+def _statistic(weights: NDArray[Any], relation: Relation) -> Statistic:
     """Sensitivities of integer weights, exactly."""
     columns = weights.T
     reach = max(int(np.abs(column).sum()) for column in columns)
     if relation is Relation.REPLACE:
-        absent = np.zeros((1, columns.shape[1]), dtype=np.int64)
+        absent = np.zeros((1, columns.shape[1]), dtype=columns.dtype)
         everyone = np.concatenate([columns, absent])
         changes = [np.abs(everyone - column) for column in columns]
     else:

@@ -21,7 +21,6 @@ numbers to it.
 from __future__ import annotations
 
 import math
-from collections import Counter
 from collections.abc import Hashable
 from dataclasses import dataclass
 from fractions import Fraction
@@ -77,12 +76,11 @@ def mode(*, epsilon: Number, delta: Number, relation: Relation = Relation.ADD_RE
 
 def leader(values: list[Hashable]) -> tuple[Hashable | None, int]:
     """The mode and its lead over the next. Ties go by the printed form of a value, which no other record can change."""
-    counts = Counter(value for value in values if value is not None)
-    if not counts:
+    ranked = sorted(records.tally(value for value in values if value is not None), key=lambda pair: -pair[1])
+    if not ranked:
         return None, 0
-    first = min(counts, key=lambda value: (-counts[value], type(value).__name__, repr(value)))
-    second = max((count for value, count in counts.items() if value != first), default=0)
-    return first, counts[first] - second
+    (first, most), *others = ranked
+    return first, most - (others[0][1] if others else 0)
 
 
 def distance(gap: int, relation: Relation) -> int:

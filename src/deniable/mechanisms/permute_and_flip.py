@@ -11,31 +11,20 @@ same choice as adding exponential noise of scale 2Δ/ε to every utility and tak
 
 from __future__ import annotations
 
-from fractions import Fraction
+from dataclasses import dataclass, field
 
-from deniable import noise
 from deniable._checks import Number
-from deniable.events import Claimed, Event
-from deniable.guarantees import PureDP
-from deniable.mechanisms.selection import Choice, prepared
-from deniable.noise import Source
+from deniable.mechanisms.noisy_max import NoisyMax
+from deniable.mechanisms.selection import prepared
+from deniable.noise import EXPONENTIAL, Noise
 from deniable.units import Relation
 
 
-class PermuteAndFlip(Choice):
-    """A choice by permute-and-flip."""
+@dataclass(frozen=True, repr=False)
+class PermuteAndFlip(NoisyMax):
+    """A choice by permute-and-flip: the largest utility after exponential noise."""
 
-    @property
-    def event(self) -> Event:
-        return Claimed(PureDP(self.epsilon, relation=self.stated))
-
-    def __call__(self, utilities: object, /, *, source: Source | None = None) -> int:
-        """The position of the chosen candidate."""
-        return noise.race(self.utilities(utilities), rate=self.rate, noise=noise.EXPONENTIAL, source=source)
-
-    def error(self, confidence: Number = Fraction(19, 20)) -> float:
-        """A bound on the best utility minus the chosen one."""
-        return self.shortfall(confidence)
+    noise: Noise = field(default=EXPONENTIAL, init=False, repr=False)
 
 
 def permute_and_flip(

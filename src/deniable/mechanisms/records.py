@@ -8,7 +8,7 @@ raise is the kind of container: its type, its dtype, its number of dimensions.
 |---|---|---|---|
 | None, NaN, NA, not a number at all | missing (NaN) | not counted | a record without key: None and NaN; text is a key |
 | ±inf, an integer beyond a float | ±inf, clamped to the bounds later | counted | a key like any other |
-| True, False | 1, 0 | counted, not counted | a key (equal to 1 and 0, as in Python) |
+| True, False | 1, 0 | counted, not counted | a key; equal to 1 and 0 where keys are declared, as in Python |
 | unhashable | missing | not counted | a record without key |
 
 >>> numbers([1, None, float("nan"), "7", 10**400, True]).tolist()
@@ -20,6 +20,7 @@ raise is the kind of container: its type, its dtype, its number of dimensions.
 from __future__ import annotations
 
 import numbers as kinds
+from collections import Counter
 from collections.abc import Hashable, Iterable, Mapping
 from decimal import Decimal
 from typing import Any
@@ -61,7 +62,27 @@ def flags(values: object) -> NDArray[np.bool_]:
 def keys(values: object) -> list[Hashable]:
     """The key of each record; None for a record without one."""
     array = _array(values)
-    return [_key(value) for value in (array.tolist() if array is not None else _items(values, None))]
+    return [_key(value) for value in (_items(values, None) if array is None else _listed(values, array))]
+
+
+def printed(key: Hashable) -> tuple[str, str]:
+    """A name and an order of keys that depend on each key alone."""
+    return type(key).__name__, repr(key)
+
+
+def tally(found: Iterable[Hashable]) -> list[tuple[Hashable, int]]:
+    """How often each key occurs, in the order of the printed forms.
+
+    Keys that are equal and print differently (1 and True, 0.0 and −0.0, one instant in two time zones) are different
+    keys here. Counted together, they would all bear the name of whichever came first, which is one record's choice.
+    """
+    counts: Counter[tuple[str, str]] = Counter()
+    names: dict[tuple[str, str], Hashable] = {}
+    for key in found:
+        mark = printed(key)
+        counts[mark] += 1
+        names.setdefault(mark, key)
+    return [(names[mark], counts[mark]) for mark in sorted(counts)]
 
 
 def columns(values: object, names: Iterable[str]) -> list[list[Hashable]]:
@@ -82,7 +103,8 @@ def columns(values: object, names: Iterable[str]) -> list[list[Hashable]]:
 def _array(values: object) -> NDArray[Any] | None:
     """The values as an array of one dimension, if they come as something like an array."""
     if isinstance(values, np.ma.MaskedArray):
-        values = np.ma.filled(values.astype(object), None)
+        hidden, values = np.ma.getmaskarray(values), values.data.astype(object)
+        values[hidden] = None
     if not isinstance(values, np.ndarray):
         if not hasattr(values, "__array__"):
             return None
@@ -90,6 +112,17 @@ def _array(values: object) -> NDArray[Any] | None:
     if values.ndim != 1:
         raise DataError(f"expected one value per record; got an array of {values.ndim} dimensions")
     return values
+
+
+def _listed(values: object, array: NDArray[Any]) -> Iterable[Any]:
+    """The records of something like an array, as it lists them itself.
+
+    NumPy has one type for all: a missing integer in a column of pandas, Polars or Arrow makes floats of the others.
+    """
+    if isinstance(values, np.ndarray):
+        return list(array.tolist())
+    ways = (getattr(values, name, None) for name in ("to_pylist", "to_list", "tolist"))
+    return list(next((way for way in ways if callable(way)), array.tolist)())
 
 
 def _items(values: object, array: NDArray[Any] | None) -> Iterable[Any]:

@@ -38,7 +38,7 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from functools import cached_property, partial, reduce
+from functools import cached_property
 from typing import Any
 
 from deniable import _checks, noise
@@ -47,9 +47,9 @@ from deniable.accounting.accountant import account
 from deniable.errors import InvalidArgument
 from deniable.events import Claimed, Event
 from deniable.guarantees import ApproxDP
-from deniable.mechanisms.best_of import Best, BestOf, gamma_of
+from deniable.mechanisms.best_of import Best, BestOf, gamma_of, unit_of
 from deniable.noise import Source
-from deniable.units import one_relation, one_unit
+from deniable.units import one_relation
 
 _MOST = 1e4
 """A loss above this is no promise; searches for ε stop here."""
@@ -80,7 +80,7 @@ class Search:
         total = own + (1 + float(self.eta)) * excess
         place = Fraction(10) ** (8 - math.floor(math.log10(max(total, 1e-300))))
         epsilon = math.ceil(Fraction(total * (1 + 1e-12)) * place) / place
-        return ApproxDP(epsilon, allowed, relation=self.events[0].relation, unit=self.events[0].unit)
+        return ApproxDP(epsilon, allowed, relation=self.events[0].relation, unit=unit_of(self.events))
 
     def event(self, *, delta: Number) -> Event:
         """What a ledger is charged for the whole search."""
@@ -121,7 +121,7 @@ def search(events: Sequence[Event], *, trials: Number, eta: Number = 0, scoring:
         raise InvalidArgument("events", found, "one event or more, such as plan.event")
     for event in found:
         one_relation(found[0].relation, event.relation, doing="search")
-    reduce(partial(one_unit, doing="search"), (event.unit for event in found))
+    unit_of(found)
     shape = _checks.between("eta", eta, low=0, high=1, expected="between 0 and 1")
     many = _checks.between("trials", trials, low=1, expected="1 or more")
     if scoring is not None:

@@ -12,7 +12,8 @@ only the one unit has in D. With probability at least 1 − δ none of those is 
 in keys that both data sets have, e^{1/t} each, and in keys new to D′, of which j′ are hidden there with probability
 (1 − p)^j′ ≥ e^{−j′/t}: altogether e^{K/t} = e^ε at most.
 
-Keys are shown in the order of their printed form, never in that of the data.
+Keys are shown in the order of their printed form, never in that of the data, and those that print differently are
+different keys, even if Python calls them equal (1 and True): which of them came first is one record's doing.
 
 >>> m = stability_histogram(epsilon=1, delta=1e-6)
 >>> m.threshold
@@ -24,7 +25,6 @@ Keys are shown in the order of their printed form, never in that of the data.
 from __future__ import annotations
 
 import math
-from collections import Counter
 from collections.abc import Hashable, Iterable
 from dataclasses import dataclass
 from fractions import Fraction
@@ -75,10 +75,9 @@ class StabilityHistogram(Mechanism):
         With `per_unit=1` values are keys, one per unit; otherwise each is a collection of keys, of which the first
         `per_unit` different ones count, in the order of their printed form.
         """
-        counts = Counter(key for keys in self._units(values) for key in keys)
-        named = sorted(counts, key=printed)
-        noisy = add([counts[key] for key in named], self.noise, source)
-        return {key: count for key, count in zip(named, noisy, strict=True) if count >= self.threshold}
+        found = records.tally(key for keys in self._units(values) for key in keys)
+        noisy = add([count for _, count in found], self.noise, source)
+        return {key: count for (key, _), count in zip(found, noisy, strict=True) if count >= self.threshold}
 
     def _units(self, values: object) -> Iterable[list[Hashable]]:
         if self.per_unit == 1:
@@ -91,7 +90,8 @@ class StabilityHistogram(Mechanism):
         """One unit's keys. What is not a collection counts for nothing."""
         if isinstance(unit, str | bytes) or not isinstance(unit, Iterable):
             return []
-        return sorted({key for key in records.keys(list(unit)) if key is not None}, key=printed)[: self.per_unit]
+        found = records.tally(key for key in records.keys(list(unit)) if key is not None)
+        return [key for key, _ in found[: self.per_unit]]
 
     def error(self, confidence: Number = Fraction(19, 20)) -> float:
         """A bound on the noise of any one key, shown or not. Keys near the threshold show when their noise was high."""
@@ -113,8 +113,3 @@ def stability_histogram(
         per_unit=_checks.count("per_unit", per_unit),
         stated=relation,
     )
-
-
-def printed(key: Hashable) -> tuple[str, str]:
-    """An order of keys that depends on each key alone."""
-    return type(key).__name__, repr(key)

@@ -11,6 +11,7 @@ from itertools import pairwise
 
 import pytest
 
+from deniable.accounting.accountant import grid_curve
 from deniable.accounting.contour import NotCertified, contour_curve
 from deniable.accounting.contour.curve import ContourCurve, _down, _up, _walk
 from deniable.accounting.contour.search import contour, saddle_at_epsilon
@@ -187,10 +188,30 @@ def test_a_pure_promise_is_a_binary_response() -> None:
     assert claimed.epsilon_bracket(1e-5) == curve(RandomizedResponse(Fraction(1, 5)) * 60).epsilon_bracket(1e-5)
 
 
+def test_losses_that_are_next_to_nothing_cost_nothing() -> None:
+    """δ(0) ≤ √(D₂/2): proven at once where that is enough, and never claimed where δ(0) is above."""
+    assert curve(Laplace(10**30) * 10**6).epsilon_bracket(1e-9) == (0.0, 0.0)
+    small = curve(ExponentialMechanism(Fraction(1, 100)) * 50)
+    advantage = small.delta_bracket(0.0)
+    assert small.epsilon_bracket(advantage.lower * 0.99).lower > 0
+    assert small.epsilon_bracket(advantage.upper * 1.01) == (0.0, 0.0)
+    assert small.epsilon_bracket(advantage.upper * 3) == (0.0, 0.0)
+
+
+def test_losses_of_bounded_range_against_the_grid() -> None:
+    """Two engines with nothing in common but the law of one step."""
+    event = ExponentialMechanism(Fraction(1, 5)) * 40 + ExponentialMechanism(Fraction(1, 7)) * 30
+    found, other = curve(event), grid_curve(fold(event))
+    for delta in (1e-3, 1e-8, 1e-20):
+        narrow, wide = found.epsilon_bracket(delta), other.epsilon_bracket(delta)
+        assert wide.lower <= narrow.upper
+        assert narrow.lower <= wide.upper
+        assert narrow.width < 1e-9 * narrow.upper
+
+
 @pytest.mark.parametrize(
     "event",
     [
-        ExponentialMechanism(1) * 3,
         Claimed(ApproxDP(1, 1e-6)) * 3,
         Claimed(ZCDP(1)) * 3,
         DiscreteGaussian(2).sampled(rate=0.1) * 10,

@@ -23,6 +23,7 @@ from deniable.accounting.contour.mixture import Mixture
 from deniable.accounting.contour.mixture_pair import Side
 from deniable.accounting.contour.normal import Normal
 from deniable.accounting.contour.sampled_laplace import _RULE_ERROR, SampledLaplacian, _rule
+from deniable.accounting.contour.spread import Spread
 from deniable.accounting.contour.transform import Transform
 
 Exact = Callable[[mpmath.mpc], mpmath.mpc]
@@ -36,6 +37,17 @@ def normal(z: mpmath.mpc) -> mpmath.mpc:
 def laplace(epsilon: str) -> Exact:
     e = mpmath.mpf(epsilon)
     return lambda z: ((z + 1) * mpmath.exp(z * e) + z * mpmath.exp(-(z + 1) * e)) / (2 * z + 1)
+
+
+def spread(epsilon: str) -> Exact:
+    """∫ e^{zl} of the density e^{(ε+l)/2}/(2(e^ε − 1)) on [−ε, ε], by quadrature."""
+    e = mpmath.mpf(epsilon)
+
+    def value(z: mpmath.mpc) -> mpmath.mpc:
+        pieces = mpmath.linspace(-e, e, 2 + int(abs(z) * e))
+        return mpmath.quad(lambda l: mpmath.exp(z * l + (e + l) / 2), pieces) / (2 * mpmath.expm1(e))
+
+    return value
 
 
 def integrate(integrand: Callable[..., flint.acb], edges: list[float]) -> mpmath.mpc:
@@ -111,6 +123,9 @@ def cases() -> list[tuple[str, Transform, Exact]]:
             ("normal", Normal(0.49), normal),
             ("laplace", Laplacian(0.1), laplace("0.1")),
             ("laplace, large", Laplacian(3.0), laplace("3")),
+            ("spread", Spread(0.1), spread("0.1")),
+            ("spread, large", Spread(3.0), spread("3")),
+            ("sampled laplace, rare", SampledLaplacian(1.0, 0.001, 0.999, True), sampled_laplace("1", "0.001", True)),
             ("sampled laplace", SampledLaplacian(1.0, 0.1, 0.9, True), sampled_laplace("1", "0.1", True)),
             ("sampled laplace, reversed", SampledLaplacian(1.0, 0.1, 0.9, False), sampled_laplace("1", "0.1", False)),
             ("sampled laplace, large", SampledLaplacian(9.0, 0.7, 0.3, False), sampled_laplace("9", "0.7", False)),

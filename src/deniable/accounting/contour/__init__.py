@@ -1,10 +1,10 @@
 """The contour engine: δ(ε) and ε(δ) of a composition as an integral in the complex plane, with a proven bracket.
 
 `contour_curve(folded)` answers for Gaussian, Laplace, discrete Laplace and discrete Gaussian noise, randomized
-response and pure promises, Poisson-sampled Gaussian and Laplace noise, and every mixture of them, at a cost that does
-not grow with the counts. It returns None for steps it has no transform for. A curve raises `NotCertified` when it
-cannot prove a narrow bracket for one query (few compositions of a loss with large atoms, for instance); the grid
-engine answers there.
+response and pure promises, the exponential mechanism, Poisson-sampled Gaussian and Laplace noise, and every mixture of
+them, at a cost that does not grow with the counts. It returns None for steps it has no transform for. A curve raises
+`NotCertified` when it cannot prove a narrow bracket for one query (few compositions of a loss with large atoms, for
+instance). There `contour_curve(folded, smooth=True)` may answer, a little less narrowly, or the grid engine.
 
 `docs/accounting-contour.md` bounds each error term, line by line.
 

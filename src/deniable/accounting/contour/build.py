@@ -15,9 +15,19 @@ from deniable.accounting.contour.mixture import Mixture
 from deniable.accounting.contour.mixture_pair import Side
 from deniable.accounting.contour.normal import Normal
 from deniable.accounting.contour.sampled_laplace import SampledLaplacian
+from deniable.accounting.contour.spread import Spread
 from deniable.accounting.contour.transform import Transform
 from deniable.accounting.fold import Folded, gaussian_squares
-from deniable.events import Claimed, DiscreteGaussian, DiscreteLaplace, Event, Laplace, RandomizedResponse, Sampled
+from deniable.events import (
+    Claimed,
+    DiscreteGaussian,
+    DiscreteLaplace,
+    Event,
+    ExponentialMechanism,
+    Laplace,
+    RandomizedResponse,
+    Sampled,
+)
 from deniable.guarantees import PureDP
 from deniable.units import Relation
 
@@ -27,8 +37,11 @@ Pair = tuple[Transform, Transform]
 _ABSENT = Side(0.0, 1.0, 0.0)
 
 
-def contour_curve(folded: Folded) -> ContourCurve | None:
-    """The curve of a composition, or None where a part has no transform here (leaks and Rényi promises included)."""
+def contour_curve(folded: Folded, *, smooth: bool = False) -> ContourCurve | None:
+    """The curve of a composition, or None where a part has no transform here (leaks and Rényi promises included).
+
+    With `smooth` it has a little Gaussian noise added and taken off again (`smoothing`): for losses with atoms.
+    """
     if folded.leaks or folded.renyi or not (folded.steps or folded.mu_squared):
         return None
     try:
@@ -41,10 +54,10 @@ def contour_curve(folded: Folded) -> ContourCurve | None:
     known = [(pair, count) for pair, count in pairs if pair is not None]
     if len(known) < len(pairs):
         return None
-    forward = Direction(tuple((pair[0], count) for pair, count in known))
+    forward = Direction(tuple((pair[0], count) for pair, count in known), smooth)
     if all(pair[0] is pair[1] for pair, _ in known):
         return ContourCurve((forward,))
-    return ContourCurve((forward, Direction(tuple((pair[1], count) for pair, count in known))))
+    return ContourCurve((forward, Direction(tuple((pair[1], count) for pair, count in known), smooth)))
 
 
 def _pair(step: Event) -> Pair | None:
@@ -57,6 +70,8 @@ def _pair(step: Event) -> Pair | None:
         return _alike(discrete_laplace(step.scale, int(step.sensitivity)))
     if isinstance(step, DiscreteGaussian) and step.sensitivity.denominator == 1 and step.coordinates == 1:
         return _alike(discrete_gaussian(step.scale, int(step.sensitivity)))
+    if isinstance(step, ExponentialMechanism):
+        return _alike(Spread(float(step.epsilon)))
     if isinstance(step, RandomizedResponse):
         return _alike(randomized_response(step.epsilon, step.categories))
     if isinstance(step, Claimed) and isinstance(step.guarantee, PureDP):

@@ -29,13 +29,10 @@ from deniable.accounting.contour.rounding import (
     weighted_excess,
     weighted_expm1,
 )
-from deniable.accounting.contour.transform import Moments, Ratios
+from deniable.accounting.contour.transform import RUN, Moments, Ratios
 
 _ENTRIES = 1 << 16
 """Matrix entries handled at a time: a few temporaries of this size stay in the cache."""
-
-_GROUP = 8
-"""Frequencies that share one pair of evaluated sines and cosines."""
 
 _BLOCK = 32
 """Sums run over blocks of this many terms, then over the blocks, so that m terms cost 32 + m/32 roundings and not m."""
@@ -159,6 +156,11 @@ class TiltedPoints:
         """Terms per frequency."""
         return len(self.points.loss)
 
+    @property
+    def atomic(self) -> bool:
+        """Unless the points are those of a quadrature alone."""
+        return True
+
     @cached_property
     def probabilities(self) -> Reals:
         """The tilted law: weights that add up to 1, nearly."""
@@ -185,15 +187,16 @@ class TiltedPoints:
 
     def ratios(self, omegas: Reals) -> Ratios:
         """The characteristic function of the tilted loss, centred."""
-        blocks = -(-len(self._centred) // _BLOCK)
-        x, p = np.zeros(blocks * _BLOCK), np.zeros(blocks * _BLOCK)
+        each = min(_BLOCK, len(self._centred))
+        blocks = -(-len(self._centred) // each)
+        x, p = np.zeros(blocks * each), np.zeros(blocks * each)
         x[: len(self._centred)], p[: len(self._centred)] = 0.5 * self._centred, 2.0 * self.probabilities
-        shares = p.reshape(blocks, _BLOCK)
+        shares = p.reshape(blocks, each)
         down, side = np.empty(len(omegas)), np.empty(len(omegas))
-        rows = max(1, _ENTRIES // len(x))
+        rows = max(1, _ENTRIES // len(x) // RUN * RUN)
         for start in range(0, len(omegas), rows):
             sine, cosine = _waves(omegas[start : start + rows], x)
-            sine, cosine = sine.reshape(-1, blocks, _BLOCK), cosine.reshape(-1, blocks, _BLOCK)
+            sine, cosine = sine.reshape(-1, blocks, each), cosine.reshape(-1, blocks, each)
             side[start : start + rows] = np.einsum("rbk,rbk,bk->rb", sine, cosine, shares).sum(axis=1)
             down[start : start + rows] = -np.einsum("rbk,rbk,bk->rb", sine, sine, shares).sum(axis=1)
         logarithm = log_of_one_plus(down, side)
@@ -210,17 +213,17 @@ class TiltedPoints:
 
 
 def _waves(omegas: Reals, x: Reals) -> tuple[Reals, Reals]:
-    """Sines and cosines of all ω·x, for equally spaced ω, by the addition theorem from a few of them.
+    """Sines and cosines of all ω·x, for ω in runs, by the addition theorem from a few of them.
 
-    ω = A + B with A the first of its group. sin(A + B)x = sin Ax cos Bx + cos Ax sin Bx is off by at most three units
+    ω = A + B with A the first of its run. sin(A + B)x = sin Ax cos Bx + cos Ax sin Bx is off by at most three units
     and two calls of |Ax| + |Bx|: as good, up to a factor, as a sine of its own. A cosine is off by as much,
     absolutely.
     """
-    if len(omegas) < 2 * _GROUP:
+    if len(omegas) < 2 * RUN:
         angle = np.multiply.outer(omegas, x)
         return np.sin(angle), np.cos(angle)
-    heads = np.multiply.outer(omegas[::_GROUP], x)
-    steps = np.multiply.outer(omegas[:_GROUP] - omegas[0], x)
+    heads = np.multiply.outer(omegas[::RUN], x)
+    steps = np.multiply.outer(omegas[:RUN] - omegas[0], x)
     sine, cosine, small, near = np.sin(heads)[:, None], np.cos(heads)[:, None], np.sin(steps)[None], np.cos(steps)[None]
     shape = (-1, len(x))
     sines = (sine * near + cosine * small).reshape(shape)[: len(omegas)]

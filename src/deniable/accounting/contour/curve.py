@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import TypeAlias
 
 import numpy as np
 
@@ -12,8 +13,11 @@ from deniable.accounting.certificate import NotCertified, proven
 from deniable.accounting.contour.direction import Direction
 from deniable.accounting.contour.integral import Contour, Value
 from deniable.accounting.contour.rounding import UNIT
-from deniable.accounting.contour.search import Saddle, contour, saddle_at_delta, saddle_at_epsilon
+from deniable.accounting.contour.search import NoDecay, Saddle, quadrature, saddle_at_delta, saddle_at_epsilon
+from deniable.accounting.contour.smoothing import Smoothed
 from deniable.guarantees.profile import Bracket
+
+Rule: TypeAlias = Contour | Smoothed
 
 _TINY = -700.0
 """e^{−700} is 10^{−304}."""
@@ -77,11 +81,11 @@ def _delta(direction: Direction, epsilon: float) -> Bracket:
         nothing = _nearly_zero(direction, saddle)
         if nothing is not None:
             return nothing
-    value = contour(direction, saddle).delta(epsilon)
+    value = quadrature(direction, saddle).delta(epsilon)
     if value.scale + math.log(max(value.estimate, 1e-300)) < saddle.log_delta - 4.0:
         # the estimate was too high to make aliasing and truncation negligible
         found = value.scale + math.log(max(value.estimate, 1e-12 * value.upper))
-        value = contour(direction, saddle._replace(log_delta=found)).delta(epsilon)
+        value = quadrature(direction, saddle._replace(log_delta=found)).delta(epsilon)
     lower, upper = _down(value), _up(value)
     if not (upper - lower <= _WIDEST * upper or upper <= 1e-300):
         raise NotCertified(f"the bracket [{lower}, {upper}] around δ is too wide")
@@ -127,46 +131,60 @@ def _stays_below(direction: Direction, epsilon: float, delta: float) -> bool:
         exponent = line.logarithm + line.error - saddle.tilt * epsilon
         if exponent + 8 * UNIT * (abs(line.logarithm) + saddle.tilt * epsilon) < math.log(delta) - 1e-9:
             return True
-        return _up(contour(direction, saddle._replace(epsilon=epsilon)).delta(epsilon)) <= delta
+        return _up(quadrature(direction, saddle._replace(epsilon=epsilon)).delta(epsilon)) <= delta
     except NotCertified:
         return False
 
 
 def _epsilon(direction: Direction, delta: float) -> Bracket:
     """The smallest ε ≥ 0 with δ(ε) ≤ delta, in one direction."""
+    if _costs_nothing(direction, delta):
+        return Bracket(0.0, 0.0)
     rule, centre = _start(direction, delta)
     if centre <= 0.0:
-        rule = contour(direction, saddle_at_epsilon(direction, 0.0)._replace(log_delta=math.log(delta)))
+        rule = quadrature(direction, saddle_at_epsilon(direction, 0.0)._replace(log_delta=math.log(delta)))
         if _up(rule.delta(0.0)) <= delta:
             return Bracket(0.0, 0.0)
         centre = max(_newton(rule, delta, 0.0), 0.0)
     value = rule.delta(centre)
     if not value.slope > 0:
         raise NotCertified("the curve is flat here")
-    step = max((value.upper - value.lower) / value.slope, 8 * UNIT * centre, 1e-300)
-    upper = _walk(rule, centre, step, lambda v: _up(v) <= delta)
-    lower = _walk(rule, centre, -step, lambda v: _down(v) >= delta)
+    least = max(8 * UNIT * centre, 1e-300)
+    up, down = (1.25 * off / value.slope for off in (value.upper - value.estimate, value.estimate - value.lower))
+    upper = _walk(rule, centre, max(up, least), lambda v: _up(v) <= delta)
+    lower = _walk(rule, centre, -max(down, least), lambda v: _down(v) >= delta)
     if not upper - lower <= _WIDEST * max(upper, 1e-3):
         raise NotCertified(f"the bracket [{lower}, {upper}] around ε is too wide")
     return Bracket(lower, upper)
 
 
-def _start(direction: Direction, delta: float) -> tuple[Contour, float]:
+def _costs_nothing(direction: Direction, delta: float) -> bool:
+    """Whether losses are so small that δ(0) ≤ √(D₂/2) ≤ delta: Pinsker's inequality, and D₁ ≤ D₂ = K(1)."""
+    divergence = float(direction.moments(np.array([1e-9])).slope[0])
+    if not divergence < delta * delta:
+        return False
+    line = direction.tilted(1.0, reach=0.0, digits=20.0)
+    return math.sqrt(max(line.logarithm + line.error, 0.0) / 2) * (1 + 8 * UNIT) <= delta
+
+
+def _start(direction: Direction, delta: float) -> tuple[Rule, float]:
     """A rule and the ε at which its estimate of δ is delta."""
     goal = math.log(delta)
     saddle = saddle_at_delta(direction, goal)
     if abs(saddle.log_delta - goal) < 1.0:
         try:
-            rule = contour(direction, saddle._replace(log_delta=goal))
+            rule = quadrature(direction, saddle._replace(log_delta=goal))
             centre = _newton(rule, delta, saddle.epsilon)
             if abs(centre - saddle.epsilon) * saddle.tilt < 1.0:
                 return rule, centre
+        except NoDecay:
+            raise
         except NotCertified:
             centre = _bisection(direction, saddle, goal)
     else:
         centre = _bisection(direction, saddle, goal)
     # the first line was chosen for another ε; this one is chosen for the ε that it found
-    rule = contour(direction, saddle_at_epsilon(direction, max(centre, 0.0))._replace(log_delta=goal))
+    rule = quadrature(direction, saddle_at_epsilon(direction, max(centre, 0.0))._replace(log_delta=goal))
     return rule, _newton(rule, delta, centre)
 
 
@@ -175,7 +193,7 @@ def _bisection(direction: Direction, saddle: Saddle, goal: float) -> float:
 
     A rule made for ε = 0 is good for every larger ε, only longer.
     """
-    rule = contour(direction, saddle._replace(epsilon=0.0, log_delta=goal))
+    rule = quadrature(direction, saddle._replace(epsilon=0.0, log_delta=goal))
     low, high = 0.0, max(saddle.epsilon, 1e-6)
     while _exceeds(rule, high, goal):
         low, high = high, 2 * high
@@ -187,16 +205,16 @@ def _bisection(direction: Direction, saddle: Saddle, goal: float) -> float:
     return high
 
 
-def _exceeds(rule: Contour, epsilon: float, log_delta: float) -> bool:
+def _exceeds(rule: Rule, epsilon: float, log_delta: float) -> bool:
     """Whether the estimate of δ(ε) is above a value."""
     value = rule.delta(epsilon)
     return value.estimate > 0 and value.scale + math.log(value.estimate) > log_delta
 
 
-def _newton(rule: Contour, delta: float, start: float) -> float:
+def _newton(rule: Rule, delta: float, start: float) -> float:
     """Where the estimate of log δ(ε) takes a value. An estimate itself: the caller checks."""
     epsilon, goal = start, math.log(delta)
-    low, high, most = -math.inf, math.inf, 2.0 / rule.line.tilt
+    low, high, most = -math.inf, math.inf, 2.0 / rule.tilt
     for _ in range(200):
         log_delta, rate = rule.estimate(epsilon)
         gap = log_delta - goal
@@ -212,7 +230,7 @@ def _newton(rule: Contour, delta: float, start: float) -> float:
     return epsilon
 
 
-def _walk(rule: Contour, start: float, step: float, proves: Callable[[Value], bool]) -> float:
+def _walk(rule: Rule, start: float, step: float, proves: Callable[[Value], bool]) -> float:
     """The first of start + step, start + 2 step, start + 4 step, … at which the inequality is proven, or 0."""
     for _ in range(60):
         epsilon = start + step

@@ -9,9 +9,13 @@ from fractions import Fraction
 from functools import cached_property
 
 import numpy as np
+from numpy.typing import NDArray
 
 from deniable.accounting.contour.rounding import CALL, UNIT, Complexes, Reals
-from deniable.accounting.contour.transform import Lattice, Moments, Tilted, Transform
+from deniable.accounting.contour.transform import RUN, Lattice, Moments, Tilted, Transform
+
+_LOOK = 4
+"""How many steps are asked before looking which frequencies still matter."""
 
 
 @dataclass(frozen=True)
@@ -19,6 +23,8 @@ class Direction:
     """Steps with their counts, all in one direction of their pairs."""
 
     parts: tuple[tuple[Transform, int], ...]
+    smooth: bool = False
+    """Whether a little Gaussian noise is added to make the integrand decay (`smoothing`)."""
 
     @cached_property
     def lattice(self) -> Lattice | None:
@@ -54,6 +60,13 @@ class Direction:
                 for part, count in self.parts
             ],
         )
+
+
+def _runs(wanted: NDArray[np.bool_]) -> NDArray[np.int64]:
+    """The places of all runs that hold a wanted one."""
+    held = np.zeros(-(-len(wanted) // RUN) * RUN, dtype=bool)
+    held[: len(wanted)] = wanted
+    return np.flatnonzero(np.repeat(held.reshape(-1, RUN).any(axis=1), RUN)[: len(wanted)])
 
 
 def _common(first: Fraction, second: Fraction) -> Fraction:
@@ -96,17 +109,31 @@ class Line:
         """Terms per frequency, all parts together."""
         return sum(part.size for part, _ in self.parts)
 
-    def ratios(self, omegas: Reals) -> tuple[Complexes, Reals]:
+    @property
+    def atomic(self) -> bool:
+        """Whether every step has atoms."""
+        return all(part.atomic for part, _ in self.parts)
+
+    def ratios(self, omegas: Reals, *, least: float = -math.inf) -> tuple[Complexes, Reals]:
         """log of the total ratio, and X such that the total ratio is off by at most (e^X − 1) of its modulus.
 
-        |Πr − Πr̂| ≤ Π(|r̂| + e) − Π|r̂| for factors with |r − r̂| ≤ e, so relative errors add as logarithms.
+        |Πr − Πr̂| ≤ Π(|r̂| + e) − Π|r̂| for factors with |r − r̂| ≤ e, so relative errors add as logarithms. No factor
+        exceeds 1 in modulus: where some of them already prove the ratio below e^least, the others are not asked, and
+        all that is said is |r| ≤ e^x.
         """
         total, slip = np.zeros(len(omegas), dtype=np.complex128), np.zeros(len(omegas))
-        for part, count in self.parts:
-            logarithm, error = part.ratios(omegas)
-            total += count * logarithm
-            slip += count * (np.log1p(error) + 2 * CALL * np.abs(logarithm))
-        return total, slip + 8 * UNIT * np.abs(total.imag)
+        left = np.arange(len(omegas))
+        for number, (part, count) in enumerate(self.parts, start=1):
+            logarithm, error = part.ratios(omegas[left])
+            total[left] += count * logarithm
+            slip[left] += count * (np.log1p(error) + 2 * CALL * np.abs(logarithm))
+            if number % _LOOK == 0 and least > -math.inf:
+                left = _runs(total.real + slip >= least)
+        slip += 8 * UNIT * np.abs(total.imag)
+        small = np.ones(len(omegas), dtype=bool)
+        small[left] = False
+        # r and e^x are then at most 2e^x apart
+        return np.where(small, total.real + slip, total), np.where(small, math.log(3) * (1 + CALL), slip)
 
     def decay(self, omegas: Reals, last: float) -> Reals:
         """An upper bound on log |total ratio| for all frequencies between ω and `last`."""

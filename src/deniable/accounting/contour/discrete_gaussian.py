@@ -105,6 +105,11 @@ class TiltedLatticeNormal:
         """A closed form."""
         return 1
 
+    @property
+    def atomic(self) -> bool:
+        """Nothing but atoms."""
+        return True
+
     def ratios(self, omegas: Reals) -> Ratios:
         """The normal ratio within half a period; beyond, where it was a whole number k of periods P = 2π/g before.
 

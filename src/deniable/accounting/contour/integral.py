@@ -77,6 +77,11 @@ class Contour:
     many: int = 0
     """Nodes per period of the lattice; 0 without one."""
 
+    @property
+    def tilt(self) -> float:
+        """λ."""
+        return self.line.tilt
+
     def estimate(self, epsilon: float) -> tuple[float, float]:
         """log δ(ε) and −d log δ/dε, unproven: for the search of an ε."""
         z = self._line

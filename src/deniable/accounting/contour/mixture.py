@@ -83,6 +83,11 @@ class TiltedMixture(TiltedPoints):
     low: float
     high: float
 
+    @property
+    def atomic(self) -> bool:
+        """A density."""
+        return False
+
     def decay(self, omegas: Reals, last: float) -> Reals:
         """min over c of log B_c(ω)/M(λ), at most 0."""
         step, tilt, p = self.step, self.tilt, self.probabilities

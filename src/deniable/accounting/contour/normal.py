@@ -59,6 +59,11 @@ class TiltedNormal:
         """A closed form."""
         return 1
 
+    @property
+    def atomic(self) -> bool:
+        """A density."""
+        return False
+
     def ratios(self, omegas: Reals) -> Ratios:
         """exp(−μ²ω²/2), and a phase that is nothing but the rounding of `mean`."""
         exponent = -0.5 * self.square * omegas * omegas

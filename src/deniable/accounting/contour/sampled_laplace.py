@@ -8,7 +8,8 @@ probability 1/2, and has density e^{−(v + ε₀)/2}/4 between. Sampling at rat
 off by at most 2w·2 times the error of the best such polynomial, which is at most 2Mρ^{−(2n−1)}/(ρ − 1) for an
 integrand bounded by M on the Bernstein ellipse of parameter ρ (Trefethen 2013, Thm 8.2). On the ellipse around c, Re
 v moves by at most w(ρ + 1/ρ)/2 and Im v by w(ρ − 1/ρ)/2 =: t < π, and |1 − q + q e^v| lies between cos(t/2) and 1
-times its value at a real point.
+times its value at a real point. Its argument, which e^{iωL} turns into size, is at most t, and at most arcsin g where
+g = q e^{Re v}/(1 − q) is below 1: 1 + g e^{iθ} lies in a disc around 1.
 
 **Decay.** The atoms alone, as for Laplace noise; beyond, the smooth piece is at most 2(G(−ε₀) + G(ε₀) − min G)/ω by
 integration by parts, with G the density of the loss, whose logarithm is convex in v.
@@ -135,7 +136,9 @@ class SampledLaplacian:
         for power in (self._power(tilt), 1.0):
             grown = power * high if power >= 0 else power * (low + np.log(np.cos(tall / 2)))
             size = np.maximum(size, grown)
-        size = size + reach * tall - 0.5 * (centres - wide + e) - math.log(4)
+        ratio = self.rate / self.rest * np.exp(np.minimum(centres + wide, 700.0)) * (1 + 1e-12)
+        turn = np.where(ratio < 1, np.minimum(tall, np.arcsin(np.minimum(ratio, 1.0)) * (1 + 1e-12)), tall)
+        size = size + reach * turn - 0.5 * (centres - wide + e) - math.log(4)
         total = np.log(8 * half * (2 + 2 * abs(tilt)) / (rho - 1)) - (2 * _ORDER - 1) * np.log(rho) + size.max(axis=0)
         return panels * math.exp(min(float(total.min()), 700.0)) * (1 + 1e-9)
 

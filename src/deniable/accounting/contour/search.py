@@ -15,7 +15,9 @@ import numpy as np
 from deniable.accounting.certificate import NotCertified
 from deniable.accounting.contour.direction import Direction, Line
 from deniable.accounting.contour.integral import Contour, lattice_rest
+from deniable.accounting.contour.normal import TiltedNormal
 from deniable.accounting.contour.rounding import Reals
+from deniable.accounting.contour.smoothing import Smoothed, squares
 
 SPARE = 29.0
 """Aliasing and truncation are pushed below e^{−29} of δ, 3·10^{−13}."""
@@ -24,10 +26,17 @@ _MOST_NODES = 1 << 17
 _MOST_WORK = 1 << 25
 """Nodes times terms per node: about a second."""
 
+_LOST = -14.0
+"""A line may be left of the saddle point by e^{−9} or so (`_line`); frequencies far below that are not followed."""
+
 _WIDE, _FINE = np.geomspace(1e-6, 1.0, 24), np.linspace(0.0, 1.0, 9)
 # dense around the saddle point, where K may explode within a few per cent
 _NEAR = np.concatenate([np.geomspace(0.15, 0.9, 10), np.linspace(0.915, 1.12, 26), np.geomspace(1.2, 12.0, 12)])
 _SPAN = np.geomspace(0.25, 1.0, 7)
+
+
+class NoDecay(NotCertified):
+    """No line of this tilt is long enough, whatever the ε."""
 
 
 class Saddle(NamedTuple):
@@ -102,6 +111,41 @@ def saddle_at_epsilon(direction: Direction, epsilon: float) -> Saddle:
     return Saddle(found.tilt, epsilon, found.log_delta - found.tilt * (epsilon - found.epsilon))
 
 
+def quadrature(direction: Direction, saddle: Saddle) -> Contour | Smoothed:
+    """The rule that a direction asks for."""
+    return smoothed(direction, saddle) if direction.smooth else contour(direction, saddle)
+
+
+def smoothed(direction: Direction, saddle: Saddle, *, spare: float = SPARE) -> Smoothed:
+    """Two trapezoid rules on one line, for δ with two sizes of Gaussian noise (`smoothing`)."""
+    log_delta = min(saddle.log_delta, 0.0)
+    tilt, period, further = _line(direction, saddle, log_delta, spare)
+    spacing = _few_bits(2 * math.pi / period)
+    sizes = squares(saddle.tilt)
+    # K(λ) − λε − log δ is a few units at most; what is missing costs width, not truth
+    reach = math.sqrt(2 * (spare + 4.0) / sizes[0])
+    nodes = math.ceil(reach / spacing)
+    if nodes > _MOST_NODES:
+        raise NotCertified("the smoothed integrand does not decay: too many nodes")
+    line = direction.tilted(tilt, reach=reach, digits=spare)
+    if nodes * line.size > _MOST_WORK:
+        raise NotCertified("the integral would take too long")
+    omegas = np.arange(nodes + 1, dtype=np.float64) * spacing
+    logarithms, slips = line.ratios(omegas, least=_LOST - spare - math.log(nodes))
+    falls = float(line.decay(omegas[-1:], math.inf)[0])
+    bound = direction.tilted(further, reach=0.0, digits=spare)
+    rules = []
+    for square in sizes:
+        noise, above = TiltedNormal(square, tilt), TiltedNormal(square, further)
+        alone = Line(tilt, [(noise, 1.0)])
+        turned, off = alone.ratios(omegas)
+        tail = falls + float(alone.decay(omegas[-1:], math.inf)[0])
+        beyond = (further, math.fsum([bound.logarithm, bound.error, above.logarithm, above.error]))
+        both = Line(tilt, [*line.parts, (noise, 1.0)])
+        rules.append(Contour(both, spacing, omegas, logarithms + turned, slips + off, tail, beyond, None))
+    return Smoothed(*rules)
+
+
 def contour(direction: Direction, saddle: Saddle, *, spare: float = SPARE) -> Contour:
     """A trapezoid rule near the saddle's line whose aliasing and truncation are below e^{−spare} of δ at its ε."""
     log_delta = min(saddle.log_delta, 0.0)
@@ -119,7 +163,7 @@ def contour(direction: Direction, saddle: Saddle, *, spare: float = SPARE) -> Co
     omegas = np.arange(nodes + 1, dtype=np.float64) * spacing
     if nodes * line.size > _MOST_WORK:
         raise NotCertified("the integral would take too long")
-    logarithms, slips = line.ratios(omegas)
+    logarithms, slips = line.ratios(omegas, least=_LOST - spare - math.log(nodes + 1))
     if nodes == last:
         tail = -math.inf
     bound = direction.tilted(further, reach=0.0, digits=spare)
@@ -175,11 +219,18 @@ def _reach(
             return -np.log(np.pi * omegas)
         return np.log([lattice_rest(tilt, float(omega), g) for omega in omegas])
 
-    while True:
+    def followed(reach: float) -> tuple[Line, float]:
+        """The line, good up to there, and the log of the size that must fall below 1."""
         if reach / spacing > _MOST_NODES:
             raise NotCertified("the integrand does not decay: too many nodes")
         line = direction.tilted(tilt, reach=reach, digits=spare)
-        need = line.logarithm - tilt * epsilon - log_delta + spare
+        return line, line.logarithm - tilt * epsilon - log_delta + spare
+
+    line, need = followed(reach)
+    far = np.array([min(_MOST_NODES, _MOST_WORK / line.size) * spacing])
+    if line.atomic and far[0] < end and (need + line.decay(far, end) + rest(far))[0] > 0:
+        raise NoDecay("atoms keep the integrand from decaying")
+    while True:
         omegas = reach * _SPAN
         falls = line.decay(omegas, end)
         enough = np.flatnonzero(need + falls + rest(omegas) <= 0)
@@ -191,3 +242,4 @@ def _reach(
         if reach >= end:
             return line, end, -math.inf
         reach = min(reach * 2.5, end)
+        line, need = followed(reach)

@@ -13,6 +13,9 @@ from typing import NamedTuple, Protocol
 
 from deniable.accounting.contour.rounding import Complexes, Reals
 
+RUN = 8
+"""Frequencies come in runs of this many, equally spaced by one spacing throughout; only the last run may be shorter."""
+
 
 class Moments(NamedTuple):
     """log M and its first two derivatives at several λ. Estimates: they choose the contour and prove nothing."""
@@ -59,8 +62,13 @@ class Tilted(Protocol):
         """How many terms one ratio is a sum of."""
         ...
 
+    @property
+    def atomic(self) -> bool:
+        """Whether the loss has atoms, so that the ratio does not fall to 0."""
+        ...
+
     def ratios(self, omegas: Reals) -> Ratios:
-        """The characteristic function of the tilted loss, centred at `mean`."""
+        """The characteristic function of the tilted loss, centred at `mean`; ω in runs (`RUN`)."""
         ...
 
     def decay(self, omegas: Reals, last: float) -> Reals:

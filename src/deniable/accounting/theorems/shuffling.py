@@ -21,7 +21,7 @@ from deniable.accounting.theorems.optimal import falls_to
 from deniable.errors import UnitMismatch
 from deniable.guarantees import ApproxDP, PureDP
 from deniable.guarantees.rounding import above, float_above, float_below, promised
-from deniable.units import Relation
+from deniable.units import Relation, single
 
 if TYPE_CHECKING:
     from deniable.accounting.pairs.shuffling import Clones
@@ -55,6 +55,7 @@ def _shuffled(local: PureDP, population: int, delta: Number, clone: float) -> Ap
     allowed = _checks.inner_probability("delta", delta)
     if local.relation is not Relation.REPLACE:
         raise UnitMismatch("shuffling is analysed under REPLACE only; state the local report under REPLACE.")
+    single(local.unit, doing="shuffle")
     epsilon = float_above(local.epsilon)
     if epsilon > 700:  # fewer than e^{−700} of the others are clones: nothing is gained
         return ApproxDP(local.epsilon, allowed, relation=local.relation, unit=local.unit)

@@ -28,7 +28,7 @@ from deniable.errors import InvalidArgument, UnitMismatch
 from deniable.guarantees import FDP, RDP, ApproxDP, PureDP, TradeOff
 from deniable.guarantees.rounding import above, float_above, promised
 from deniable.guarantees.tradeoff import lower_hull
-from deniable.units import Relation
+from deniable.units import Relation, single
 
 Kind = TypeVar("Kind", PureDP, ApproxDP)
 
@@ -64,6 +64,7 @@ def sample_rdp(guarantee: RDP, *, rate: Number) -> RDP:
     kept = _checks.rate("rate", rate)
     if kept == 1:
         return guarantee
+    single(guarantee.unit, doing="sample")
     beyond = float(guarantee.order - 1)
     cost = promised(_log_mixture(float_above(kept), beyond * float_above(guarantee.epsilon)) / beyond)
     return RDP(guarantee.order, min(cost, guarantee.epsilon), relation=guarantee.relation, unit=guarantee.unit)
@@ -79,6 +80,7 @@ def sample_fdp(guarantee: FDP, *, batch: int, population: int) -> FDP:
     if drawn > people:
         raise InvalidArgument("batch", batch, f"at most the population of {people}")
     _replaced(guarantee.relation)
+    single(guarantee.unit, doing="sample")
     operated = sampling_operator(guarantee.tradeoff.symmetrized(), Fraction(drawn, people))
     return FDP(operated, relation=guarantee.relation, unit=guarantee.unit)
 
@@ -100,6 +102,7 @@ def _replaced(relation: Relation) -> None:
 def _sampled(guarantee: Kind, kept: Fraction) -> Kind:
     if kept == 1:
         return guarantee
+    single(guarantee.unit, doing="sample")
     epsilon = promised(_log_mixture(float_above(kept), float_above(guarantee.epsilon)))
     numbers: dict[str, Any] = {"epsilon": min(epsilon, guarantee.epsilon)}
     if isinstance(guarantee, ApproxDP):
