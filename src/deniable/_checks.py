@@ -139,5 +139,18 @@ def member(name: str, value: object, kind: type | tuple[type, ...], *, remedy: s
     """Refuse a value of the wrong type."""
     if not isinstance(value, kind):
         kinds = kind if isinstance(kind, tuple) else (kind,)
-        article = "an" if kinds[0].__name__[0] in "AEIOU" else "a"
-        raise InvalidArgument(name, value, f"{article} {' or '.join(each.__name__ for each in kinds)}", remedy)
+        raise InvalidArgument(name, value, with_article(" or ".join(each.__name__ for each in kinds)), remedy)
+
+
+def type_of(value: object) -> str:
+    """The type of a value in a sentence, where the value itself may be private.
+
+    >>> type_of([]), type_of(3), type_of(None)
+    ('a list', 'an int', 'None')
+    """
+    return "None" if value is None else with_article(type(value).__name__)
+
+
+def with_article(noun: str) -> str:
+    """A noun with "a" or "an" before it."""
+    return f"{'an' if noun[0] in 'aeiouAEIOU' or noun == 'ndarray' else 'a'} {noun}"

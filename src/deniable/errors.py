@@ -93,7 +93,7 @@ class LedgerError(DeniableError):
 
 
 class LedgerUnsure(LedgerError):
-    """The connection was lost while a charge was written, and the store cannot be asked: the charge may stand."""
+    """The connection or the file was lost while a charge was written, and nobody can be asked: it may stand."""
 
 
 class LedgerMissing(LedgerError):

@@ -29,6 +29,11 @@ def deniable(*words: str, code: str = MAIN, **variables: str) -> subprocess.Comp
     )
 
 
+def test_a_module_is_the_command() -> None:
+    done = deniable("--version", code="import runpy; runpy.run_module('deniable', run_name='__main__')")
+    assert done.stdout == deniable("--version").stdout != "", done.stderr
+
+
 @pytest.mark.parametrize("words", [["--help"], ["--version"], ["query", "--help"], ["ledger", "--help"]])
 def test_help_loads_nothing_heavy(words: list[str]) -> None:
     code = (

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 
@@ -22,6 +23,8 @@ MISTAKES = {
         ["query", "visits.csv", MEAN, "--ledger", "other.ledger", "--epsilon", "1"],
         "--public visits=FILE",
     ),
+    "no head": (["ledger", "verify", "hospital.ledger", "--head", "abc"], "as deniable ledger verify prints it"),
+    "semicolons": (["query", "semicolons.csv", *ASK[2:], MEAN], "commas, and with points in numbers, or convert it to"),
     "no noise": (["account", "--delta", "1e-5"], "it is missing"),
     "no steps": (["account", "--delta", "1e-5", "--noise-multiplier", "1", "--rate", "0.1"], "--steps 1000"),
     "no rate": (
@@ -40,6 +43,7 @@ PYTHON = re.compile(r"dn\.|=\{|='|[a-z]\(|=None|\bper_unit\b")
 @pytest.mark.parametrize("case", MISTAKES)
 def test_a_remedy_can_be_typed(hospital: Callable, case: str) -> None:
     words, remedy = MISTAKES[case]
+    Path("semicolons.csv").write_text("patient_id;cost\n1;2,5\n")
     assert hospital("ledger", "create", "other.ledger", "--epsilon", "1", "--unit", "doctor_id").code == 0
     ran = hospital(*words)
     assert ran.code == 1

@@ -40,6 +40,14 @@ def test_of_takes_a_path_or_a_ledger(path: Path) -> None:
         assert Ledger.of(ledger) is ledger
         with Ledger.of(path) as other, Ledger.of(str(path)) as third:
             assert other.budget == third.budget == ledger.budget
+    with pytest.raises(InvalidArgument, match=r"ledger must be a Ledger, or the path or address of one; got ledger=3"):
+        Ledger.of(3)  # type: ignore[arg-type]
+
+
+def test_the_constructor_says_how_to_open_a_ledger() -> None:
+    with pytest.raises(InvalidArgument, match=r"Ledger\.open\(path\) opens one") as refused:
+        Ledger("postgresql://clerk:secret@host/hospital")  # type: ignore[arg-type]
+    assert "secret" not in str(refused.value)
 
 
 def test_three_tenths_fit_three_tenths(path: Path) -> None:
@@ -202,6 +210,22 @@ def test_an_event_without_a_finite_cost_is_refused_by_name(path: Path) -> None:
         with pytest.raises(BudgetExceeded, match="no finite cost") as refused:
             ledger.charge(Gaussian(scale=100), purpose="q")
         assert refused.value.requested is None
+
+
+@pytest.mark.parametrize(
+    ("budget", "words"),
+    [
+        (ZCDP(0.5), "requested ρ = 0.00499583, δ = 1e-8; remaining ρ = 0.5."),
+        (RDP(8, 1), "requested something that has no finite cost in this budget's terms"),
+        (TCDP(0.5, 10), "requested something that has no finite cost in this budget's terms"),
+        (PureDP(1), "requested ε = 0.1, δ = 1e-8; remaining ε = 1."),
+    ],
+)
+def test_a_budget_without_a_delta_says_that_a_delta_was_asked_for(path: Path, budget: Guarantee, words: str) -> None:
+    with Ledger.create(path, unit="row", budget=budget) as ledger:
+        with pytest.raises(BudgetExceeded) as refused:
+            ledger.charge(Claimed(ApproxDP(0.1, 1e-8)), purpose="q")
+        assert words in str(refused.value)
 
 
 def test_a_new_kind_of_event_is_refused(path: Path) -> None:

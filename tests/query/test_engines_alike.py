@@ -122,12 +122,14 @@ CASES: dict[str, tuple[str, dict[str, Any]]] = {
     "arithmetic that overflows, vanishes or fails": (
         "SELECT SUM(cost * cost) AS a, SUM(cost * 1e300) AS b, SUM(cost / age) AS c, SUM(cost / cost) AS d, "
         "SUM(cost - big) AS e, SUM(EXP(cost)) AS f, SUM(POWER(cost, 3)) AS g, SUM(SQRT(cost) + LN(cost)) AS h, "
-        "SUM(cost + cost) AS i, SUM(-cost) AS j FROM t",
+        "SUM(cost + cost) AS i, SUM(-cost) AS j, SUM(CASE WHEN age > 3 THEN 1e300 ** 2 END) AS k, "
+        "SUM(CAST(CONTAINS(city, 'e') AS DOUBLE)) AS l FROM t",
         {
             "bounds": {
                 **BOUNDS, "cost * cost": (-5, 90), "cost * 1e300": (-9, 9), "cost / age": (-3, 3),
                 "cost / cost": (0, 2), "cost - big": (-99, 99), "EXP(cost)": (0, 100), "POWER(cost, 3)": (-9, 99),
                 "SQRT(cost) + LN(cost)": (-9, 9), "cost + cost": (-9, 9), "-cost": (-9, 9),
+                "CASE WHEN age > 3 THEN 1e300 ** 2 END": (0, 9), "CAST(CONTAINS(city, 'e') AS DOUBLE)": (0, 1),
             },
             "per_unit": AtMost(groups=1, rows=40),
         },

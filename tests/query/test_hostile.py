@@ -41,7 +41,7 @@ TEXTS = [
 ]  # fmt: skip
 FLOATS = [0.0, -0.0, 1.5, -1.0, math.nan, math.inf, -math.inf, 1e308, -1e308, 5e-324, 2.0**63]
 WHOLE = [0, 1, -1, 2**31, 2**53, 2**63 - 1, -(2**63)]
-TIMES = [0, 10**15, 2**63 - 1, -(2**63) + 2]
+TIMES = [0, 10**15, 2**63 - 1, -(2**63), -(2**63) + 1, -(2**63) + 2]
 TYPED: list[tuple[pa.DataType, list[Any]]] = [
     (pa.string(), TEXTS),
     (pa.float64(), FLOATS),
@@ -55,6 +55,7 @@ TYPED: list[tuple[pa.DataType, list[Any]]] = [
     (pa.timestamp("ns"), TIMES),
     (pa.timestamp("s"), TIMES),
     (pa.timestamp("us", tz="UTC"), TIMES),
+    (pa.timestamp("s", tz="Asia/Tokyo"), TIMES),
     (pa.decimal128(38, 2), [Decimal("1.50"), Decimal("9" * 35 + ".99"), Decimal("-" + "9" * 35 + ".99")]),
     (pa.dictionary(pa.int32(), pa.string()), ["a", "b"]),
     (pa.binary(), [b"", b"\xff\0"]),
@@ -67,7 +68,7 @@ BYTES = [b"1", b",", b"\n", b"\r", b'"', b"\xff", b"\0", b"1,2,3\n", b"a,b\n", b
 AGGREGATES = [
     "COUNT(*)", "COUNT(a)", "SUM(a)", "AVG(a)", "STDDEV(a)", "MEDIAN(a)", "MODE(b)", "COUNT(DISTINCT p)",
     "COUNT(DISTINCT b)", "SUM(LN(a))", "SUM(LENGTH(b))", "COUNT_IF(b LIKE '%a%')", "SUM(YEAR(b))", "SUM(a / a)",
-    "SUM(CAST(b AS INTEGER))",
+    "SUM(CAST(b AS INTEGER))", "COUNT(DISTINCT CAST(b AS TEXT))", "COUNT_IF(CAST(a AS TEXT) < 'x')",
 ]  # fmt: skip
 BOUNDS = {"LN(a)": (0, 9), "LENGTH(b)": (0, 9), "YEAR(b)": (0, 9), "a / a": (0, 9), "CAST(b AS INTEGER)": (0, 9)}
 GROUPS = ["", "", "a", "b", "UPPER(b)", "MONTH(b)", "DATE_TRUNC('month', b)", "WIDTH_BUCKET(a, 0, 10, 3)", "a IS NULL"]

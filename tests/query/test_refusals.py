@@ -6,6 +6,9 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+import pandas as pd
+import polars as pl
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
@@ -166,7 +169,7 @@ def test_arguments(session: Session, change: dict[str, Any], words: str) -> None
         ("SELECT COUNT(*) FROM visits GROUP BY ALL", "ALL is not supported", (1, 38)),
         ("SELECT COUNT(*) FROM visits GROUP BY ROLLUP (city)", "ROLLUP is not supported", (1, 38)),
         ("SELECT city, COUNT(*) FROM visits GROUP BY 3", "GROUP BY 3 is not a place in the SELECT list", (1, 44)),
-        ("SELECT city, COUNT(*) FROM visits GROUP BY 2", "COUNT(*) is not supported", (1, 14)),
+        ("SELECT city, COUNT(*) FROM visits GROUP BY 2", "COUNT(*) is not supported here; an aggregate is", (1, 14)),
         ("SELECT city, COUNT(*) FROM visits GROUP BY city, city", "stands twice", (1, 50)),
         ("SELECT city, COUNT(*) FROM visits GROUP BY upper(city)", "city is neither grouped nor aggregated", (1, 8)),
         ("SELECT city, COUNT(*) FROM visits GROUP BY md5(city)", "MD5(city) is not supported", (1, 44)),
@@ -187,9 +190,9 @@ def test_arguments(session: Session, change: dict[str, Any], words: str) -> None
         ("SELECT QUANTILE_CONT(cost, [0.1, 0.9]) FROM visits", "[ is not supported", (1, 28)),
         ("SELECT MODE(tags) FROM visits", "MODE(tags) is not supported", (1, 8)),
         ("SELECT MODE(age) FROM visits", "MODE(age) needs its categories declared", None),
-        ("SELECT COUNT(*) + 1 FROM visits", "COUNT(*) + 1 is not supported; the aggregates are", (1, 8)),
+        ("SELECT COUNT(*) + 1 FROM visits", "COUNT(*) + 1 is not supported; an aggregate is sel", (1, 8)),
         ("SELECT SUM(cost + AVG(cost)) FROM visits", "AVG(cost) is not supported", (1, 19)),
-        ("SELECT COUNT(*) * 2 FROM visits", "is not supported; the aggregates are", (1, 8)),
+        ("SELECT COUNT(*) * 2 FROM visits", "is not supported; an aggregate is sel", (1, 8)),
         ("SELECT SUM(age * 2) FROM visits", "SUM(age * 2) needs bounds for age * 2", None),
         ("SELECT SUM(cost / age) FROM visits", "needs bounds for cost / age", None),
         ("SELECT SUM(city + 1) FROM visits", "city holds text; a number is needed here", (1, 12)),
@@ -220,7 +223,7 @@ def test_arguments(session: Session, change: dict[str, Any], words: str) -> None
         ("SELECT COUNT(*) FROM visits WHERE city LIKE city", "LIKE is supported with a text", (1, 35)),
         ("SELECT COUNT(*) FROM visits WHERE city ILIKE 'b%'", "ILIKE is not supported; write LOWER", (1, 40)),
         ("SELECT COUNT(*) FROM visits WHERE age LIKE '3%'", "age holds whole numbers; a text is needed", (1, 35)),
-        ("SELECT COUNT(*) FROM visits WHERE city IN (SELECT city FROM visits)", "is not supported", None),
+        ("SELECT COUNT(*) FROM visits WHERE city IN (SELECT city FROM visits)", "a public table can be joined", None),
         ("SELECT COUNT(*) FROM visits WHERE EXISTS (SELECT 1)", "EXISTS is not supported", (1, 35)),
         ("SELECT COUNT(*) FROM visits WHERE SUM(cost) > 1", "SUM(cost) is not supported", (1, 35)),
         ("SELECT COUNT(*) FROM visits WHERE CASE WHEN flag THEN 1 END", "is not true or false", (1, 45)),
@@ -237,13 +240,19 @@ def test_arguments(session: Session, change: dict[str, Any], words: str) -> None
         ("SELECT COUNT(*) FROM visits WHERE age IS DISTINCT FROM 3", "IS is not supported", (1, 39)),
         ("SELECT COUNT(*) FROM visits WHERE age BETWEEN SYMMETRIC 5 AND 1", "SYMMETRIC is not supported", (1, 47)),
         ("SELECT COUNT(*) FROM visits WHERE city < age", "cannot be compared", (1, 35)),
+        ("SELECT DISTINCT city FROM visits", "DISTINCT is not supported; GROUP BY gives each key once", None),
+        ('SELECT COUNT(*) FROM visits WHERE city = "Bern"', "no column Bern; its columns are patient_id", (1, 42)),
+        ('SELECT COUNT(*) FROM visits WHERE city = "Bern"', "; the text is written 'Bern'", (1, 42)),
+        ("SELECT COUNT(*) FROM visits WHERE day < CURRENT_DATE", "write the day itself, as in DATE", (1, 41)),
+        ("SELECT city, COUNT(*) FROM visits GROUP BY ALL", "ALL is not supported; name the columns", (1, 44)),
         ("SELECT COUNT(*) FROM visits WHERE tags = 'a'", "a type that cannot be compared", (1, 42)),
-        ("SELECT COUNT(*) FROM visits WHERE at > '2026-01-31'", "make it UTC without a zone before", (1, 40)),
-        ("SELECT COUNT(HOUR(at)) FROM visits", "make it UTC without a zone before", (1, 19)),
-        ("SELECT at, COUNT(*) FROM visits GROUP BY at", "make it UTC without a zone before", (1, 42)),
+        ("SELECT COUNT(*) FROM visits WHERE at > '2026-01-31 12:00+01:00'", "without its zone, in UTC where", (1, 40)),
+        ("SELECT COUNT(HOUR(at AT TIME ZONE 'CET')) FROM visits", "AT is not supported; times with a zone", (1, 22)),
+        ("SELECT MAX(at) FROM visits", "a number is needed here; write DATE_DIFF('day', DATE ", (1, 12)),
+        ("SELECT SUM(day) FROM visits", "column day holds dates; write DATE_DIFF('day', DATE ", (1, 8)),
         ("SELECT COUNT(*) FROM visits WHERE day > 'soon'", "column day holds dates; write a date", (1, 41)),
         ("SELECT COUNT(*) FROM visits WHERE day > DATE 'soon'", "is not a date", (1, 46)),
-        ("SELECT COUNT(*) FROM visits WHERE day > TIMESTAMPTZ '2026-01-01 00:00:00'", "TIMESTAMPTZ is not", (1, 41)),
+        ("SELECT COUNT(*) FROM visits WHERE day > TIMESTAMPTZ '2026-01-01 00:00:00'", "are read in UTC; wri", (1, 41)),
         ("SELECT COUNT(*) FROM visits WHERE cost > 1e999999999", "out of the range", (1, 42)),
         ("SELECT COUNT(*) FROM visits WHERE cost > 1e350", "out of the range", (1, 42)),
         ("SELECT COUNT(*) FROM visits WHERE age = ?", "? is not supported", (1, 41)),
@@ -272,8 +281,12 @@ def test_sql_is_text(session: Session) -> None:
         ("wrong.parquet", b"patient_id,city\n1,Bern\n", "could not be read"),
         ("wrong.xlsx", b"PK", "must end in .csv or .parquet"),
         ("latin.csv", "patient_id,größe\n1,2\n".encode("latin-1"), "is not CSV in UTF-8"),
+        ("blank.csv", b"\npatient_id,city\n", "must hold the column names"),
         ("headless.csv", b"17,Bern,120\n18,Basel,80\n", "must hold the column names"),
         ("unnamed.csv", b"patient_id,,cost\n", "must hold the column names"),
+        ("semicolons.csv", b"patient_id;city;cost\n17;Bern;3,5\n", "is separated by semicolons; save it with commas"),
+        ("mixed.csv", b"patient_id;cost, CHF;city\n17;3,5;Bern\n", "is separated by semicolons"),
+        ("tabs.csv", b"patient_id\tcity\n17\tBern\n", r"pandas.read_csv(..., sep='\t')"),
         ("twice.csv", b"patient_id,city,City\n", "columns 2 and 3 of twice.csv have one name"),
         ("nobody.csv", b"city,cost\nBern,3\n", "by the column patient_id, which table nobody does not have"),
     ],
@@ -297,6 +310,32 @@ def test_missing_file_and_ledger(tmp_path: Path, folder: Path, ledger: Ledger) -
 def test_data_of_no_known_kind(ledger: Ledger, data: object) -> None:
     with pytest.raises((DataError, InvalidArgument)):
         Session(data, ledger=ledger)
+
+
+@pytest.mark.parametrize(
+    ("data", "words"),
+    [
+        (7, "got an int; name a frame by writing {'visits': frame}"),
+        (None, "got None;"),
+        (pl.LazyFrame({"patient_id": [1]}), "got a LazyFrame; name a frame"),
+        ({"a": pl.LazyFrame({"patient_id": [1]})}, "got a LazyFrame; its collect() computes it"),
+        ({"a": pd.Series([1])}, "got a Series; its to_frame() makes a table of it"),
+        ({"a": np.zeros((2, 2))}, "got an ndarray; pandas.DataFrame makes"),
+        ({"a": pd.DataFrame({"patient_id": [1], "z": [1j], "i": pd.interval_range(0, 1)})}, "cannot be read: z, i;"),
+        ({"a": pl.DataFrame({"patient_id": [1], "z": pl.Series([()], dtype=pl.Object)})}, "cannot be read: z;"),
+        ({"a": pa.table({"patient_id": [1], "z": pa.array([1], pa.decimal256(60, 2))})}, "cannot be read: z;"),
+    ],
+)
+def test_data_that_are_nearly_a_table(ledger: Ledger, data: object, words: str) -> None:
+    with pytest.raises(DataError) as caught:
+        Session(data, ledger=ledger)
+    assert words in str(caught.value)
+
+
+@pytest.mark.parametrize("wrong", [None, 3, ""])
+def test_the_argument_that_is_no_ledger_is_named(folder: Path, wrong: Any) -> None:
+    with pytest.raises(InvalidArgument, match=r"ledger must be a Ledger, or the path or address of one; got ledger="):
+        Session(folder / "visits.parquet", ledger=wrong)
 
 
 def test_two_tables_of_one_name(ledger: Ledger, folder: Path) -> None:

@@ -15,7 +15,7 @@ import pytest
 
 from deniable.errors import BudgetExceeded, DataError
 from deniable.events import Event
-from deniable.guarantees import ApproxDP, PureDP
+from deniable.guarantees import ApproxDP, ApproxZCDP, Guarantee, PureDP
 from deniable.ledger import Ledger
 from deniable.query import AtMost, Session
 from deniable.units import Relation
@@ -210,3 +210,16 @@ def test_ctrl_c_stops_the_engine(visits: Path, ledger: Ledger, monkeypatch: pyte
         assert [charge.event for charge in ledger.charges()] == [plan.event]
         assert plan.run().rows
     assert ledger.verify().seq == 2
+
+
+@pytest.mark.parametrize("budget", [ApproxDP(3, 1e-6), ApproxZCDP(3, 1e-6)])
+def test_private_keys_take_a_hundredth_of_any_delta(visits: Path, tmp_path: Path, budget: Guarantee) -> None:
+    with Ledger.create(tmp_path / "own.ledger", unit="patient_id", budget=budget) as own:
+        with Session(visits, ledger=own) as session:
+            plan = session.plan(
+                "SELECT city, COUNT(*) AS n FROM visits GROUP BY city", epsilon=1, per_unit=ASK["per_unit"]
+            )
+            assert isinstance(plan.cost, ApproxDP)
+            assert plan.cost.delta == Fraction(1, 10**8)
+            plan.run()
+        assert len(list(own.charges())) == 1

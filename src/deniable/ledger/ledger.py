@@ -46,6 +46,9 @@ class Ledger(Shown):
 
     def __init__(self, store: Store) -> None:
         """Use `Ledger.create` or `Ledger.open`."""
+        if not hasattr(store, "header"):
+            # Not shown: an address may hold a password.
+            raise InvalidArgument("store", "...", "a store", "Ledger.open(path) opens one, Ledger.create makes one.")
         self._store = store
         self._header = Header.from_json(store.header())
         if self._common().rules != records.RULES:
@@ -83,8 +86,13 @@ class Ledger(Shown):
 
     @classmethod
     def of(cls, ledger: Ledger | str | os.PathLike[str]) -> Ledger:
-        """A ledger, or the one at a path."""
-        return ledger if isinstance(ledger, Ledger) else cls.open(ledger)
+        """A ledger, or the one at a path or address."""
+        if isinstance(ledger, Ledger):
+            return ledger
+        if not isinstance(ledger, str | os.PathLike) or not os.fspath(ledger):
+            remedy = "Ledger.create makes one, once."
+            raise InvalidArgument("ledger", ledger, "a Ledger, or the path or address of one", remedy)
+        return cls.open(ledger)
 
     @property
     def place(self) -> str:
@@ -158,6 +166,7 @@ class Ledger(Shown):
         if not isinstance(who, str) or not who.strip():
             raise InvalidArgument("who", who, "an analyst's name")
         one_relation(self.relation, budget.relation, doing="allot")
+        one_unit(budget.unit, self.unit, doing="allot")
         own = budget.about(self.unit)
         terms = Terms(own, filters_for(own))
         with self._store.writing():

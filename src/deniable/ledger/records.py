@@ -119,7 +119,7 @@ class Header:
         return canonical(
             {
                 "deniable_ledger": FORMAT,
-                "unit": {"column": self.unit.column, "noun": self.unit.noun},
+                "unit": self.unit.plain,
                 **self.terms.to_plain(),
                 "created": self.created,
             }

@@ -102,6 +102,9 @@ def _requested(event: Event, budget: Guarantee) -> Guarantee | None:
     kept, amount = family.sums[0], spent.amounts[0]
     if amount is None:
         return None
+    if spent.delta and not isinstance(budget, ApproxZCDP):
+        # The budget has no δ: that is why, whatever the rest would cost.
+        return ApproxZCDP(amount, spent.delta) if isinstance(budget, ZCDP) else None
     return GDP(ceiling(sqrt_up(amount))) if kept.kind == "mu_squared" else _room(budget, kept, amount, spent.delta)
 
 

@@ -19,7 +19,7 @@ from sqlglot import exp
 from deniable.query import ranges
 from deniable.query.functions import FUNCTIONS, NUMBER, TEXT, Function
 from deniable.query.making import TYPES
-from deniable.query.moments import Moments
+from deniable.query.moments import Moments, calendar
 from deniable.query.ranges import Range
 from deniable.query.schema import Column, Kind
 from deniable.query.scope import bare, is_literal, shown, written
@@ -35,12 +35,20 @@ _CASTS = {
     "BOOLEAN": Kind.BOOLEAN,
     "DATE": Kind.DATE,
 }
+_NUMBERS = {
+    Kind.BOOLEAN: "; write CASE WHEN {column} THEN 1 ELSE 0 END, or COUNT_IF({column})",
+    Kind.TEXT: "; CAST({column} AS DOUBLE) reads numbers out of it",
+    **dict.fromkeys((Kind.DATE, Kind.TIMESTAMP), "; write DATE_DIFF('day', DATE '2026-01-01', {column})"),
+}
 _SUMS: dict[type[exp.Expr], tuple[str, Callable[[Range, Range], Range]]] = {
     exp.Add: ("+", ranges.plus),
     exp.Sub: ("-", ranges.minus),
     exp.Mul: ("*", ranges.times),
 }
 _OPERATORS = (*_SUMS, exp.Div, exp.Mod)
+
+ALONE = "an aggregate is selected by itself; HAVING compares it, and more can be computed from what is released"
+"""What to do in place of computing with aggregates."""
 
 
 class Expressions(Texts, Moments):
@@ -95,13 +103,15 @@ class Expressions(Texts, Moments):
             return self._bucket(node)
         if type(node) in FUNCTIONS:
             return self._function(node, FUNCTIONS[type(node)])
+        if isinstance(node, exp.AggFunc):
+            raise self.refuse(node, f"{shown(node)} is not supported here; {ALONE}")
         raise self.refuse(node, f"{shown(node)} is not supported; docs/query.md lists what a column can be made of")
 
     def number(self, node: exp.Expr) -> Column:
         """An expression that is a number."""
         found = self.expression(node)
         if not found.kind.numeric:
-            raise self.refuse(node, f"{found.name} holds {found.kind.value}; {NUMBER} is needed here")
+            raise self.refuse(node, f"{found.name} holds {found.held}; {NUMBER} is needed here{number_of(found)}")
         return found
 
     def _arithmetic(self, node: exp.Expr, operator: type[exp.Expr], one: Column, other: Column) -> Column:
@@ -145,7 +155,11 @@ class Expressions(Texts, Moments):
         kind = _CASTS[target]
         found = self.range(inner) if kind.numeric and inner.kind.numeric else None
         range = ranges.whole(found, down=True, up=True) if kind is Kind.INTEGER else found
-        return self.made(node, kind, f"TRY_CAST({name(inner)} AS {TYPES[kind]})", range)
+        value = name(inner)
+        if inner.kind in (Kind.DATE, Kind.TIMESTAMP) and kind is Kind.TEXT:
+            # Engines fail to write times that are far from our days.
+            value = f"TRY_CAST({calendar(column_as(inner, 'TIMESTAMP'))} AS {TYPES[inner.kind]})"
+        return self.made(node, kind, f"TRY_CAST({value} AS {TYPES[kind]})", range)
 
     def _case(self, node: exp.Expr) -> Column:
         """CASE WHEN … THEN … ELSE … END, CASE x WHEN … and IF(condition, one, other)."""
@@ -246,6 +260,11 @@ def constant(text: str, value: Value) -> Column:
     end = Fraction(value) if kind.numeric and isinstance(value, int | Fraction) else None
     type = TYPES[kind]
     return Column(text, kind, type, literal(value, type), end, end, (value,))
+
+
+def number_of(column: Column) -> str:
+    """How a number is made of a column that holds none, for a message."""
+    return _NUMBERS.get(column.kind, "").format(column=column.name)
 
 
 def real(column: Column) -> str:

@@ -210,7 +210,7 @@ def _value(what: str, column: Column, key: object) -> Value:
         except ValueError as misfit:
             raise InvalidArgument(what, key, expected, _sentence(misfit)) from None
     if isinstance(key, datetime) and (key != key or key.tzinfo is not None):
-        raise InvalidArgument(what, key, expected, "A missing time or one with a zone cannot be a key.")
+        raise InvalidArgument(what, key, expected, "A key is a time without a zone, in UTC where the column has zones.")
     if isinstance(key, bool | str | date | datetime):
         return key
     try:

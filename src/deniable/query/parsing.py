@@ -96,6 +96,14 @@ _REMEDIES = {
     "ILIKE": "write LOWER(column) LIKE 'pattern'",
     "//": "write FLOOR(a / b)",
     "NULLS": "a release has no NULL",
+    "TIMESTAMPTZ": "times with a zone are read in UTC; write TIMESTAMP '2026-01-31 12:00:00'",
+    "AT": "times with a zone are read in UTC, and stay in it",
+    "CURRENT_DATE": "write the day itself, as in DATE '2026-01-31'",
+    "INTERVAL": "write the other day itself, or compare DATE_DIFF('day', one, other)",
+    "ROLLUP": "ask a query for each grouping",
+    "CUBE": "ask a query for each grouping",
+    "ALL": "name the columns",
+    "~": "write column LIKE 'pattern'",
 }
 
 

@@ -24,7 +24,7 @@ from deniable import _checks, noise
 from deniable._checks import Number
 from deniable.errors import InvalidArgument, QueryError
 from deniable.events import DiscreteLaplace, Event
-from deniable.guarantees import ApproxDP, Guarantee, PureDP
+from deniable.guarantees import ApproxDP, ApproxZCDP, Guarantee, PureDP
 from deniable.query import grids as gridding
 from deniable.query.aggregates import Aggregate, ExpectedError, build
 from deniable.query.answering import answered
@@ -252,11 +252,11 @@ def _delta(delta: Number | None, keys: Sequence[Keys], ledger: Budget, who: str 
             raise InvalidArgument("delta", delta, "at least 1e-200", "For example delta=1e-8.")
         return stated
     left = ledger.remaining(who=who)
-    if not isinstance(left, ApproxDP) or left.delta * DELTA_SHARE < _SMALLEST_DELTA:
+    if not isinstance(left, ApproxDP | ApproxZCDP) or left.delta * DELTA_SHARE < _SMALLEST_DELTA:
         raise QueryError(
             f"GROUP BY {private[0]} needs its keys declared: groups that are found in the data cost a δ, and this "
             f"ledger has none left; give keys={{{private[0]!r}: [...]}} with the public list of values, or use a "
-            "ledger with an (ε, δ) budget"
+            "ledger whose budget has a δ"
         )
     return left.delta * DELTA_SHARE
 

@@ -118,11 +118,11 @@ class Reader(Expressions):
         return f"{column_as(one, type)} {sign} {column_as(other, type)}"
 
     def _membership(self, node: exp.In) -> str:
+        if not node.expressions:
+            raise self.refuse(node, "IN is supported with a list of values only; a public table can be joined")
         self.only(node, "this", "expressions")
         column = self.expression(node.this)
         parts = [self._met(item, column, self.value(item), "=") for item in node.expressions]
-        if not parts:
-            raise self.refuse(node, "IN is supported with a list of values only")
         return "(" + " OR ".join(parts) + ")"
 
 

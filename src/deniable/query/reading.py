@@ -21,6 +21,7 @@ from sqlglot import exp
 
 from deniable.errors import QueryError
 from deniable.query import googlesql, per_person
+from deniable.query.expressions import ALONE, number_of
 from deniable.query.finishing import Finish, Finisher
 from deniable.query.googlesql import Form
 from deniable.query.outputs import AggregateOutput, KeyOutput
@@ -65,10 +66,6 @@ LEVELS: dict[type[exp.Expr], Fraction] = {
 by the 1 % and the 99 % quantile."""
 
 _KNOWN = "COUNT, SUM, AVG, VARIANCE, STDDEV, MEDIAN, QUANTILE_CONT, MIN, MAX, MODE"
-_NUMBERS = {
-    Kind.BOOLEAN: "; write CASE WHEN {column} THEN 1 ELSE 0 END, or COUNT_IF({column})",
-    Kind.TEXT: "; CAST({column} AS DOUBLE) reads numbers out of it",
-}
 _CLAUSES = ("expressions", "from", "from_", "joins", "where", "group", "having", "order", "limit", "offset")
 
 
@@ -121,9 +118,9 @@ def _question(sql: str, tree: exp.Select, tables: tuple[Table, ...], ranges: Map
     for clause, value in tree.args.items():
         if value not in (None, False, []) and clause not in _CLAUSES:
             parts = [part for part in (value if isinstance(value, list) else [value]) if isinstance(part, exp.Expr)]
-            raise refusal(
-                parts[0] if parts else tree, f"{clause.strip('_').replace('_', ' ').upper()} is not supported", sql
-            )
+            remedy = "; GROUP BY gives each key once" if clause == "distinct" else ""
+            name = clause.strip("_").replace("_", " ").upper()
+            raise refusal(parts[0] if parts else tree, f"{name} is not supported{remedy}", sql)
     reader, joins = read_tables(sql, tree, tables, ranges)
     where, group = tree.args.get("where"), tree.args.get("group")
     groups = _groups(reader, group, tree.expressions) if group is not None else ()
@@ -206,8 +203,10 @@ def _output(reader: Reader, node: exp.Expr, groups: tuple[Column, ...]) -> KeyOu
     unknown = isinstance(node, exp.Anonymous) and str(node.this).upper() != "DATE_PART"
     if unknown or isinstance(node, exp.AggFunc) or spelled.find(exp.AggFunc) is not None:
         remedy = "for a histogram, COUNT(*) with GROUP BY WIDTH_BUCKET(x, low, high, buckets)"
-        told = remedy if "HISTOGRAM" in written(node).upper() else f"the aggregates are {_KNOWN} of a column"
-        raise reader.refuse(node, f"{shown(node)} is not supported; {told}")
+        if "HISTOGRAM" not in written(node).upper():
+            inside = next(spelled.find_all(*FUNCTIONS), None)
+            remedy = ALONE if inside is not None else f"the aggregates are {_KNOWN} of a column"
+        raise reader.refuse(node, f"{shown(node)} is not supported; {remedy}")
     column = reader.expression(node)
     for group in groups:
         if sql_name(group) == sql_name(column):
@@ -248,8 +247,8 @@ def _aggregate(reader: Reader, node: exp.Expr, alias: str | None, text: str) -> 
         inner = exp.Case(ifs=[exp.If(this=inner, true=exp.Literal.number(1))])
     column = reader.expression(inner)
     if function not in ("count", "mode") and not column.kind.numeric:
-        remedy = _NUMBERS.get(column.kind, "").format(column=column.name)
-        raise reader.refuse(node, f"{function.upper()} needs numbers; column {column.name} holds {column.held}{remedy}")
+        held = f"column {column.name} holds {column.held}{number_of(column)}"
+        raise reader.refuse(node, f"{function.upper()} needs numbers; {held}")
     if (distinct or function == "mode") and column.kind is Kind.OTHER:
         raise reader.refuse(node, f"{text} is not supported: column {column.name} is of type {column.type}")
     first = "count_distinct" if distinct else "count_if" if isinstance(node, exp.CountIf) else function

@@ -86,9 +86,17 @@ class Scope:
 
     def _found(self, node: exp.Column, named: Named) -> Column:
         try:
-            return named.column(named.table.find(node.name))
+            found = named.table.find(node.name)
         except DataError as missing:
-            raise self.refuse(node, str(missing).rstrip(".")) from None
+            text = f"; the text is written '{node.name}'" if node.this.args.get("quoted") else ""
+            raise self.refuse(node, str(missing).rstrip(".") + text) from None
+        if found.fragile:
+            raise self.refuse(
+                node,
+                f"column {found.name} is of type {found.type}, which cannot be asked: some values fail when they are "
+                "read; make them numbers before they come here",
+            )
+        return named.column(found)
 
     def stated(self, text: str) -> Column:
         """The column or expression that a key of `bounds` or `keys` names."""

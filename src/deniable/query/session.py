@@ -25,7 +25,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
-from deniable._checks import Number
+from deniable._checks import Number, type_of
 from deniable.errors import DataError, InvalidArgument
 from deniable.ledger import Ledger
 from deniable.query.engines import opening
@@ -165,7 +165,7 @@ def _named(data: Any) -> dict[str, Any]:
                 raise InvalidArgument("data", name, "a mapping from table names to tables")
         return dict(data)
     raise DataError(
-        f"data must be a path or a mapping from table names to tables; got a {type(data).__name__}; "
+        f"data must be a path or a mapping from table names to tables; got {type_of(data)}; "
         "name a frame by writing {'visits': frame}"
     )
 

@@ -90,17 +90,15 @@ def read_text(column: Column, text: str) -> Value:
         if column.kind is Kind.DATE:
             return date.fromisoformat(text)
         if column.kind is Kind.TIMESTAMP:
-            return _plain_time(datetime.fromisoformat(text))
+            found = datetime.fromisoformat(text)
+            if found.tzinfo is None:
+                return found
+            hint = "write the time without its zone, in UTC where the column has zones"
+        else:
+            return text
     except (ValueError, KeyError, ZeroDivisionError):
         hint = _HINTS[column.kind]
-        raise ValueError(f"column {column.name} holds {column.kind.value}; {hint}") from None
-    return text
-
-
-def _plain_time(found: datetime) -> datetime:
-    if found.tzinfo is not None:
-        raise ValueError("a time zone is not supported")
-    return found
+    raise ValueError(f"column {column.name} holds {column.kind.value}; {hint}")
 
 
 def column_as(column: Column, type: str) -> str:

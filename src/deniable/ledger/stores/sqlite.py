@@ -2,7 +2,9 @@
 
 `BEGIN IMMEDIATE` takes the write lock before anything is read, so that two processes cannot both see the last of a
 budget. `synchronous=FULL` flushes the log to disk before a commit returns. Opening never creates and creating never
-overwrites: a new ledger is written beside its place and linked into it, and a link never replaces a file.
+overwrites: a new ledger is written beside its place and linked into it, and a link never replaces a file. A file that
+is removed, renamed or replaced while it is open would take charges that nobody finds again: before and after every
+charge, the file that is open must be the one at the path.
 """
 
 from __future__ import annotations
@@ -15,7 +17,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
-from deniable.errors import LedgerDamaged, LedgerError, LedgerExists, LedgerMissing
+from deniable.errors import LedgerDamaged, LedgerError, LedgerExists, LedgerMissing, LedgerUnsure
 from deniable.ledger.stores import Balance
 from deniable.ledger.stores.tables import Migrations, TableStore, lifting
 
@@ -41,7 +43,9 @@ class SQLiteStore(TableStore):
 
     def __init__(self, path: Path) -> None:
         super().__init__(str(path))
-        self.path = path
+        self.path = path.absolute()  # wherever the process goes
+        self._file: tuple[int, int] | None = None
+        """The file that is open."""
 
     @classmethod
     def create(cls, path: Path, *, header: str, balance: Balance) -> SQLiteStore:
@@ -87,8 +91,15 @@ class SQLiteStore(TableStore):
 
     @contextmanager
     def writing(self) -> Iterator[None]:
-        with self._transaction("BEGIN IMMEDIATE"):
-            yield
+        with self.lock:
+            with self._transaction("BEGIN IMMEDIATE"):
+                self._check_file()
+                yield
+            if _file_at(self.path) != self._file:
+                raise LedgerUnsure(
+                    f"the ledger at {self.path} was removed or replaced while a charge was written; the charge may be"
+                    " lost, and nothing may be released. Restore its latest state, and open it again."
+                )
 
     @contextmanager
     def reading(self) -> Iterator[None]:
@@ -111,6 +122,20 @@ class SQLiteStore(TableStore):
                     with suppress(sqlite3.Error):
                         connection.execute("ROLLBACK")
 
+    def _check_file(self) -> None:
+        """Refuse to write where nobody would read."""
+        if _file_at(self.path) != self._file:
+            raise LedgerMissing(
+                f"the ledger at {self.path} was removed or replaced while it was open; nothing was charged. Restore"
+                " its latest state, and open it again."
+            )
+        if self.path.stat().st_nlink > 1:
+            # SQLite finds the log by the file's name: under another one, the last charges would not be seen.
+            raise LedgerError(
+                f"{self.path} has a second name, a hard link, under which the last charges may not be seen; remove it."
+                " Nothing was charged."
+            )
+
     def ask(self, statement: str, *values: object) -> list[tuple[Any, ...]]:
         with self.lock, _said(self.path):
             return self._connected().execute(statement, values).fetchall()
@@ -125,6 +150,7 @@ class SQLiteStore(TableStore):
 
     def _connected(self) -> sqlite3.Connection:
         if self.connection is None:
+            self._file = _file_at(self.path)
             with _said(self.path):
                 self.connection = _connect(self.path)
         connected: sqlite3.Connection = self.connection
@@ -156,6 +182,15 @@ def _connect(path: Path) -> sqlite3.Connection:
         connection.close()
         raise
     return connection
+
+
+def _file_at(path: Path) -> tuple[int, int] | None:
+    """Which file is at a path; None if there is none."""
+    try:
+        found = path.stat()
+    except OSError:
+        return None
+    return found.st_dev, found.st_ino
 
 
 def _migrate(connection: sqlite3.Connection, path: Path) -> None:
@@ -193,6 +228,11 @@ def _translated(error: sqlite3.Error, path: Path) -> LedgerError:
     if "full" in text or "I/O" in text or "too large" in text:
         return LedgerError(
             f"the disk did not take the charge ({text}) for {path}; nothing may be released. Free some space."
+        )
+    if "not a database" in text:
+        return LedgerDamaged(
+            f"{path} is not a ledger, or its first bytes are damaged; give the path of a file that Ledger.create made,"
+            " or restore its latest state."
         )
     if "unable to open" in text:
         return LedgerError(

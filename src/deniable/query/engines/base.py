@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any, Protocol
 
 import numpy as np
@@ -12,6 +13,15 @@ from deniable.query.cells import gather
 from deniable.query.readings import Values
 from deniable.query.schema import Table
 from deniable.query.totals import Totals, joined
+
+
+@dataclass(frozen=True)
+class Stored:
+    """A table of a database; each kind of database has a class of its own."""
+
+    home: Any
+    """The database: an open connection or session, or how to connect to it."""
+    table: str
 
 
 class Engine(Protocol):

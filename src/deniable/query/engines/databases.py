@@ -10,13 +10,13 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import duckdb
 
 from deniable.errors import DataError
+from deniable.query.engines import base
 from deniable.query.schema import listed
 from deniable.query.values import quoted
 
@@ -35,12 +35,8 @@ _STRANGE = {
 """Words in DuckDB's definition of a table that cannot be asked."""
 
 
-@dataclass(frozen=True)
-class Stored:
-    """A table of a database: of a file, or of an open connection."""
-
-    home: Any
-    table: str
+class Stored(base.Stored):
+    """A table of a DuckDB database: of a file, or of an open connection."""
 
 
 def expanded(data: Any) -> Any:

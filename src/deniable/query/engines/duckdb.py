@@ -7,8 +7,6 @@ numbering depends on which categories occur. DuckDB's own messages may quote row
 
 from __future__ import annotations
 
-import csv
-import io
 import os
 import shutil
 import tempfile
@@ -22,11 +20,12 @@ import duckdb
 
 from deniable.errors import DataError
 from deniable.query.bounding import KEY_PARAMETERS, Bounded
-from deniable.query.engines import databases
+from deniable.query.engines import databases, files
 from deniable.query.engines.base import totals
-from deniable.query.engines.frames import prepared
+from deniable.query.engines.files import CONFIG
+from deniable.query.engines.frames import names_of, one_column, prepared
 from deniable.query.engines.interrupts import interruptible
-from deniable.query.schema import Column, Kind, Table
+from deniable.query.schema import Column, Kind, Table, listed
 from deniable.query.shortcut import PEEK
 from deniable.query.totals import Totals
 from deniable.query.values import quoted
@@ -40,14 +39,7 @@ _KINDS = {
     "BOOLEAN": Kind.BOOLEAN,
     "DATE": Kind.DATE,
 }
-_CONFIG = {
-    "autoinstall_known_extensions": "false",
-    "autoload_known_extensions": "false",
-    "preserve_insertion_order": "false",
-    "python_scan_all_frames": "false",
-}
-"""Of a database of our own."""
-
+_ZONED = ("TIMESTAMP WITH TIME ZONE", "TIMESTAMPTZ_NS")
 _SETTINGS = {
     # Functions are looked up here first, so that a macro of the database cannot take the name of a built-in one.
     "search_path": "'temp'",
@@ -58,14 +50,6 @@ _SETTINGS = {
     "perfect_ht_threshold": str(min(21, 25 - (os.cpu_count() or 1).bit_length())),
 }
 """Of every session; in a database that is shared, its owner's settings stay."""
-
-# A line that is not well formed is left out instead of failing, and no dialect is guessed.
-_CSV = (
-    "auto_detect=false, header=true, delim=',', quote='\"', escape='\"', nullstr='', "
-    "ignore_errors=true, strict_mode=false"
-)
-_GLOB = frozenset("*?[")
-_LONGEST_HEADER = 1 << 20
 
 
 class DuckDB:
@@ -80,7 +64,7 @@ class DuckDB:
         self._files: dict[Path, tuple[int, ...]] = {}
         self._shapes: dict[str, list[tuple[Any, ...]]] = {}
         scratch = tempfile.mkdtemp(prefix="deniable-")  # readable by this user only
-        config: dict[str, Any] = {**_CONFIG, "temp_directory": scratch}
+        config = {**CONFIG, "temp_directory": scratch}
         self._tidy = weakref.finalize(self, shutil.rmtree, scratch, ignore_errors=True)
         self._connection = _set(duckdb.connect(":memory:", config=config) if shared is None else shared.cursor())
 
@@ -90,8 +74,8 @@ class DuckDB:
         elif isinstance(data, str | os.PathLike):
             path = Path(data).absolute()
             if not public:
-                self._files[path] = _version(path)
-            source, untyped = self._file(path)
+                self._files[path] = files.version(path)
+            source, untyped = files.source(path)
         else:
             source, untyped = self._frame(name, data)
         table = replace(self._view(name, source, untyped=untyped, copied=public), public=public)
@@ -114,7 +98,7 @@ class DuckDB:
 
     def _unchanged(self, remedy: str) -> None:
         for path, known in self._files.items():
-            if _version(path) != known:
+            if files.version(path) != known:
                 raise DataError(f"{path.name} has changed since the session was opened; {remedy}")
 
     def written(self, bounded: Bounded) -> str:
@@ -164,27 +148,28 @@ class DuckDB:
             self._connection.close()
             self._tidy()
 
-    def _file(self, path: Path) -> tuple[str, frozenset[str]]:
-        """A file as something to select from, and its columns without a type."""
-        place = _string(str(_checked(path)))
-        if path.suffix.lower() == ".parquet":
-            # A text that is not UTF-8 would make the engine fail after the charge; question marks take the bad bytes.
-            return f"READ_PARQUET({place}, utf8_validation='replace')", frozenset()
-        names = _header(path)
-        listed = ", ".join(f"{_string(name)}: 'VARCHAR'" for name in names)
-        return f"READ_CSV({place}, columns={{{listed}}}, {_CSV})", frozenset(names)
-
     def _frame(self, name: str, data: Any) -> tuple[str, frozenset[str]]:
         """A pandas, Polars or Arrow table as something to select from, and its columns of Python objects."""
         frame, untyped = prepared(name, data)
         registered = f"{name} (frame)"
         try:
-            self._connection.register(registered, frame)
+            if not self._registered(registered, frame):
+                strange = [c for c in names_of(frame) if not self._registered(registered, one_column(frame, c))]
+                raise DataError(
+                    f"table {name} has columns whose type cannot be read: {listed(tuple(strange))}; convert them to "
+                    "numbers, texts or times, or drop them"
+                )
         except ModuleNotFoundError as missing:
             raise DataError(f"table {name} needs {missing.name}; run: pip install {missing.name}") from None
-        except duckdb.Error:
-            raise DataError(f"table {name} has a column whose type cannot be read; convert or drop it") from None
         return quoted(registered), untyped
+
+    def _registered(self, name: str, frame: Any) -> bool:
+        """Whether the engine takes a frame, which it does by its types."""
+        try:
+            self._connection.register(name, frame)
+        except duckdb.Error:
+            return False
+        return True
 
     def _view(self, name: str, source: str, *, untyped: frozenset[str], copied: bool) -> Table:
         """A view, or a copy, that fixes the types; and its columns."""
@@ -227,63 +212,6 @@ def _set(connection: duckdb.DuckDBPyConnection) -> duckdb.DuckDBPyConnection:
     return connection
 
 
-def _version(path: Path) -> tuple[int, ...]:
-    """What changes when a file is written again; its columns may then be others."""
-    try:
-        found = path.stat()
-    except OSError:
-        return ()
-    return found.st_ino, found.st_size, found.st_mtime_ns
-
-
-def _checked(path: Path) -> Path:
-    """A path of a file that can be read, of a format that is known."""
-    if path.suffix.lower() not in (".csv", ".parquet"):
-        raise DataError(f"{path.name} must end in .csv or .parquet, which says how to read it")
-    if not path.is_file():
-        raise DataError(f"there is no file {path}")
-    if _GLOB & set(str(path)):
-        raise DataError(f"{path.name} must have a path without the characters * ? [, which the engine would expand")
-    try:
-        if path.stat().st_size == 0:
-            raise DataError(f"{path.name} is empty: not even column names; write the table again")
-        with path.open("rb"):
-            pass
-    except OSError as failure:
-        raise DataError(f"{path.name} could not be opened: {failure.strerror}") from None
-    return path
-
-
-def _header(path: Path) -> list[str]:
-    """The first line of a CSV file. A file without names would show a row instead, so what looks like data is
-    refused."""
-    with path.open("rb") as file:
-        start = file.read(_LONGEST_HEADER).decode("utf-8-sig", errors="surrogateescape")
-    try:
-        names = next(csv.reader(io.StringIO(start, newline="")), [])
-        "".join(names).encode()
-    except (UnicodeEncodeError, csv.Error):
-        raise DataError(f"{path.name} is not CSV in UTF-8; save it as CSV with a first line of column names") from None
-    if not names or any(_looks_like_data(name) for name in names):
-        raise DataError(f"the first line of {path.name} must hold the column names, and a name has letters")
-    folded = [name.casefold() for name in names]
-    for place, name in enumerate(folded):
-        if name in folded[:place]:
-            # By number: if the file has no line of names, this is somebody's row.
-            both = f"{folded.index(name) + 1} and {place + 1}"
-            raise DataError(f"the columns {both} of {path.name} have one name, in SQL's eyes; rename one")
-    return names
-
-
-def _looks_like_data(name: str) -> bool:
-    """Whether a name is a number, a date, or nothing."""
-    try:
-        float(name)
-    except ValueError:
-        return not any(letter.isalpha() for letter in name)
-    return True
-
-
 def _column(name: str, type: str, *, untyped: bool) -> Column:
     if untyped:
         return Column(name, Kind.UNTYPED, "VARCHAR")
@@ -291,19 +219,18 @@ def _column(name: str, type: str, *, untyped: bool) -> Column:
         return Column(name, Kind.TEXT, "VARCHAR")
     if type.startswith("DECIMAL"):
         return Column(name, Kind.REAL, type)
-    if type in ("TIMESTAMP_S", "TIMESTAMP_MS", "TIMESTAMP_NS"):
+    if type in ("TIMESTAMP_S", "TIMESTAMP_MS", "TIMESTAMP_NS", *_ZONED):
         return Column(name, Kind.TIMESTAMP, "TIMESTAMP")
     return Column(name, _KINDS.get(type, Kind.OTHER), type)
 
 
 def _read(column: Column, type: str) -> str:
     """A column of the source's type as the view gives it. A time in other units than microseconds is cast at once:
-    the engine's own functions of such times fail far from our days."""
+    the engine's own functions of such times fail far from our days. A time with a zone is read in UTC, by its distance
+    from 1970: a cast would ask for the connection's zone."""
+    if type in _ZONED:
+        return f"MAKE_TIMESTAMP(EPOCH_US(TRY_CAST({quoted(column.name)} AS TIMESTAMPTZ)))"
     if column.type != type:
         cast = "TRY_CAST" if column.kind is Kind.TIMESTAMP else "CAST"
         return f"{cast}({quoted(column.name)} AS {column.type})"
     return quoted(column.name)
-
-
-def _string(text: str) -> str:
-    return "'" + text.replace("'", "''") + "'"

@@ -9,18 +9,17 @@ may quote rows, so they are not passed on.
 
 from __future__ import annotations
 
-import threading
 from contextlib import closing
-from dataclasses import dataclass
 from typing import Any
 
 from deniable.errors import DataError, MissingExtra
 from deniable.query.bounding import KEY_PARAMETERS, Bounded
+from deniable.query.engines import base
 from deniable.query.engines.base import totals
 from deniable.query.engines.frames import check_names
 from deniable.query.engines.interrupts import interruptible
 from deniable.query.engines.postgres_sql import PostgresWriter
-from deniable.query.engines.remote import Copies, Rows, arrays, check_size, widened
+from deniable.query.engines.remote import Remote, Rows, arrays, check_size
 from deniable.query.schema import Column, Kind, Table, listed
 from deniable.query.totals import Totals
 from deniable.query.values import quoted
@@ -47,7 +46,7 @@ _COLUMNS: dict[str, tuple[Kind, str]] = {
     "numeric": (Kind.REAL, "DECIMAL(38, 10)"),
     "bool": (Kind.BOOLEAN, "BOOLEAN"),
     "date": (Kind.DATE, "DATE"),
-    "timestamp": (Kind.TIMESTAMP, "TIMESTAMP"),
+    **dict.fromkeys(("timestamp", "timestamptz"), (Kind.TIMESTAMP, "TIMESTAMP")),
     **dict.fromkeys(("text", "varchar", "bpchar", "name", "uuid"), (Kind.TEXT, "VARCHAR")),
 }
 """What columns of PostgreSQL's types hold, by the type's name; texts and enums are read as text."""
@@ -74,12 +73,8 @@ SELECT 1 FROM below JOIN pg_class AS c ON c.oid = below.oid WHERE c.relkind = 'f
 _ARRAYS = {"BIGINT": "BIGINT[]", "DOUBLE": "DOUBLE PRECISION[]", "VARCHAR": "TEXT[]"}
 
 
-@dataclass(frozen=True)
-class Stored:
+class Stored(base.Stored):
     """A table of a PostgreSQL database, which is known by how to connect to it."""
-
-    home: str
-    table: str
 
 
 def is_database(data: Any) -> bool:
@@ -104,13 +99,11 @@ def tables_of(home: str) -> list[str]:
         return [str(row[2]) for row in connection.execute(_TABLES).fetchall()]
 
 
-class PostgreSQL:
+class PostgreSQL(Remote):
     """One connection to one database."""
 
-    alike = True
-
     def __init__(self, home: str) -> None:
-        self._lock = threading.Lock()
+        super().__init__()
         self._connection = _connected(home)
         if self._connection.execute("SELECT current_setting('server_encoding')").fetchone() != ("UTF8",):
             self._connection.close()
@@ -119,18 +112,9 @@ class PostgreSQL:
         for setting, value in _SETTINGS.items():
             self._connection.execute("SELECT set_config($1, $2, false)", (setting, value))
         self._fetched("SELECT md5('')", ())  # which a server in FIPS mode refuses
-        self._copies = Copies()
-        self._tables: dict[str, Table] = {}
-        self._sources: dict[str, str] = {}
         self._known: dict[int, list[Any]] = {}
         self._shipped: dict[str, Rows] = {}
         self._texts: dict[str, tuple[str, list[str]]] = {}
-        self._accepted: set[str] = set()
-
-    def add(self, name: str, data: Any, *, public: bool = False) -> Table:
-        table = self._public(name, data) if public else self._private(name, data)
-        self._tables[name] = table
-        return table
 
     def check(self) -> None:
         for oid, known in self._known.items():
@@ -159,9 +143,6 @@ class PostgreSQL:
             ) from None
         return totals(bounded, arrays(columns, rows), groups=groups)
 
-    def look(self, sql: str) -> list[tuple[Any, ...]]:
-        return self._copies.look(sql)
-
     def close(self) -> None:
         with self._lock:
             self._connection.close()
@@ -178,25 +159,24 @@ class PostgreSQL:
         self._sources[name] = f"(SELECT {', '.join(values)} FROM {place})"
         return Table(name, columns)
 
-    def _public(self, name: str, data: Any) -> Table:
-        if isinstance(data, Stored):
-            # From its own database and search path: what bears this name in ours may be private.
-            with closing(PostgreSQL(data.home)) as home:
-                table = self._copies.keep(name, home._all(name, data.table))
-        else:
-            table = self._copies.add(name, data, public=True)
-        self._shipped[name] = rows_ = self._copies.shipped(table)
-        if any("\0" in value for column in rows_.values for value in column if isinstance(value, str)):
+    def _fetched_rows(self, name: str, data: Any) -> Rows | None:
+        if not isinstance(data, Stored):
+            return None
+        # From its own database and search path: what bears this name in ours may be private.
+        with closing(PostgreSQL(data.home)) as home:
+            return home._all(name, data.table)
+
+    def _ship(self, name: str, rows: Rows) -> None:
+        if any("\0" in value for column in rows.values for value in column if isinstance(value, str)):
             raise DataError(f"table {name} has a text with the character 0, which PostgreSQL cannot hold")
-        return widened(table)
+        self._shipped[name] = rows
 
     def _all(self, name: str, wanted: str) -> Rows:
         """All rows of a public table."""
         _, place, columns, values = self._described(wanted)
         (size,) = self._fetched(f"SELECT COUNT(*) FROM {place}", ())[0]
         check_size(name, size)
-        rows = self._fetched(f"SELECT {', '.join(values)} FROM {place}", ())
-        return Rows(columns, [list(column) for column in zip(*rows, strict=True)] or [[] for _ in columns])
+        return Rows.of(columns, self._fetched(f"SELECT {', '.join(values)} FROM {place}", ()))
 
     def _described(self, wanted: str) -> tuple[int, str, tuple[Column, ...], list[str]]:
         """A table: its number, its place, its columns, and how each is read."""
@@ -291,6 +271,8 @@ def _read(column: Column) -> str:
     plain = quoted(column.name)
     if column.type.startswith("DECIMAL"):  # which has no NaN elsewhere
         return f"NULLIF({plain}, CAST('NaN' AS NUMERIC)) AS {plain}"
+    if column.kind is Kind.TIMESTAMP:  # one with a zone is read in UTC, the connection's own
+        return f"CAST({plain} AS TIMESTAMP) AS {plain}"
     return f'CAST({plain} AS TEXT) COLLATE "C" AS {plain}' if column.kind is Kind.TEXT else plain
 
 

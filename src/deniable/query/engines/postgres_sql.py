@@ -235,7 +235,7 @@ def _rounded(writer: Writer, node: exp.Expr) -> exp.Expr:
 
 def _power(writer: Writer, node: exp.Expr) -> exp.Expr:
     exponent = _constant(node.expression)
-    if exponent is None or _constant(node.this) is not None:
+    if exponent is None:
         return exp.Anonymous(this="POWER", expressions=[node.this.copy(), node.expression.copy()])
     n = int(exponent)
     if n < 2:

@@ -1,4 +1,4 @@
-"""What engines elsewhere share: copies of public tables, and answers as arrays.
+"""What engines elsewhere share: what they know of tables, copies of public ones, and answers as arrays.
 
 Public tables are read once, when a session is opened, into a DuckDB of our own: what a plan is told about them (their
 keys, whether a key repeats) stays true, and asking them needs no rights in the database. They travel with every query.
@@ -6,6 +6,8 @@ keys, whether a key repeats) stays true, and asking them needs no rights in the 
 
 from __future__ import annotations
 
+import threading
+from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from datetime import date
 from typing import Any, NamedTuple
@@ -33,6 +35,11 @@ class Rows(NamedTuple):
 
     columns: tuple[Column, ...]
     values: Sequence[Sequence[Any]]
+
+    @classmethod
+    def of(cls, columns: tuple[Column, ...], rows: Sequence[Sequence[Any]]) -> Rows:
+        """A table of rows, of which there may be none."""
+        return cls(columns, [list(values) for values in zip(*rows, strict=True)] or [[] for _ in columns])
 
 
 class Copies(DuckDB):
@@ -65,13 +72,48 @@ class Copies(DuckDB):
             self._connection.execute(f"CREATE OR REPLACE TEMP TABLE {known} AS SELECT {listed} FROM {place}")
         found = self.look(f"SELECT * FROM {place}")
         check_size(table.name, len(found))
-        return Rows(columns, [list(values) for values in zip(*found, strict=True)] or [[] for _ in columns])
+        return Rows.of(columns, found)
 
 
-def widened(table: Table) -> Table:
-    """A public table with the types in which it travels."""
-    columns = tuple(Column(c.name, c.kind, _SHIPPED.get(c.kind, "VARCHAR")) for c in table.columns)
-    return Table(table.name, columns, public=True)
+class Remote(ABC):
+    """An engine elsewhere: what it knows of tables, and copies of those that are public."""
+
+    alike = True
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._copies = Copies()
+        self._tables: dict[str, Table] = {}
+        self._sources: dict[str, str] = {}
+        """What stands for each table after FROM."""
+        self._accepted: set[str] = set()
+        """Statements that the engine has read without complaint."""
+
+    def add(self, name: str, data: Any, *, public: bool = False) -> Table:
+        self._tables[name] = self._public(name, data) if public else self._private(name, data)
+        return self._tables[name]
+
+    def look(self, sql: str) -> list[tuple[Any, ...]]:
+        return self._copies.look(sql)
+
+    @abstractmethod
+    def _private(self, name: str, data: Any) -> Table:
+        """A table that stays where it is."""
+
+    @abstractmethod
+    def _fetched_rows(self, name: str, data: Any) -> Rows | None:
+        """All rows of a public table that this engine holds; None for data that are here."""
+
+    @abstractmethod
+    def _ship(self, name: str, rows: Rows) -> None:
+        """Make ready a public table that travels."""
+
+    def _public(self, name: str, data: Any) -> Table:
+        rows = self._fetched_rows(name, data)
+        table = self._copies.add(name, data, public=True) if rows is None else self._copies.keep(name, rows)
+        shipped = self._copies.shipped(table)
+        self._ship(name, shipped)
+        return Table(name, shipped.columns, public=True)
 
 
 def check_size(name: str, rows: int) -> None:

@@ -8,17 +8,16 @@ gives the same rows, and no row makes it fail. Spark's messages may quote rows, 
 
 from __future__ import annotations
 
-import threading
-from dataclasses import dataclass
 from typing import Any
 
 from deniable import noise
 from deniable.errors import DataError, MissingExtra
 from deniable.query.bounding import KEY_PARAMETERS, Bounded
+from deniable.query.engines import base
 from deniable.query.engines.base import totals
 from deniable.query.engines.frames import check_names
 from deniable.query.engines.interrupts import interruptible
-from deniable.query.engines.remote import Copies, Rows, arrays, check_size, widened
+from deniable.query.engines.remote import Remote, Rows, arrays, check_size
 from deniable.query.engines.spark_sql import SparkWriter, Step
 from deniable.query.schema import Column, Kind, Table
 from deniable.query.totals import Totals
@@ -45,19 +44,15 @@ _COLUMNS = {
     "string": (Kind.TEXT, "VARCHAR"),
     "boolean": (Kind.BOOLEAN, "BOOLEAN"),
     "date": (Kind.DATE, "DATE"),
-    "timestamp_ntz": (Kind.TIMESTAMP, "TIMESTAMP"),
+    **dict.fromkeys(("timestamp_ntz", "timestamp"), (Kind.TIMESTAMP, "TIMESTAMP")),
 }
-"""What columns hold, by Spark's name of their type. `timestamp` is a time with a zone."""
+"""What columns hold, by Spark's name of their type. `timestamp` is a time with a zone, and read in UTC."""
 
 _SHIPPED = {"VARCHAR": "STRING", "TIMESTAMP": "TIMESTAMP_NTZ"}
 
 
-@dataclass(frozen=True)
-class Stored:
+class Stored(base.Stored):
     """A table of a Spark session's catalog."""
-
-    home: Any
-    table: str
 
 
 def is_spark(data: Any) -> bool:
@@ -97,13 +92,11 @@ def session_of(data: Any) -> Any:
     return data if is_session(data) else data.sparkSession
 
 
-class Spark:
+class Spark(Remote):
     """One session of our own, beside the one it was given."""
 
-    alike = True
-
     def __init__(self, session: Any) -> None:
-        self._lock = threading.Lock()
+        super().__init__()
         if not hasattr(session, "newSession") or "connect" in type(session).__module__:
             raise DataError("Spark Connect is not supported; give a session that runs in this process's Java")
         self._owner, self._session = session, session.newSession()
@@ -111,28 +104,8 @@ class Spark:
             self._session.conf.set(setting, value)
         (number,) = noise.secure().words(1).tolist()
         self._name = f"deniable_{number:016x}"
-        self._copies = Copies()
-        self._tables: dict[str, Table] = {}
-        self._sources: dict[str, str] = {}
+        self._views: list[str] = []
         self._texts: dict[str, list[Step]] = {}
-        self._accepted: set[str] = set()
-
-    def add(self, name: str, data: Any, *, public: bool = False) -> Table:
-        if public:
-            table = self._public(name, data)
-        elif is_spark(data) or isinstance(data, Stored):
-            frame = self._frame(name, data)
-            if not frame._jdf.queryExecution().analyzed().deterministic():
-                raise DataError(
-                    f"table {name} has other rows each time it is read, as rand() makes them, so limits would be kept "
-                    "by other rows than those that count; write it to a table, and give that"
-                )
-            table = Table(name, _columns(name, frame))
-            self._sources[name] = self._view(frame)
-        else:
-            raise DataError(f"table {name} must be Spark's, like the other private tables")
-        self._tables[name] = table
-        return table
 
     def check(self) -> None:
         """Views keep the columns they were made with; what changes in the files beneath is Spark's to notice."""
@@ -171,14 +144,12 @@ class Spark:
             raise DataError(f"Spark could not answer ({_kind(failure)}); the charge stands") from None
         return totals(bounded, arrays(columns, rows), groups=groups)
 
-    def look(self, sql: str) -> list[tuple[Any, ...]]:
-        return self._copies.look(sql)
-
     def close(self) -> None:
         with self._lock:
-            for place in self._sources.values():
-                self._session.catalog.dropGlobalTempView(place.partition(".")[2])
+            for view in self._views:
+                self._session.catalog.dropGlobalTempView(view)
             self._sources.clear()
+            self._views.clear()
         self._copies.close()
 
     def _write(self, bounded: Bounded) -> list[Step]:
@@ -212,25 +183,43 @@ class Spark:
             raise DataError(f"Spark has no table {wanted}; name it as in {PREFIX}schema.{name}") from None
 
     def _view(self, frame: Any) -> str:
-        view = f"{self._name}_{len(self._sources)}"
+        """A view of a DataFrame, as something to select from. Times with a zone are cast there, by our session's SQL:
+        in the DataFrame it would be its owner's zone."""
+        view = f"{self._name}_{len(self._views)}"
         frame.createGlobalTempView(view)
-        return f"{self._session.conf.get('spark.sql.globalTempDatabase')}.{view}"
+        self._views.append(view)
+        place = f"{self._session.conf.get('spark.sql.globalTempDatabase')}.{view}"
+        zoned = [field.name for field in frame.schema.fields if field.dataType.simpleString() == "timestamp"]
+        if not zoned:
+            return place
+        listed = (_in_utc(column) if column in zoned else f"`{_escaped(column)}`" for column in frame.columns)
+        return f"(SELECT {', '.join(listed)} FROM {place})"
 
-    def _public(self, name: str, data: Any) -> Table:
-        if is_spark(data) or isinstance(data, Stored):
-            frame = self._frame(name, data)
-            columns = _columns(name, frame)
-            check_size(name, frame.count())
-            rows = frame.collect()
-            values = [list(column) for column in zip(*rows, strict=True)] or [[] for _ in columns]
-            table = self._copies.keep(name, Rows(columns, values))
-        else:
-            table = self._copies.add(name, data, public=True)
-        shipped = self._copies.shipped(table)
-        types = ", ".join(f"`{_escaped(c.name)}` {_SHIPPED.get(c.type, c.type)}" for c in shipped.columns)
-        rows = list(zip(*shipped.values, strict=True))
-        self._sources[name] = self._view(self._session.createDataFrame(rows, types))
-        return widened(table)
+    def _private(self, name: str, data: Any) -> Table:
+        if not is_spark(data) and not isinstance(data, Stored):
+            raise DataError(f"table {name} must be Spark's, like the other private tables")
+        frame = self._frame(name, data)
+        if not frame._jdf.queryExecution().analyzed().deterministic():
+            raise DataError(
+                f"table {name} has other rows each time it is read, as rand() makes them, so limits would be kept by "
+                "other rows than those that count; write it to a table, and give that"
+            )
+        self._sources[name] = self._view(frame)
+        return Table(name, _columns(name, frame))
+
+    def _fetched_rows(self, name: str, data: Any) -> Rows | None:
+        if not is_spark(data) and not isinstance(data, Stored):
+            return None
+        given = self._frame(name, data)
+        columns = _columns(name, given)
+        frame = self._session.sql(f"SELECT * FROM {self._view(given)}")
+        check_size(name, frame.count())
+        return Rows.of(columns, frame.collect())
+
+    def _ship(self, name: str, rows: Rows) -> None:
+        types = ", ".join(f"`{_escaped(c.name)}` {_SHIPPED.get(c.type, c.type)}" for c in rows.columns)
+        frame = self._session.createDataFrame(list(zip(*rows.values, strict=True)), types)
+        self._sources[name] = self._view(frame)
 
 
 def _forget(kept: list[Any]) -> None:
@@ -252,6 +241,10 @@ def _column(field: Any) -> Column:
     if type.startswith(("char(", "varchar(")):
         return Column(field.name, Kind.TEXT, "VARCHAR")
     return Column(field.name, *_COLUMNS.get(type, (Kind.OTHER, type)))
+
+
+def _in_utc(column: str) -> str:
+    return f"CAST(`{_escaped(column)}` AS TIMESTAMP_NTZ) AS `{_escaped(column)}`"
 
 
 def _escaped(name: str) -> str:

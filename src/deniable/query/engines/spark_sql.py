@@ -99,7 +99,8 @@ def _cast(writer: Writer, node: exp.Expr) -> exp.Expr | None:
     if isinstance(inner, exp.Placeholder):
         return None if node.args["to"].this is exp.DType.ARRAY else writer.made("CAST(:x AS STRING)", x=inner)
     if isinstance(inner, exp.Literal) and inner.is_string:
-        return writer.made(f"CAST(:x AS {_TYPES[target or '']})", x=inner)
+        # A constant too: one in a branch of CASE would fail for the rows that take it.
+        return writer.made(f"TRY_CAST(:x AS {_TYPES[target or '']})", x=inner)
     if given == TEXT and target != TEXT:
         raise writer.refused(node, "which texts are numbers or dates differs between engines; use a typed column")
     if target == TEXT and given in (DOUBLE, DECIMAL, DATE, TIMESTAMP):

@@ -195,7 +195,7 @@ class Writer(ABC):
             return DOUBLE if isinstance(node, exp.Sign) else WHOLE
         if isinstance(node, (*_TEXTS, exp.MD5)):
             return TEXT
-        if isinstance(node, exp.Boolean | exp.Predicate | exp.Not | exp.And | exp.Or):
+        if isinstance(node, exp.Boolean | exp.Predicate | exp.Not | exp.And | exp.Or | exp.StartsWith | exp.Contains):
             return BOOLEAN
         return None
 
