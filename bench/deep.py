@@ -4,8 +4,8 @@ bench/deep.py`.
 Every method does the same work: forward, backward, clip to norm 1, Gaussian noise from torch's own generator, one
 step of SGD. Ours runs eagerly and compiled, in the fast and in the two-pass mode; Opacus runs with hooks and with
 ghost clipping if it can be imported (`--peers FOLDER` names a folder with the unpacked wheels of opacus and
-opt_einsum; see bench/peers/opacus.txt). Ratios are to the plain step of the same model in the same run; on a CPU
-times are process time.
+opt_einsum; see bench/peers/opacus.txt). Ratios are to the plain step of the same model in the same run. On a CPU times
+are process time, and the methods of a case take turns step by step: a machine whose speed drifts drifts for all.
 
 Compiling takes longer than measuring. `--parallel` compiles every method in a process of its own, all at once, and
 then lets them measure one after the other, each alone on the device.
@@ -188,12 +188,14 @@ class Trial:
     def measure(self, repeats: int) -> Found:
         """Median milliseconds of a step, and peak GiB of device memory since the model was made (0 on a CPU)."""
         self.warm()
-        times = []
-        for at in range(repeats):
-            batch = self._batches[at % 4]
-            times.append(_cpu_time(self._step, batch) if self.device == "cpu" else _gpu_time(self._step, batch))
+        times = [self.once(at) for at in range(repeats)]
         peak = 0.0 if self.device == "cpu" else torch.cuda.max_memory_allocated() / 2**30
         return sorted(times)[repeats // 2], peak
+
+    def once(self, at: int) -> float:
+        """Milliseconds of one step."""
+        batch = self._batches[at % 4]
+        return _cpu_time(self._step, batch) if self.device == "cpu" else _gpu_time(self._step, batch)
 
 
 Found = tuple[float, float]
@@ -252,6 +254,27 @@ def in_turn(given: argparse.Namespace) -> Iterator[Row]:
     for job in jobs(given):
         for method in job.methods:
             yield job, method, _attempt(lambda job=job, method=method: job.trial(method, given.device), given.repeats)
+
+
+def by_turns(given: argparse.Namespace) -> Iterator[Row]:
+    """The methods of a case in this process, one step of each after the other."""
+    _prepare(given)
+    for case, group in itertools.groupby(sorted(jobs(given), key=lambda job: job.case), key=lambda job: job.case):
+        methods = [method for job in group for method in job.methods]
+        job = Job(case, "fp32", tuple(sorted(methods, key=list(METHODS).index)))
+        trials: dict[str, Trial] = {}
+        for method in job.methods:
+            try:
+                trials[method] = job.trial(method, given.device)
+                trials[method].warm()
+            except Exception as error:  # noqa: BLE001  a peer that fails is a result
+                yield job, method, _said(error)
+        times: dict[str, list[float]] = {method: [] for method in trials}
+        for at in range(given.repeats):
+            for method, trial in trials.items():
+                times[method].append(trial.once(at))
+        for method, found in times.items():
+            yield job, method, (sorted(found)[given.repeats // 2], 0.0)
 
 
 def in_parallel(given: argparse.Namespace) -> Iterator[Row]:
@@ -318,7 +341,11 @@ def _attempt(trial: Callable[[], Trial], repeats: int) -> Found | str:
     try:
         return trial().measure(repeats)
     except Exception as error:  # noqa: BLE001  a peer that fails is a result
-        return f"{type(error).__name__}: {str(error)[:90]}".replace("\n", " ").replace("|", "/")
+        return _said(error)
+
+
+def _said(error: Exception) -> str:
+    return f"{type(error).__name__}: {str(error)[:90]}".replace("\n", " ").replace("|", "/")
 
 
 def main() -> None:
@@ -334,7 +361,8 @@ def main() -> None:
     options.add_argument("--out", type=Path)
     given = options.parse_args()
     found: dict[tuple[int, str, int], Found | str] = {}
-    for job, method, result in in_parallel(given) if given.parallel else in_turn(given):
+    run = in_parallel if given.parallel else by_turns if given.device == "cpu" else in_turn
+    for job, method, result in run(given):
         found[job.case, job.precision, list(METHODS).index(method)] = result
         print(cases(given)[job.case].name, job.precision, method, result, sep=" | ", file=sys.stderr, flush=True)
     text = "\n".join(_table(found, given)) + "\n"

@@ -87,7 +87,7 @@ class SecureGenerator:
             pairs = _along(flat, self._rows(law, sum(each.numel() for each in flat), scale, source, device))
             if device.type == "cpu":
                 for part, row in pairs:
-                    part.copy_(row.add_(part))
+                    part.add_(row) if row.dtype == part.dtype else part.copy_(row.add_(part))
             elif all_pairs := list(pairs):  # in few launches
                 torch._foreach_add_([part for part, _ in all_pairs], [row for _, row in all_pairs])
             for each, added in zip(here, flat, strict=True):
