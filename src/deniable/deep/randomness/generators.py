@@ -87,9 +87,12 @@ class SecureGenerator:
             pairs = _along(flat, self._rows(law, sum(each.numel() for each in flat), scale, source, device))
             if device.type == "cpu":
                 for part, row in pairs:
-                    part.add_(row) if row.dtype == part.dtype else part.copy_(row.add_(part))
-            elif all_pairs := list(pairs):  # in few launches
-                torch._foreach_add_([part for part, _ in all_pairs], [row for _, row in all_pairs])
+                    if row.dtype == part.dtype:
+                        part.add_(row)
+                    else:
+                        part.copy_(row.add_(part))
+            elif whole := list(pairs):  # in few launches
+                torch._foreach_add_([part for part, _ in whole], [row for _, row in whole])
             for each, added in zip(here, flat, strict=True):
                 if added.data_ptr() != each.data_ptr():  # its numbers do not lie in order: a copy was made
                     each.copy_(added.view_as(each))
