@@ -128,7 +128,7 @@ class Replicas(Ranks):
         """As `telling`; the others wait for sums of this form, or of the usual one."""
         try:
             yield
-        except Exception:  # of any kind
+        except Exception:  # whatever it was; it is raised again below
             nothing = self._empty(self._kind) if form is None else form
             for each in nothing.values():
                 each.fill_(torch.nan if each.is_floating_point() else 0)
