@@ -161,5 +161,5 @@ def _key(value: Any) -> Hashable:
         hash(value)
         # NaN and NA are not equal to themselves; asking NA for a truth value is a TypeError.
         return value if bool(value == value) else None
-    except (TypeError, ValueError):
+    except Exception:  # noqa: BLE001  a record's own methods may raise anything, and whether they do is private
         return None

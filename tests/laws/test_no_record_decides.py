@@ -1,0 +1,122 @@
+"""No record decides: whichever single unit is added, removed or changed, all but the noisy values is the same.
+
+Success or failure, exception type and message, warnings, log lines, what is printed, rows charged, names, shapes and
+types of what is released, files written. `tests/laws/neighbours/core.py` says how to register an entry point.
+"""
+
+from __future__ import annotations
+
+import os
+import random
+import time
+from collections.abc import Callable, Iterator
+from functools import cache
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.laws.neighbours.core import REMOVED, EntryPoint, Observation, difference, observe
+
+SOAK_SECONDS = float(os.environ.get("DENIABLE_SOAK_SECONDS", "600"))
+"""How long the random form runs."""
+
+Fixtures = dict[str, Any]
+
+
+def entry_points() -> Iterator[EntryPoint]:
+    for path in sorted((Path(__file__).parent / "neighbours").glob("*.py")):
+        yield from getattr(import_module(f"tests.laws.neighbours.{path.stem}"), "ENTRY_POINTS", ())
+
+
+ENTRIES = {entry.name: entry for entry in entry_points()}
+
+
+def cases(*, every: bool) -> list[Any]:
+    """Entry point × hostile unit. What needs Spark runs in the one group that starts it."""
+    return [
+        pytest.param(
+            name,
+            label,
+            id=f"{name}-{label}",
+            marks=[pytest.mark.xdist_group("spark")] if "spark" in entry.needs else [],
+        )
+        for name, entry in ENTRIES.items()
+        for label in (entry.hostile if every else entry.labels())
+    ]
+
+
+@pytest.fixture
+def fixtures(request: pytest.FixtureRequest) -> Callable[[EntryPoint], Fixtures]:
+    return lambda entry: {name: request.getfixturevalue(name) for name in entry.needs}
+
+
+@cache
+def _ordinary(name: str, given: tuple[tuple[str, Any], ...]) -> Observation:
+    """D without a hostile unit, observed when everything that loads on a first call is loaded."""
+    entry = ENTRIES[name]
+    observe(entry, fixtures=dict(given))
+    return observe(entry, fixtures=dict(given))
+
+
+def ordinary(entry: EntryPoint, given: Fixtures) -> Observation:
+    return _ordinary(entry.name, tuple(given.items()))
+
+
+def check(entry: EntryPoint, unit: Any, label: str, given: Fixtures, *, seed: int = 0) -> None:
+    """The law, for one pair of neighbours."""
+    without = ordinary(entry, given) if seed == 0 else observe(entry, seed=seed, fixtures=given)
+    assert without.succeeded, f"{entry.name} fails on ordinary data: {without.outcome}"
+    seen = difference(without, observe(entry, unit, seed=seed, fixtures=given))
+    if seen:
+        again = difference(without, observe(entry, seed=seed, fixtures=given))
+        steady = f"\nD itself differs from call to call, so the entry is not pinned:\n{again}" if again else ""
+        pytest.fail(f"{entry.name}: one unit ({label}) decides what is seen.\n{seen}{steady}", pytrace=False)
+
+
+@pytest.mark.parametrize(("name", "label"), cases(every=False))
+def test_no_record_decides(name: str, label: str, fixtures: Callable[[EntryPoint], Fixtures]) -> None:
+    entry = ENTRIES[name]
+    check(entry, entry.hostile[label], label, fixtures(entry))
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize(("name", "label"), cases(every=True))
+def test_every_hostile_unit(name: str, label: str, fixtures: Callable[[EntryPoint], Fixtures]) -> None:
+    """What the ordinary run samples, in full."""
+    entry = ENTRIES[name]
+    check(entry, entry.hostile[label], label, fixtures(entry))
+
+
+@pytest.mark.soak
+def test_at_random(fixtures: Callable[[EntryPoint], Fixtures]) -> None:
+    """Random entry points, seeds and mixtures of hostile values. `DENIABLE_SOAK_SECONDS` says for how long.
+
+    Neighbours differ by several units here: if one unit changes nothing, several do not either.
+    """
+    start = int(os.environ.get("DENIABLE_SOAK_SEED", str(time.time_ns())))
+    end = time.monotonic() + SOAK_SECONDS
+    number = 0
+    while time.monotonic() < end:
+        rng = random.Random(f"{start} {number}")
+        entry = ENTRIES[rng.choice(list(ENTRIES))]
+        label, unit = f"DENIABLE_SOAK_SEED={start}, number {number}", REMOVED
+        if entry.mix is not None:
+            unit = entry.mix(rng)
+        else:
+            label, unit = rng.choice(list(entry.hostile.items()))
+        check(entry, unit, label, fixtures(entry), seed=rng.randrange(1, 2**32))
+        number += 1
+    assert number > 0
+
+
+def test_entry_points_are_registered_well() -> None:
+    found = [entry.name for entry in entry_points()]
+    assert len(found) == len(set(found)), "two entry points have one name"
+    for entry in ENTRIES.values():
+        assert entry.hostile, f"{entry.name} has no hostile units"
+        assert entry.covers, f"{entry.name} covers nothing"
+        assert ("removed" in entry.hostile) == any(unit is REMOVED for unit in entry.hostile.values()), (
+            f'{entry.name}: the label "removed" belongs to REMOVED'
+        )
