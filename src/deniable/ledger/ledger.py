@@ -25,6 +25,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from types import TracebackType
+from typing import Any
 
 from deniable import _checks
 from deniable._notebook import Shown
@@ -227,6 +228,14 @@ class Ledger(Shown):
 
     def __repr__(self) -> str:
         return f"Ledger({self.place!r}, budget={self.budget!r})"
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Ledger:
+        """The same ledger: two copies would be two names of one record."""
+        return self
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Pickled as its address, without a password; whoever unpickles it opens the ledger again."""
+        return Ledger.open, (self._store.address,)
 
     # inside
 

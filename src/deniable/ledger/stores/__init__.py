@@ -38,6 +38,11 @@ class Store(Protocol):
     place: str
     """Where it is, in words that may be printed."""
 
+    @property
+    def address(self) -> str:
+        """What `Ledger.open` takes to find it again from another process; it holds no password."""
+        ...
+
     def header(self) -> str:
         """The first line: what the ledger is about, as it was created."""
         ...

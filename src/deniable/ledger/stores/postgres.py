@@ -20,7 +20,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from typing import Any
-from urllib.parse import quote
+from urllib.parse import quote, urlencode
 
 from deniable.errors import (
     InvalidArgument,
@@ -49,6 +49,7 @@ WAIT = 60
 """Seconds to wait for another writer; a writer that says nothing for half as long is sent away by the server."""
 
 _DEFAULTS = {"connect_timeout": "10", "keepalives_idle": "30", "keepalives_interval": "10", "keepalives_count": "3"}
+_SECRETS = ("password", "sslpassword", "oauth_client_secret", "scram_client_key", "scram_server_key")
 _LOCK = "LOCK TABLE balances IN EXCLUSIVE MODE"
 _TABLES = """
 CREATE TABLE about (application TEXT PRIMARY KEY CHECK (application = 'deniable ledger'), schema INTEGER NOT NULL);
@@ -69,6 +70,8 @@ class Address:
     connection: str = field(repr=False)
     name: str
     shown: str
+    bare: str
+    """The same address without any password: libpq takes that from PGPASSWORD or ~/.pgpass."""
 
     @classmethod
     def parse(cls, text: str) -> Address:
@@ -93,7 +96,9 @@ class Address:
         host = quote(str(parts.get("host") or ""), safe=",:[].")
         port = f":{parts['port']}" if parts.get("port") else ""
         shown = f"postgresql://{user}{host}{port}/{parts.get('dbname') or ''}#{name or NAME}"
-        return cls(connection, name or NAME, shown)
+        open_parts = {key: str(value) for key, value in parts.items() if key not in _SECRETS}
+        bare = f"postgresql:///?{urlencode(open_parts, quote_via=quote)}#{name or NAME}"
+        return cls(connection, name or NAME, shown, bare)
 
 
 class PostgresStore(TableStore):
@@ -106,6 +111,10 @@ class PostgresStore(TableStore):
         self._appended: Row | None = None
         # Said again in every transaction: behind a pooler the session may be one that another ledger left behind.
         self._own = f'SET LOCAL search_path = "{address.name}", pg_temp; SET LOCAL synchronous_commit = on'
+
+    @property
+    def address(self) -> str:
+        return self._address.bare
 
     @classmethod
     def create(cls, text: str, *, header: str, balance: Balance) -> PostgresStore:

@@ -47,6 +47,10 @@ class SQLiteStore(TableStore):
         self._file: tuple[int, int] | None = None
         """The file that is open."""
 
+    @property
+    def address(self) -> str:
+        return str(self.path)
+
     @classmethod
     def create(cls, path: Path, *, header: str, balance: Balance) -> SQLiteStore:
         """A new file at a path where there is nothing."""

@@ -40,6 +40,11 @@ class TableStore(ABC):
         self.connection: Any = None
         forks.register(self)
 
+    @property
+    @abstractmethod
+    def address(self) -> str:
+        """What `Ledger.open` takes to find it again; it holds no password."""
+
     @abstractmethod
     def in_transaction(self) -> bool:
         """Whether the connection is in the middle of a transaction."""
