@@ -19,6 +19,7 @@ from decimal import Decimal
 from fractions import Fraction
 from typing import SupportsFloat, TypeAlias
 
+from deniable._escapes import redacted as redacted
 from deniable.errors import InvalidArgument
 
 Number: TypeAlias = int | float | Fraction | Decimal | SupportsFloat

@@ -7,6 +7,8 @@
     ├── NotSupported           something deniable does not do, refused by name
     ├── MissingExtra           an optional dependency that is not installed, with its pip line
     ├── DataError              a table that cannot be read or lacks what was asked for
+    ├── FileError              a file that cannot be written where it was asked for, and why
+    │   └── FileExists         writing never replaces a file unless told
     ├── QueryError             SQL that was refused, with its position
     └── LedgerError
         ├── LedgerMissing      opening never creates
@@ -23,8 +25,11 @@ epsilon must be a positive number; got epsilon=-1. Try epsilon=0.5.
 
 from __future__ import annotations
 
+import os
 from numbers import Number
 from typing import Any
+
+from deniable._escapes import redacted
 
 
 class DeniableError(Exception):
@@ -49,7 +54,7 @@ def _shown(value: object) -> str:
     """A value as a person would type it: numbers without the names of their types."""
     if isinstance(value, tuple) and len(value) > 1:
         return f"({', '.join(map(_shown, value))})"
-    return str(value) if isinstance(value, Number) else repr(value)
+    return str(value) if isinstance(value, Number) else redacted(repr(value))
 
 
 class UnitMismatch(DeniableError, ValueError):
@@ -77,6 +82,30 @@ class MissingExtra(DeniableError, ImportError):
 
 class DataError(DeniableError):
     """A table that cannot be read, or that lacks what was asked for."""
+
+
+class FileError(DeniableError):
+    """A file that cannot be written at its place; nothing was written. `path` says where."""
+
+    def __init__(self, path: str | os.PathLike[str], sentence: str) -> None:
+        self.path, self.sentence = path, sentence
+        super().__init__(sentence)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return type(self), (self.path, self.sentence)
+
+
+class FileExists(FileError):
+    """There is already something at that path. Writing never replaces it unless told."""
+
+    def __init__(self, path: str | os.PathLike[str], shown: str) -> None:
+        self.shown = shown
+        super().__init__(
+            path, f"{shown} exists already; nothing was written. Choose another name, or give overwrite=True."
+        )
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return type(self), (self.path, self.shown)
 
 
 class QueryError(DeniableError):

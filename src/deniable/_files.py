@@ -1,0 +1,260 @@
+"""The one place that writes files: whole or not at all, and never over what is there unless told.
+
+A file is written beside its place under another name, synced, and only then given its name: a reader sees the old file
+or the whole new one, never half of one, and a failure leaves nothing behind. Without `overwrite` the name is given by
+a link, which the system refuses when somebody else took the name meanwhile. With `overwrite` the new file takes the
+place of the old one, of the file that a symbolic link points to, and keeps its permissions. What a call reads (its
+`inputs`, under any name) is never written over, whatever is told.
+
+>>> import tempfile
+>>> path = Path(tempfile.mkdtemp()) / "page.html"
+>>> write_text(path, "one")
+>>> write_text(path, "two")
+Traceback (most recent call last):
+...
+deniable.errors.FileExists: ...page.html exists already; nothing was written. Choose another name, or give ...
+>>> write_text(path, "two", overwrite=True)
+>>> path.read_text()
+'two'
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import os
+import secrets
+import stat
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import TypeAlias
+
+from deniable._escapes import printable, redacted
+from deniable.errors import FileError, FileExists
+
+Place: TypeAlias = str | os.PathLike[str]
+
+_COMPANIONS = ("", "-wal", "-shm", "-journal", ".journal")
+"""Endings of the files that belong to another: the logs of a SQLite file, the journal of a checkpoint."""
+
+_WHILE_WRITING = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EROFS, errno.EIO})
+"""Failures that a writer meets in the middle."""
+
+
+def write_text(
+    path: Place, text: str, *, overwrite: bool = False, inputs: Iterable[Place] = (), private: bool = False
+) -> None:
+    """Write a text as UTF-8. Half of a surrogate pair, which UTF-8 cannot hold, is written as its escape."""
+    write_bytes(path, text.encode("utf-8", "backslashreplace"), overwrite=overwrite, inputs=inputs, private=private)
+
+
+def write_bytes(
+    path: Place, data: bytes, *, overwrite: bool = False, inputs: Iterable[Place] = (), private: bool = False
+) -> None:
+    """Write a file whole or not at all. Arguments as in `replacing`."""
+    with replacing(path, overwrite=overwrite, inputs=inputs, private=private) as beside, beside.open("wb") as file:
+        file.write(data)
+
+
+@contextlib.contextmanager
+def replacing(
+    path: Place, *, overwrite: bool = False, inputs: Iterable[Place] = (), private: bool = False
+) -> Iterator[Path]:
+    """A temporary path beside `path`, with the same ending, that becomes `path` when the block ends without an error.
+
+    Args:
+        path: Where the file goes. Its folder must exist.
+        overwrite: Replace a file that is there. A folder, a device or a pipe is never replaced.
+        inputs: What the call reads: files, or addresses, which are passed over. None of them is ever replaced, and
+            neither are the logs and journals that belong to them.
+        private: The file is readable by its owner only. Else the process's umask decides; a file that is replaced
+            passes its permissions on.
+    """
+    inputs = list(inputs)
+    target = _target(path, overwrite=overwrite, inputs=inputs)
+    mode = _mode(target)
+    beside = _create_beside(path, target, private=private)
+    try:
+        with _explained(path, beside, target):
+            yield beside
+            if private or mode is not None:
+                beside.chmod(0o600 if private else mode or 0o600)
+            _sync(beside)
+            refuse_inputs(path, inputs)
+            _give_name(beside, target, path, overwrite=overwrite)
+            _sync_folder(target.parent)
+    finally:
+        beside.unlink(missing_ok=True)
+
+
+def check_place(path: Place, *, overwrite: bool = False, inputs: Iterable[Place] = ()) -> None:
+    """Refuse now what `replacing` would refuse: to be called before anything is charged or takes long."""
+    target = _target(path, overwrite=overwrite, inputs=list(inputs))
+    if not os.access(target.parent, os.W_OK | os.X_OK):
+        raise FileError(path, _sentence(path, OSError(errno.EACCES, "")))
+
+
+def refuse_inputs(path: Place, inputs: Iterable[Place]) -> None:
+    """Refuse a path that is one of the call's own inputs under any name: by link, by hard link, by another spelling."""
+    for each in inputs:
+        for ending in _COMPANIONS:
+            companion = os.fspath(each) + ending
+            if _same(path, companion):
+                whose = "this reads" if not ending else f"belongs to {shown(each)}, which this reads"
+                raise FileError(path, f"{shown(path)} is what {whose}, and is never written over; choose another name.")
+
+
+def shown(path: Place) -> str:
+    """A path in a sentence: no control characters, no password if it is an address, not too long."""
+    text = printable(redacted(os.fspath(path)))
+    return text if len(text) <= 120 else f"{text[:60]}...{text[-57:]}"
+
+
+def _same(one: Place, other: Place) -> bool:
+    try:
+        return os.path.samefile(one, other)
+    except (OSError, ValueError):
+        # One of them is not there: then no file is lost, but a log must not appear beside the file that it belongs to.
+        with contextlib.suppress(OSError, ValueError):
+            return os.path.realpath(one) == os.path.realpath(other)
+        return False
+
+
+def _target(path: Place, *, overwrite: bool, inputs: list[Place]) -> Path:
+    """Where the file will be, with links followed; refuses everything that is known beforehand."""
+    if not os.fspath(path):
+        raise FileError(path, "the name of the file to write is empty; give one.")
+    refuse_inputs(path, inputs)
+    try:
+        os.lstat(path)
+        _refuse_there(path, overwrite=overwrite)
+        target = Path(os.path.realpath(path))
+    except FileNotFoundError:
+        if os.fspath(path).endswith(os.sep):
+            raise FileError(path, _sentence(path, OSError(errno.EISDIR, ""))) from None
+        target = Path(os.path.abspath(path))
+    except (OSError, ValueError) as failure:
+        raise FileError(path, _sentence(path, failure)) from None
+    if not target.parent.is_dir():
+        raise FileError(path, _sentence(path, OSError(errno.ENOENT, "")))
+    return target
+
+
+def _refuse_there(path: Place, *, overwrite: bool) -> None:
+    """Refuse what is at a path, unless it is a file that may be replaced."""
+    try:
+        kind = os.stat(path).st_mode
+    except FileNotFoundError:
+        kind = stat.S_IFREG  # a link to a file that is not there yet
+    if stat.S_ISDIR(kind):
+        raise FileError(path, _sentence(path, OSError(errno.EISDIR, "")))
+    if not stat.S_ISREG(kind):
+        raise FileError(path, f"{shown(path)} is a device or a pipe, not a file; give the name of a file.")
+    if not overwrite:
+        raise FileExists(path, shown(path))
+    if os.path.exists(path) and not os.access(path, os.W_OK):
+        raise FileError(path, f"{shown(path)} is write-protected; make it writable, or choose another name.")
+
+
+def _mode(target: Path) -> int | None:
+    """The permissions of the file that is replaced; None if there is none."""
+    try:
+        return target.stat().st_mode & 0o777
+    except OSError:
+        return None
+
+
+def _create_beside(path: Place, target: Path, *, private: bool) -> Path:
+    """A new, empty file in the target's folder; its ending is kept, because writers choose their format by it."""
+    ending = target.suffix if len(target.suffix) <= 20 else ""
+    beside = target.with_name(f".writing-{secrets.token_hex(8)}{ending}")
+    try:
+        os.close(os.open(beside, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600 if private else 0o666))
+    except (OSError, ValueError) as failure:
+        raise FileError(path, _sentence(path, failure)) from None
+    return beside
+
+
+@contextlib.contextmanager
+def _explained(path: Place, *own: Path) -> Iterator[None]:
+    """The system's refusals in a sentence; failures that are about other files pass."""
+    try:
+        yield
+    except OSError as failure:
+        ours = {os.fspath(each) for each in own} & {failure.filename, failure.filename2}
+        if ours or failure.errno in _WHILE_WRITING:
+            raise FileError(path, _sentence(path, failure)) from None
+        raise
+
+
+def _give_name(beside: Path, target: Path, path: Place, *, overwrite: bool) -> None:
+    if overwrite:
+        os.replace(beside, target)
+        return
+    try:
+        os.link(beside, target)
+    except FileExistsError:
+        raise FileExists(path, shown(path)) from None
+    except OSError as failure:
+        if failure.errno not in (errno.EPERM, errno.EOPNOTSUPP, errno.ENOSYS, errno.EMLINK):
+            raise
+        _take_name(beside, target, path)
+
+
+def _take_name(beside: Path, target: Path, path: Place) -> None:
+    """Without hard links: take the name, which only one can do, and then move the file over the empty one."""
+    try:
+        os.close(os.open(target, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600))
+    except FileExistsError:
+        raise FileExists(path, shown(path)) from None
+    try:
+        os.replace(beside, target)
+    except OSError:
+        target.unlink(missing_ok=True)
+        raise
+
+
+def _sync(path: Path) -> None:
+    handle = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)
+
+
+def _sync_folder(folder: Path) -> None:
+    """Make a new name survive a power cut, where the system lets a folder be synced."""
+    try:
+        _sync(folder)
+    except OSError as failure:
+        if failure.errno not in (errno.EACCES, errno.EINVAL, errno.EOPNOTSUPP):
+            raise
+
+
+def _sentence(path: Place, failure: OSError | ValueError) -> str:
+    """Why a file cannot be written, and what to do."""
+    name = shown(path)
+    folder = shown(os.path.dirname(os.fspath(path)) or os.curdir)
+    if not isinstance(failure, OSError):
+        return f"{name} cannot be the name of a file: it holds a character that no name can hold."
+    match failure.errno:
+        case errno.ENOENT:
+            return f"there is no folder {folder} to write {name} into; create it first."
+        case errno.ENOTDIR:
+            return f"{name} cannot be written: a part of it before the last is not a folder."
+        case errno.EACCES | errno.EPERM:
+            return f"{name} cannot be written: this user may not write into the folder {folder}; choose another folder."
+        case errno.EROFS:
+            return f"{name} cannot be written: the folder {folder} is on a read-only disk; choose another folder."
+        case errno.ENOSPC | errno.EDQUOT:
+            return f"the disk is full; {name} was not written. Free some space, and try again."
+        case errno.EFBIG:
+            return f"{name} was not written: it would be larger than this system allows a file to be."
+        case errno.ENAMETOOLONG:
+            return f"{name} cannot be written: the name is too long; choose a shorter one."
+        case errno.ELOOP:
+            return f"{name} cannot be written: it is a link that leads back to itself."
+        case errno.EISDIR:
+            return f"{name} is a folder; give the name of a file, for example one in it."
+        case _:
+            return f"{name} was not written: {failure.strerror}."
