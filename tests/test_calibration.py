@@ -157,6 +157,24 @@ def test_bad_arguments() -> None:
         Risk.posterior(0.1, prior=0.2)
 
 
+def test_a_refusal_of_every_value_is_raised_itself() -> None:
+    """Nothing is wrong with the value, so the sentence is about what is: the rate that is missing, not a lambda."""
+    with pytest.raises(InvalidArgument) as alone:
+        dpsgd(noise_multiplier=1, steps=3)
+    for within in (None, (0.5, 8.0), (1, 8)):
+        with pytest.raises(InvalidArgument) as refusal:
+            calibrate(lambda s: dpsgd(noise_multiplier=s, steps=3), ApproxDP(1, 1e-5), within=within)
+        assert str(refusal.value) == str(alone.value)
+
+
+def test_a_refusal_of_some_values_is_quoted() -> None:
+    with pytest.raises(InvalidArgument, match=r"within must be .* It refuses 4: rate must be .* got rate=4") as one_end:
+        calibrate(lambda q: dpsgd(noise_multiplier=1, rate=q, steps=3), ApproxDP(1, 1e-5), within=(0.5, 4.0))
+    assert one_end.value.name == "within"
+    with pytest.raises(InvalidArgument, match=r"within must be .* It refuses 1: rate must be .* got rate=1000000"):
+        calibrate(lambda q: dpsgd(noise_multiplier=1, rate=q * 1e6, steps=3), ApproxDP(1, 1e-5))
+
+
 def test_relations_must_agree() -> None:
     with pytest.raises(UnitMismatch):
         calibrate(lambda s: Gaussian(s), ApproxDP(1, 1e-5, relation=Relation.REPLACE))

@@ -126,7 +126,8 @@ def calibrate(
     """The value nearest to the border at which `make_event(value)` meets the target.
 
     `within` bounds the search; two whole numbers make it a search among whole numbers (steps, people). Without it the
-    search is among positive numbers, and values that `make_event` refuses (a rate above 1) count as outside.
+    search is among positive numbers, and values that `make_event` refuses (a rate above 1) count as outside. Where it
+    refuses every value, its own refusal is raised: something else than the value is wrong.
     """
     _checks.member("target", target, (Guarantee, Risk), remedy="For example ApproxDP(1, 1e-5) or Risk.advantage(0.1).")
     if not callable(make_event):
@@ -161,6 +162,7 @@ class _Search:
     ) -> None:
         self.make, self.target, self.within, self.whole = make_event, target, within, whole
         self.known: dict[float, float] = {}
+        self.refusals: dict[float, InvalidArgument] = {}
 
     def event(self, place: float) -> Event | None:
         """The event at a place; None where there is none."""
@@ -168,7 +170,8 @@ class _Search:
             return None
         try:
             event = self.make(int(place) if self.whole else place)
-        except InvalidArgument:
+        except InvalidArgument as refusal:
+            self.refusals[place] = refusal
             return None
         if not isinstance(event, Event):
             raise InvalidArgument(
@@ -188,8 +191,8 @@ class _Search:
         """A place that meets the target and one that does not, near each other."""
         if self.within is not None:
             low, high = map(float, self.within)
-            if math.isnan(self.margin(low)) or math.isnan(self.margin(high)):
-                raise InvalidArgument("within", self.within, "two values that make_event accepts")
+            if any(math.isnan(margin) for margin in [self.margin(low), self.margin(high)]):  # both are asked
+                raise self._refusal()
             places = [low, high]
         else:
             places = self._walk()
@@ -211,9 +214,7 @@ class _Search:
         """From 1 (or a smaller start) in the direction in which the margin moves towards 0, until it changes sign."""
         here = next((place for place in (1.0, 0.1, 0.01, 1e-4) if not math.isnan(self.margin(place))), None)
         if here is None:
-            raise InvalidArgument(
-                "make_event", self.make, "a function that accepts some positive number", "Give `within`."
-            )
+            raise self._refusal()
         there = next((p for p in (here * 4, here / 4) if not math.isnan(self.margin(p))), None)
         if there is None:
             return [here]
@@ -243,6 +244,16 @@ class _Search:
                     break
             places.append(place)
         return places
+
+    def _refusal(self) -> InvalidArgument:
+        """Why there is nothing to search: what `make_event` said itself, if it says so of every value tried."""
+        said = list(self.refusals.values())
+        if len(said) > 1 and len({str(refusal) for refusal in said}) == 1:
+            return said[0]
+        place, refusal = next(iter(self.refusals.items()))
+        return InvalidArgument(
+            "within", self.within, "two values that make_event accepts", f"It refuses {place:g}: {refusal}"
+        )
 
     def _edge(self, inside: float, outside: float) -> float:
         """The last place that makes an event, between one that does and one that does not."""

@@ -26,6 +26,7 @@ epsilon must be a positive number; got epsilon=-1. Try epsilon=0.5.
 from __future__ import annotations
 
 import os
+import re
 from numbers import Number
 from typing import Any
 
@@ -37,7 +38,11 @@ class DeniableError(Exception):
 
 
 class InvalidArgument(DeniableError, ValueError):
-    """An argument that cannot be meant."""
+    """An argument that cannot be meant.
+
+    >>> print(InvalidArgument("table", object(), "a path or a data frame"))
+    table must be a path or a data frame; got table=<object object>.
+    """
 
     def __init__(self, name: str, value: object, expected: str, remedy: str = "") -> None:
         self.name, self.value, self.expected, self.remedy = name, value, expected, remedy
@@ -51,10 +56,10 @@ class InvalidArgument(DeniableError, ValueError):
 
 
 def _shown(value: object) -> str:
-    """A value as a person would type it: numbers without the names of their types."""
+    """A value as a person would type it: numbers without the names of their types, objects without their addresses."""
     if isinstance(value, tuple) and len(value) > 1:
         return f"({', '.join(map(_shown, value))})"
-    return str(value) if isinstance(value, Number) else redacted(repr(value))
+    return str(value) if isinstance(value, Number) else redacted(re.sub(r" at 0x[0-9a-f]+", "", repr(value)))
 
 
 class UnitMismatch(DeniableError, ValueError):

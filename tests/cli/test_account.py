@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from itertools import combinations
 from pathlib import Path
 
 import pytest
@@ -110,3 +111,20 @@ def test_wrong_input_gets_one_sentence(run: Callable, case: str) -> None:
     assert ran.err.startswith("deniable: ")
     assert expected in ran.err
     assert "Traceback" not in ran.err
+
+
+OPTIONS = {"--rate": "0.1", "--steps": "5", "--batch": "10", "--examples": "100", "--epochs": "2"}
+SUBSETS = [names for size in range(6) for names in combinations(OPTIONS, size)]
+
+
+@pytest.mark.parametrize("names", [*SUBSETS, "rate of 2"], ids=" ".join)
+def test_calibrate_refuses_what_account_refuses_in_the_same_words(run: Callable, names: tuple[str, ...]) -> None:
+    """Whether a training run is described well does not depend on its noise."""
+    if names == "rate of 2":
+        words = ["--rate", "2", "--steps", "3"]
+    else:
+        words = [word for name in names for word in (name, OPTIONS[name])]
+    accounted = run("account", "--noise-multiplier", "1", "--delta", "1e-5", *words)
+    calibrated = run("calibrate", "--epsilon", "1", "--delta", "1e-5", *words)
+    assert (calibrated.code, calibrated.err) == (accounted.code, accounted.err)
+    assert "lambda" not in calibrated.err

@@ -43,6 +43,13 @@ def test_an_event_by_its_own_curve(tmp_path: Path) -> None:
     assert "39 of 100" in run("explain", file)
 
 
+def test_an_event_for_a_group_speaks_of_the_group(tmp_path: Path) -> None:
+    event, picture = tmp_path / "event.json", tmp_path / "odds.svg"
+    event.write_text(Laplace(scale=2).for_group(3).to_json(), encoding="utf-8")
+    assert "a group of 3 records" in run("explain", event, "--picture", picture)
+    assert "with your group" in picture.read_text(encoding="utf-8")
+
+
 def test_json_and_picture(tmp_path: Path) -> None:
     picture = tmp_path / "odds.svg"
     found = json.loads(run("explain", "--epsilon", 1, "--delta", 1e-6, "--json", "--picture", picture))

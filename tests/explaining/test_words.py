@@ -12,6 +12,7 @@ from statistics import NormalDist
 import pytest
 
 from deniable.accounting import account
+from deniable.conversions import for_group
 from deniable.descriptions import Description
 from deniable.errors import InvalidArgument
 from deniable.events import Claimed, Gaussian, Laplace, RandomizedResponse
@@ -20,7 +21,9 @@ from deniable.explaining.labels import Labels
 from deniable.explaining.odds import Odds, odds, success
 from deniable.explaining.report import Entry, Report
 from deniable.explaining.risks import beliefs, gaussian_posterior
+from deniable.explaining.subjects import Explainable
 from deniable.explaining.texts import ENGLISH, Texts
+from deniable.explaining.views import html
 from deniable.guarantees import GDP, ApproxDP, PureDP
 from deniable.units import Relation
 
@@ -140,6 +143,57 @@ def test_another_language_is_another_set_of_texts() -> None:
         assert {n for _, n, _, _ in string.Formatter().parse(text) if n} == {
             "without", "with_you", "of", "observer", "belief",
         }  # fmt: skip
+
+
+GROUPS = [
+    for_group(PureDP(1, unit="patient_id"), 3),
+    for_group(ApproxDP(1, 1e-6, unit="row"), 3),
+    for_group(GDP(1, relation=Relation.REPLACE), 3),
+    Gaussian(scale=5).for_group(3),
+    account(Laplace(scale=5, relation=Relation.ZERO_OUT).for_group(3) * 2),
+]
+
+
+def about_one(text: str) -> list[str]:
+    """Where a text speaks of a single unit: "you", "a row", "one patient", but for "one patient alone"."""
+    you = r"\bwithout you\b|\b[Ii]f you |\byou took\b|\byour (?:answer|data)\b"
+    one = r"\bone (?:record|row|patient|person)\b(?! alone)|\bEvery row\b|\bis a row\b"
+    return re.findall(f"{you}|{one}", text)
+
+
+@pytest.mark.parametrize("what", GROUPS, ids=str)
+def test_what_is_promised_to_a_group_is_said_of_a_group(what: Explainable) -> None:
+    entry = Entry("2026-11-01T09:00:00Z", "ann", "visits", Gaussian(scale=2).for_group(3))
+    told = [str(explain(what, reader=reader, prior=0.1)) for reader in READERS]
+    told += [explain(what, prior=0.1)._repr_html_(), Report.about(what, entries=[entry]).to_html(), html(what) or ""]
+    for text in told:
+        assert "a group of 3 " in text or "your group" in text
+        assert about_one(text) == []
+    assert "your group" in told[0]
+
+
+def test_what_is_promised_to_one_is_not_said_of_a_group() -> None:
+    """The search above finds what it looks for, and a group of one is nobody but you."""
+    for what in (PureDP(1, unit="patient_id"), ApproxDP(1, 1e-6, unit="row"), Gaussian(scale=5).for_group(1)):
+        page = Report.about(what).to_html()
+        assert len(about_one(page)) >= 5
+        assert "group" not in page
+
+
+def test_sentences_about_groups_take_the_same_names() -> None:
+    """But for the unit, which a sentence about one person need not name."""
+
+    def names(text: str) -> set[str]:
+        return {name for _, name, _, _ in string.Formatter().parse(text) if name} - {"unit", "noun"}
+
+    assert ENGLISH.groups is not None
+    for words, others in ((ENGLISH, ENGLISH.groups), (ENGLISH.labels, ENGLISH.groups.labels)):
+        for field in fields(words):
+            one, many = getattr(words, field.name), getattr(others, field.name)
+            if isinstance(one, str):
+                assert names(one) == names(many), field.name
+            elif isinstance(one, dict):
+                assert {key: names(text) for key, text in one.items()} == {k: names(text) for k, text in many.items()}
 
 
 def test_a_page_in_another_language() -> None:

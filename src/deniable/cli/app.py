@@ -2,16 +2,35 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
+from typer.core import TyperGroup
 
 from deniable.cli import account, audit, demo, explain, ledger, publish, query, size
 
+
+class Commands(TyperGroup):
+    """A group whose help shows the first sentence of each command whole, where Typer would cut it."""
+
+    def format_commands(self, ctx: Any, formatter: Any) -> None:
+        commands = [(name, self.get_command(ctx, name)) for name in self.list_commands(ctx)]
+        with formatter.section("Commands"):
+            formatter.write_dl(
+                [
+                    (name, command.get_short_help_str(limit=500))
+                    for name, command in commands
+                    if command and not command.hidden
+                ]
+            )
+
+
 app = typer.Typer(
     name="deniable",
+    cls=Commands,
     help="Differential privacy in one place: ask tables, account for every step, keep the budget.",
     no_args_is_help=True,
+    rich_markup_mode=None,  # plain help: loading Rich for it takes longer than all the rest
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
@@ -34,7 +53,7 @@ def _root(
     """Differential privacy in one place: ask tables, account for every step, keep the budget."""
 
 
-app.add_typer(ledger.app, name="ledger")
+app.add_typer(ledger.app, name="ledger", cls=Commands)
 app.command("query")(query.query)
 app.command("publish")(publish.publish)
 app.command("account")(account.account)

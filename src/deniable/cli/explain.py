@@ -62,7 +62,10 @@ def explain(
         from deniable.explaining.icons import icon_array
         from deniable.explaining.svg import render
 
-        _written(picture, render(audit_tradeoff(what) if isinstance(what, Audit) else icon_array(told.odds)))
+        _written(
+            picture,
+            render(audit_tradeoff(what) if isinstance(what, Audit) else icon_array(told.odds, labels=told.labels)),
+        )
     if json:
         print_json(told.to_plain())
     else:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from deniable.events import Event, Repeated, dpsgd
-from deniable.units import Relation
+if TYPE_CHECKING:
+    from deniable.events import Event
+    from deniable.units import Relation
 
 Rate = Annotated[float | None, typer.Option(help="The probability that one example is in a batch.")]
 Steps = Annotated[int | None, typer.Option(help="How many noisy steps are taken.")]
@@ -29,6 +30,8 @@ def training(
     replace: bool,
 ) -> Event:
     """The event of a training run; epochs are rounded up to whole steps."""
+    from deniable.events import dpsgd
+
     return dpsgd(
         noise_multiplier=noise_multiplier,
         rate=rate,
@@ -42,6 +45,8 @@ def training(
 
 def step(noise_multiplier: float, *, rate: float | None, replace: bool) -> Event:
     """One step of it."""
+    from deniable.events import Repeated, dpsgd
+
     found = dpsgd(
         noise_multiplier=noise_multiplier, rate=1 if rate is None else rate, steps=1, relation=relation_of(replace)
     )
@@ -50,4 +55,6 @@ def step(noise_multiplier: float, *, rate: float | None, replace: bool) -> Event
 
 def relation_of(replace: bool) -> Relation:
     """The relation that `--replace` names."""
+    from deniable.units import Relation
+
     return Relation.REPLACE if replace else Relation.ADD_REMOVE

@@ -90,9 +90,11 @@ class Report:
         texts: Texts = ENGLISH,
     ) -> Report:
         """A report about anything that can be explained; an audit or a release brings its own picture."""
+        found = subject(what)
+        words = texts.about(found.unit)
         attacked = (what, *audits) if isinstance(what, Audit) else audits
-        values = value_figures(what, labels=texts.labels) if isinstance(what, Answers) else ()
-        return cls(subject(what), tuple(entries), tuple(attacked), tuple(values), curator, use, texts)
+        values = value_figures(what, labels=words.labels) if isinstance(what, Answers) else ()
+        return cls(found, tuple(entries), tuple(attacked), tuple(values), curator, use, words)
 
     def to_html(self) -> str:
         """The page."""

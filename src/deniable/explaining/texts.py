@@ -1,15 +1,16 @@
 """Every sentence that `explain` and a report can say, in one place. Another language is another `Texts`; a missing one
 fails. The words inside pictures are its `labels`.
 
-Names in braces are filled in by the writers; a test checks that every sentence has its names and no others.
+Names in braces are filled in by the writers; a test checks that every sentence has its names and no others. A promise
+about a group has sentences of its own, `groups`: they speak of "your group" where the others speak of "you".
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from deniable.explaining.labels import ENGLISH_LABELS, Labels
-from deniable.units import Relation
+from deniable.units import Relation, Unit
 
 
 @dataclass(frozen=True)
@@ -73,9 +74,15 @@ class Texts:
     edge_local: str
     edge_size: str
     labels: Labels
+    groups: Texts | None
+    """The same sentences about a group; None in these themselves."""
+
+    def about(self, unit: Unit) -> Texts:
+        """The sentences that fit a unit: those about groups, if it is one."""
+        return self if unit.size == 1 or self.groups is None else self.groups
 
 
-ENGLISH = Texts(
+_SINGLE = Texts(
     language="en",
     someone="someone who knows everything else",
     belief={
@@ -176,4 +183,43 @@ ENGLISH = Texts(
     ),
     edge_size="How many people there are is treated as public.",
     labels=ENGLISH_LABELS,
+    groups=None,
 )
+
+_GROUPS = replace(
+    _SINGLE,
+    belief={
+        Relation.ADD_REMOVE: "your group took part",
+        Relation.REPLACE: "your group's answers are the ones they suspect",
+        Relation.ZERO_OUT: "your group's data were used",
+    },
+    odds={
+        Relation.ADD_REMOVE: (
+            "If nobody in your group takes part, {without} of {of} possible reports would lead {observer} to believe"
+            " {belief}; if all of you do, {with_you} of {of}."
+        ),
+        Relation.REPLACE: _SINGLE.odds[Relation.REPLACE],
+        Relation.ZERO_OUT: (
+            "If your group's data are left blank, {without} of {of} possible reports would lead {observer} to believe"
+            " {belief}; if they are not, {with_you} of {of}."
+        ),
+    },
+    unit_row="Any rows that make up {unit} are protected together. A person with more rows is protected less.",
+    unit_person="The promise is about everything that {unit} contributes, all rows together. It holds for each smaller"
+    " group too, and for one {noun} alone.",
+    caught="A test that accuses {false} of the groups that are not in finds at most {true} of those that are.",
+    heading_you="What it means for you and your group",
+    page_meaning="What it means for a group",
+    edge_row="The unit is a group of rows. A person with more rows than the group is protected less.",
+    labels=replace(
+        ENGLISH_LABELS,
+        odds="Reports that would point at your group",
+        odds_without="without your group",
+        odds_with="with your group",
+        odds_alt="Two arrays of 100 figures. {without} of {of} are dark without them, {with_you} of {of} with them.",
+        tradeoff="What a test about a group can achieve",
+        audit_tradeoff_alt=ENGLISH_LABELS.audit_tradeoff_alt.replace("one person", "a group"),
+    ),
+)
+
+ENGLISH = replace(_SINGLE, groups=_GROUPS)

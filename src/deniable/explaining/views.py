@@ -26,6 +26,7 @@ from deniable.explaining.icons import icon_array
 from deniable.explaining.odds import odds
 from deniable.explaining.subjects import Explainable, Subject, subject
 from deniable.explaining.svg import render
+from deniable.explaining.texts import ENGLISH
 from deniable.guarantees import Guarantee, Profile
 
 MOST_CHARGES = 10
@@ -100,14 +101,16 @@ def _facts(what: Explainable, found: Subject) -> list[tuple[str, str]]:
 
 
 def _figures(what: Explainable, found: Subject) -> list[Figure]:
-    crowd = icon_array(odds(found.profile))
+    labels = ENGLISH.about(found.unit).labels
+    crowd = icon_array(odds(found.profile), labels=labels)
     if isinstance(what, Audit):
-        return [audit_tradeoff(what)] if found.refuted else [audit_tradeoff(what), crowd]
+        attack = audit_tradeoff(what, labels=labels)
+        return [attack] if found.refuted else [attack, crowd]
     if isinstance(what, Record):
         days = Counter(charge.time[:10] for charge in what.charges())
         return [crowd, charges_figure(days)] if days else [crowd]
     curve = {"this curve" if isinstance(what, Profile) else "no test is below": found.profile}
-    return [profile_figure(curve) if isinstance(what, Profile) else crowd, tradeoff_figure(curve)]
+    return [profile_figure(curve) if isinstance(what, Profile) else crowd, tradeoff_figure(curve, labels=labels)]
 
 
 def _charges(charges: Sequence[Charge]) -> str:

@@ -47,7 +47,7 @@ class Participant:
 
     def write(self, subject: Subject, *, prior: Number | None = None) -> Explanation:
         """The odds first, then the prior, then what is not promised."""
-        words, found = self.texts, odds(subject.profile)
+        words, found = self.texts.about(subject.unit), odds(subject.profile)
         yours = [
             _odds_sentence(words, subject, found, self.observer, self.belief),
             words.odds_own if subject.own else words.odds_any,
@@ -74,7 +74,7 @@ class Analyst:
 
     def write(self, subject: Subject, *, prior: Number | None = None) -> Explanation:
         """The promise, the attack risks, δ, the facts."""
-        words, found = self.texts, odds(subject.profile)
+        words, found = self.texts.about(subject.unit), odds(subject.profile)
         numbers = [
             _odds_sentence(words, subject, found, None, None),
             words.odds_own if subject.own else words.odds_any,
@@ -105,7 +105,7 @@ class Regulator:
 
     def write(self, subject: Subject, *, prior: Number | None = None) -> Explanation:
         """Scope first, then the promise with its method, the risks, δ, and what is not covered."""
-        words, found = self.texts, odds(subject.profile)
+        words, found = self.texts.about(subject.unit), odds(subject.profile)
         numbers = [
             words.method.format(method=subject.profile.method),
             words.odds_own if subject.own else words.odds_any,
@@ -151,8 +151,8 @@ def _promise(words: Texts, subject: Subject) -> tuple[Section, ...]:
 
 def _scope(words: Texts, subject: Subject) -> tuple[str, ...]:
     unit = subject.unit
-    who = words.unit_row if unit.noun == "row" else words.unit_person.format(noun=unit.noun)
-    return (who, words.relation[subject.relation].format(unit=unit.one))
+    who = words.unit_row if unit.noun == "row" else words.unit_person
+    return (who.format(noun=unit.noun, unit=unit.one), words.relation[subject.relation].format(unit=unit.one))
 
 
 def _beliefs(words: Texts, subject: Subject, prior: Number | None, *, several: bool) -> list[str]:
