@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from decimal import Decimal
 from fractions import Fraction
-from typing import Any
 
 import numpy as np
 import pytest
@@ -58,10 +57,19 @@ def test_bad_answers_do_not_raise_either(name: str, i: int) -> None:
     if example.records or isinstance(example.data, dict):
         return
     m = example.make(example.relations[0])
-    if getattr(m, "step", None) == 1:
-        bad: list[Any] = [None, 10**400, -(10**400)]
-    else:
-        bad = [None, math.nan, math.inf, -math.inf, 1e308, 10**400, Decimal("NaN")]
+    bad = [
+        None,
+        math.nan,
+        math.inf,
+        -math.inf,
+        1e308,
+        10**400,
+        Decimal("NaN"),
+        "text",
+        3 + 4j,
+        np.float32(0.1),
+        object(),
+    ]
     for one in bad:
         m([one, *example.data[1:]] if isinstance(example.data, list) else one)
 
@@ -82,25 +90,13 @@ def test_empty_data(name: str, i: int) -> None:
 
 
 @pytest.mark.parametrize(("name", "i"), [case for case in CASES if EXAMPLES[case[0]][case[1]].records])
-@pytest.mark.parametrize(
-    "data", ["text", 5, None, {"a": 1}, np.zeros((2, 2, 2)), np.array(["2020"], dtype="datetime64[Y]")]
-)
+@pytest.mark.parametrize("data", ["text", 5, None, {"a": 1}, np.zeros((2, 2, 2))])
 def test_what_is_no_column_is_refused_by_its_type(name: str, i: int, data: object) -> None:
     example = EXAMPLES[name][i]
     if name in {"ProposeTestRelease"}:  # data go to the caller's own functions
         return
-    if getattr(data, "dtype", np.dtype(int)).kind == "M" and name in {
-        "Histogram",
-        "LinearQueries",
-        "Mode",
-        "StabilityHistogram",
-        "CategoryResponse",
-        "UnaryResponse",
-    }:
-        return  # a date is a key
-    with pytest.raises(DeniableError) as caught:
+    with pytest.raises(DeniableError):
         example.make(example.relations[0])(data)
-    assert "2020" not in str(caught.value)
 
 
 @pytest.mark.parametrize(("name", "i"), CASES)

@@ -33,18 +33,9 @@ def entry_points() -> Iterator[EntryPoint]:
 ENTRIES = {entry.name: entry for entry in entry_points()}
 
 
-def cases(*, every: bool) -> list[Any]:
-    """Entry point × hostile unit. What needs Spark runs in the one group that starts it."""
-    return [
-        pytest.param(
-            name,
-            label,
-            id=f"{name}-{label}",
-            marks=[pytest.mark.xdist_group("spark")] if "spark" in entry.needs else [],
-        )
-        for name, entry in ENTRIES.items()
-        for label in (entry.hostile if every else entry.labels())
-    ]
+def marks(entry: EntryPoint) -> list[pytest.MarkDecorator]:
+    """What needs Spark runs in the one group that starts it."""
+    return [pytest.mark.xdist_group("spark")] if "spark" in entry.needs else []
 
 
 @pytest.fixture
@@ -75,18 +66,26 @@ def check(entry: EntryPoint, unit: Any, label: str, given: Fixtures, *, seed: in
         pytest.fail(f"{entry.name}: one unit ({label}) decides what is seen.\n{seen}{steady}", pytrace=False)
 
 
-@pytest.mark.parametrize(("name", "label"), cases(every=False))
+@pytest.mark.parametrize(
+    ("name", "label"),
+    [
+        pytest.param(name, label, id=f"{name}-{label}", marks=marks(entry))
+        for name, entry in ENTRIES.items()
+        for label in entry.labels()
+    ],
+)
 def test_no_record_decides(name: str, label: str, fixtures: Callable[[EntryPoint], Fixtures]) -> None:
     entry = ENTRIES[name]
     check(entry, entry.hostile[label], label, fixtures(entry))
 
 
 @pytest.mark.soak
-@pytest.mark.parametrize(("name", "label"), cases(every=True))
-def test_every_hostile_unit(name: str, label: str, fixtures: Callable[[EntryPoint], Fixtures]) -> None:
+@pytest.mark.parametrize("name", [pytest.param(name, id=name, marks=marks(entry)) for name, entry in ENTRIES.items()])
+def test_every_hostile_unit(name: str, fixtures: Callable[[EntryPoint], Fixtures]) -> None:
     """What the ordinary run samples, in full."""
     entry = ENTRIES[name]
-    check(entry, entry.hostile[label], label, fixtures(entry))
+    for label, unit in entry.hostile.items():
+        check(entry, unit, label, fixtures(entry))
 
 
 @pytest.mark.soak

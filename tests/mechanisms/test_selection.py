@@ -207,9 +207,10 @@ def test_real_utilities_are_rounded_and_pay_for_it() -> None:
 
 def test_utilities_must_fit() -> None:
     m = dm.exponential(candidates=3, sensitivity=1, epsilon=1, step=1)
-    for bad in ([1, 2], [1.0, 2.0, 3.0], [[1, 2, 3]], "abc"):
+    for bad in ([1, 2], [[1, 2, 3]], "abc", {"a": 1, "b": 2, "c": 3}):
         with pytest.raises(DataError):
             m(bad)
+    assert m.utilities([1.0, 2.5, math.inf]) == [1, 0, 0]
 
 
 # above threshold

@@ -43,6 +43,9 @@ def test_rules_for_odd_values() -> None:
     assert grid.place([True, False]).tolist() == [2, 0]
     assert grid.place(np.array([2**63 - 1, -(2**63)])).tolist() == [20, -10]
     assert grid.place([]).tolist() == []
+    assert grid.place(["a", None, "2", [1], 10**400]).tolist() == [0, 0, 4, 0, 20]
+    assert grid.place(np.array(["a", "2"])).tolist() == [0, 4]
+    assert grid.place(np.array([2 + 0j, 1j])).tolist() == [4, 0]
     assert grid.place([[1, 2], [3, 4]]).shape == (2, 2)
 
 
@@ -102,8 +105,8 @@ def test_what_is_refused() -> None:
         Grid(low=0, high=0, step=Fraction(1, 10**301))
     with pytest.raises(InvalidArgument, match="high must be a finite number"):
         Grid(low=0, high=float("inf"), step=1)
-    with pytest.raises(DataError, match="a grid holds numbers"):
-        Grid(low=0, high=1, step=1).place(["a"])
+    with pytest.raises(DataError, match="expected one value per record"):
+        Grid(low=0, high=1, step=1).place({"a": 1})
     with pytest.raises(DataError, match="noise is added to whole numbers"):
         add(np.array([0.5]), np.array([1]))
 

@@ -174,7 +174,7 @@ def test_many_contestants() -> None:
         ([1, 2], 3, 1, "at most the number of scores, 2"),
         ([1, 2], 0, 1, "places must be"),
         ([1, 2], 1, 0, "rate must be a positive number"),
-        ([1, float("nan")], 1, 1, "scores must be finite numbers"),
+        (np.zeros((2, 2)), 1, 1, "scores must be a list of numbers"),
     ],
 )
 def test_what_is_refused(scores: list[float], places: int, rate: float, message: str) -> None:

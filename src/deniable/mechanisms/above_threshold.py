@@ -25,7 +25,7 @@ import math
 from dataclasses import dataclass
 from fractions import Fraction
 
-from deniable import _checks, noise
+from deniable import _checks, _values, noise
 from deniable._checks import Number
 from deniable.errors import DataError, InvalidArgument
 from deniable.events import Claimed, DiscreteLaplace, Event
@@ -78,7 +78,7 @@ class AboveThreshold(Mechanism):
         """The answers to a list of query values, up to the last positive one that is allowed."""
         run = self.start(source=source)
         found = []
-        for value in _listed(values):
+        for value in grids.listed(values):
             if run.over:
                 break
             found.append(run(value))
@@ -115,13 +115,13 @@ class Run:
         return self._left == 0
 
     def __call__(self, value: object) -> bool:
-        """Whether a query's value is, noisily, at or above the threshold."""
+        """Whether a query's value is, noisily, at or above the threshold. What is no finite number counts as 0."""
         if self.over:
             raise DataError(
                 f"this run gave its {self._mechanism.positives} positive answers; start another and pay for it"
             )
         step = self._mechanism.step
-        steps = grids.whole(value) if step == 1 else grids.nearest(value, step)
+        steps = _values.whole(value) if step == 1 else grids.nearest(value, step)
         positive = steps + int(noise.discrete_laplace(self._noise.scale, source=self._source)) >= self._threshold
         self._left -= positive
         return positive
@@ -142,7 +142,7 @@ def above_threshold(
 ) -> AboveThreshold:
     """The sparse vector technique. `monotone=True` where one unit moves all queries the same way."""
     moved = _checks.positive("sensitivity", sensitivity, remedy="Queries that nobody can change are public.")
-    grid = grids.power_below(moved / _STEPS) if step is None else grids.power_of_two("step", step)
+    grid = grids.step_below(moved / _STEPS) if step is None else grids.power_of_two("step", step)
     if grid == 1 and moved < 1:
         raise InvalidArgument("sensitivity", sensitivity, "1 or more with step=1", "Integers that differ, differ by 1.")
     _checks.member("relation", relation, Relation, remedy="Use ADD_REMOVE, REPLACE or ZERO_OUT.")
@@ -159,10 +159,3 @@ def above_threshold(
         step=grid,
         stated=relation,
     )
-
-
-def _listed(values: object) -> list[object]:
-    try:
-        return list(values)  # type: ignore[call-overload, no-any-return]
-    except TypeError:
-        raise DataError(f"expected a list of query values; got a {type(values).__name__}") from None

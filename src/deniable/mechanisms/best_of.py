@@ -29,12 +29,13 @@ from fractions import Fraction
 from functools import partial, reduce
 from typing import Any, NamedTuple
 
-from deniable import _checks, noise
+from deniable import _checks, _values, noise
 from deniable._checks import Number
 from deniable.accounting.filters import cost
 from deniable.errors import InvalidArgument, NotSupported
 from deniable.events import Claimed, Event
 from deniable.guarantees import PureDP
+from deniable.mechanisms import records
 from deniable.mechanisms.base import Mechanism, failure
 from deniable.noise import Source
 from deniable.units import Unit, one_unit
@@ -66,10 +67,11 @@ class BestOf(Mechanism):
     def __call__(self, data: Any, /, *, source: Source | None = None) -> Best:
         """One release. A score that is not a number ranks last; among equal scores the earliest trial wins."""
         found: list[Best] = []
+        data = records.repeatable(data)
         for _ in range(self.draw_trials(source)):
             place = int(noise.uniform(len(self.candidates), source=source))
             output = self.candidates[place](data, source=source)
-            score = float(self.score(output))
+            score = _values.number(self.score(output))
             found.append(Best(place, output, -math.inf if math.isnan(score) else score))
         return max(found, key=lambda best: best.score)
 

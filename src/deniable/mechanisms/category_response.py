@@ -18,7 +18,6 @@ RandomizedResponse(epsilon=2, categories=4)
 from __future__ import annotations
 
 import math
-from collections import Counter
 from collections.abc import Hashable, Iterable
 from dataclasses import dataclass
 from fractions import Fraction
@@ -56,8 +55,7 @@ class CategoryResponse(Mechanism):
 
     def __call__(self, values: object, /, *, source: Source | None = None) -> list[Hashable]:
         """The reports. A value that is not among the keys counts as the first of them."""
-        places = {key: place for place, key in enumerate(self.keys)}
-        truth = np.array([places.get(key, 0) for key in records.keys(values)], dtype=np.int64)
+        truth = np.maximum(records.places(values, self.keys), 0)
         others = len(self.keys) - 1
         lies = np.asarray(noise.categorical([0, -self.epsilon], len(truth), multiples=[1, others], source=source))
         steps = 1 + np.asarray(
@@ -68,13 +66,14 @@ class CategoryResponse(Mechanism):
 
     def estimate(self, reports: object, *, confidence: Number = Fraction(19, 20)) -> dict[Hashable, Estimate]:
         """The share of every category among those asked: unbiased, with intervals that all hold together."""
-        said = Counter(records.keys(reports))
-        n = sum(said.values())
+        found = records.places(reports, self.keys)
+        n = len(found)
         if not n:
             raise DataError("an estimate needs at least one report")
         p, q = self.chances
         radius = self.error(confidence, n=n)
-        return {key: around((said[key] / n - q) / (p - q), radius) for key in self.keys}
+        said = np.bincount(found[found >= 0], minlength=len(self.keys)).tolist()
+        return {key: around((count / n - q) / (p - q), radius) for key, count in zip(self.keys, said, strict=True)}
 
     def variance(self, *, n: int, share: Number) -> float:
         """The variance of one category's estimated share, given that this share of n people has it."""

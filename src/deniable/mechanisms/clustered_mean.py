@@ -33,7 +33,7 @@ from deniable.errors import InvalidArgument
 from deniable.events import Claimed, Event
 from deniable.guarantees import PureDP
 from deniable.guarantees.rounding import float_above
-from deniable.mechanisms import lengths, records
+from deniable.mechanisms import grids, lengths, records
 from deniable.mechanisms.additive import Noised, Statistic, fit, relation_of
 from deniable.mechanisms.base import Mechanism, failure
 from deniable.mechanisms.propose_test_release import needed, passes, whole
@@ -76,7 +76,7 @@ class ClusteredMean(Mechanism):
             return None
         kept = ordered[self.trim : self.n - self.trim]
         total = self.noised.release_one(sum(kept.tolist()), source)
-        return float(total / len(kept) * self.step)
+        return grids.float_of(total / len(kept) * self.step)
 
     def needed(self, confidence: Number = Fraction(19, 20)) -> int:
         """The distance from which on there is an answer with this probability; it is at most `trim`."""

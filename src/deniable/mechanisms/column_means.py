@@ -60,7 +60,7 @@ class ColumnMeans(Mechanism):
             (value / self.n * (grid.highest - grid.lowest) / self._common + grid.lowest) * grid.step
             for value, grid in zip(noisy, self.grids, strict=True)
         ]
-        return np.array([float(value) for value in means])
+        return np.array([grids.float_of(value) for value in means])
 
     @property
     def _common(self) -> int:

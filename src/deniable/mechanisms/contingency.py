@@ -56,7 +56,7 @@ class Contingency(Mechanism):
         columns = dict(zip(self._names, records.columns(table, self._names), strict=True))
         cells = tabulate(columns, self.attributes)
         noisy = self.noised.release(cells.reshape(-1).tolist(), source)
-        return grids.values_of(noisy, Fraction(1)).reshape(cells.shape)
+        return grids.values_of(noisy, Fraction(1), self.noised.unit).reshape(cells.shape)
 
     @property
     def _names(self) -> tuple[str, ...]:
@@ -103,8 +103,7 @@ def tabulate(columns: Mapping[str, list[Hashable]], domain: Attributes) -> NDArr
     flat = np.zeros(len(next(iter(columns.values()))), dtype=np.int64)
     inside = np.ones_like(flat, dtype=np.bool_)
     for name, values in domain:
-        places = {value: place for place, value in enumerate(values)}
-        found = np.array([places.get(value, -1) for value in columns[name]], dtype=np.int64)
+        found = records.places_of(columns[name], values)
         inside &= found >= 0
         flat = flat * len(values) + found
     return np.bincount(flat[inside], minlength=prod(shape)).reshape(shape)

@@ -19,16 +19,14 @@ Steps of answers are powers of two: dividing a float by one is exact, and so is 
 from __future__ import annotations
 
 import math
-import numbers
 from collections.abc import Iterable
-from decimal import Decimal
 from fractions import Fraction
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from deniable import _checks
+from deniable import _checks, _values
 from deniable._checks import Number
 from deniable.errors import DataError, InvalidArgument
 from deniable.noise import Grid
@@ -64,56 +62,67 @@ def root_above(value: Fraction) -> Fraction:
     return Fraction(math.isqrt(product << (2 * shift)) + 1, value.denominator << shift)
 
 
+def step_below(value: Fraction) -> Fraction:
+    """The step of answers for which none was asked: a power of two, but not 1, which is for answers that are whole."""
+    step = power_below(value)
+    return step / 2 if step == 1 else step
+
+
+def answer(value: object) -> object:
+    """One answer, refused by its shape if it is several."""
+    shape = _shape(value)
+    if shape:
+        raise DataError(f"expected one number to release; got {shape}: dimension= releases several")
+    return value
+
+
+def _shape(value: Any) -> str:
+    """What a container is, in words; empty for a single value."""
+    array = isinstance(value, np.ndarray) or hasattr(type(value), "__array__")
+    if array and not isinstance(value, np.generic):
+        shape = tuple(getattr(value, "shape", ("?",)))
+        return f"an array of shape {shape}" if shape else ""
+    contains = isinstance(value, Iterable) and not isinstance(value, str | bytes | bytearray)
+    return _checks.type_of(value) if contains else ""
+
+
 def nearest(value: object, step: Fraction) -> int:
     """An answer in steps, rounded half up. One that is no finite number is 0: raising would tell."""
-    if value is None:
-        return 0
-    if not isinstance(value, numbers.Real | Decimal) and not isinstance(value, np.bool_):
-        raise DataError(f"expected a number to release; got a {type(value).__name__}")
-    if isinstance(value, numbers.Integral | np.bool_):
-        exact = Fraction(int(value))
-    elif isinstance(value, Fraction):
-        exact = value
-    else:
-        finite = value.is_finite() if isinstance(value, Decimal) else math.isfinite(value)
-        exact = Fraction(value) if finite else Fraction(0)  # type: ignore[arg-type]
-    return math.floor(exact / step + Fraction(1, 2))
+    return math.floor(_values.exact(value) / step + Fraction(1, 2))
 
 
 def nearest_all(values: object, step: Fraction, *, size: int) -> list[int]:
     """A vector of answers in steps."""
     array = _vector(values, size)
-    if array.dtype.kind not in "biufO":
-        raise DataError(f"expected a vector of numbers; got an array of {array.dtype}")
-    if array.dtype != np.float64:
+    if array.dtype.kind != "f" or array.dtype.itemsize > 8:
         return [nearest(value, step) for value in array.tolist()]
-    with np.errstate(over="ignore"):
-        scaled = array / float(step)
+    real = array.astype(np.float64)
+    with np.errstate(all="ignore"):
+        scaled = real / float(step)
     plain = np.abs(scaled) < _EXACT
     whole = np.floor(scaled, where=plain, out=np.zeros_like(scaled))
     # The part above the floor is exact where it matters, so the comparison with a half is.
-    whole += plain & (scaled - whole >= 0.5)
+    with np.errstate(all="ignore"):
+        whole += plain & (scaled - whole >= 0.5)
     found = whole.astype(np.int64).tolist()
     for place in np.flatnonzero(~plain):
-        found[place] = nearest(float(array[place]), step)
+        found[place] = nearest(float(real[place]), step)
     return found  # type: ignore[no-any-return]
 
 
-def whole(value: object) -> int:
-    """An answer that is an integer by type. None is 0."""
-    if value is None:
-        return 0
-    if not isinstance(value, numbers.Integral | np.bool_):
-        raise DataError(f"step=1 releases integers; got a {type(value).__name__}: leave step out for real numbers")
-    return int(value)
-
-
 def whole_all(values: object, *, size: int) -> list[int]:
-    """A vector of integers by type."""
-    array = _vector(values, size)
-    if array.dtype.kind not in "biuO":
-        raise DataError(f"step=1 releases integers; got an array of {array.dtype}: leave step out for real numbers")
-    return [whole(value) for value in array.tolist()]
+    """A vector of whole numbers; what is none is 0."""
+    return [_values.whole(value) for value in _vector(values, size).tolist()]
+
+
+def listed(values: object) -> list[Any]:
+    """Answers one by one, whatever they come in; refused by its type where it is no list of answers."""
+    array = _values.array_of(values)
+    if array is None:
+        return list(_values.items(values))
+    if array.ndim != 1:
+        raise DataError(f"expected a list of answers; got an array of {array.ndim} dimensions")
+    return array.tolist()  # type: ignore[no-any-return]
 
 
 def _vector(values: object, size: int) -> NDArray[Any]:
@@ -121,12 +130,12 @@ def _vector(values: object, size: int) -> NDArray[Any]:
 
     An array of a list has one type for all: a float beside an integer of 2**53 would round it.
     """
-    if hasattr(values, "__array__"):
-        array = np.asarray(values)
-    else:
-        listed = list(values) if isinstance(values, Iterable) and not isinstance(values, str | bytes) else [values]
-        array = np.empty(len(listed), dtype=object)
-        array[:] = listed
+    array = _values.array_of(values)
+    if array is None:
+        given = list(_values.items(values)) if _shape(values) else [values]
+        array = np.empty(len(given), dtype=object)
+        for place, value in enumerate(given):  # one by one: NumPy would look into values that are lists themselves
+            array[place] = value
     if array.shape != (size,):
         raise DataError(f"expected a vector of {size} numbers; got an array of shape {array.shape}")
     return array
@@ -159,20 +168,32 @@ def record_grid(bounds: object, step: Number | None) -> Grid:
     return Grid(low=low, high=high, step=width)
 
 
-def value_of(steps: Fraction, step: Fraction) -> float | int:
-    """What a number of steps stands for: an int on the grid of integers, else the nearest float."""
-    found = steps * step
-    if step == 1 and found.denominator == 1:
-        return found.numerator
+_FURTHEST = np.finfo(np.float64).max
+_LARGEST = 2**63 - 1
+
+
+def float_of(value: Fraction | int) -> float:
+    """The nearest float; beyond all of them, the furthest one. A release has no infinity that data could cause."""
     try:
-        return float(found)
+        return float(value)
     except OverflowError:
-        return math.inf if found > 0 else -math.inf
+        return float(_FURTHEST if value > 0 else -_FURTHEST)
 
 
-def values_of(steps: list[Fraction], step: Fraction) -> NDArray[Any]:
-    """What numbers of steps stand for: integers on the grid of integers, else floats."""
-    if step == 1 and all(one.denominator == 1 for one in steps):
-        small = all(abs(one) < 1 << 62 for one in steps)
-        return np.array([one.numerator for one in steps], dtype=np.int64 if small else object)
-    return np.array([value_of(one, step) for one in steps], dtype=np.float64)
+def value_of(steps: Fraction, step: Fraction, unit: Fraction) -> float | int:
+    """What a number of steps stands for: an int where steps are whole multiples of 1, else the nearest float.
+
+    `unit` is what noisy steps are multiples of. The type follows from it and the step, which are public.
+    """
+    return int(steps) if _integers(step, unit) else float_of(steps * step)
+
+
+def values_of(steps: list[Fraction], step: Fraction, unit: Fraction) -> NDArray[Any]:
+    """What numbers of steps stand for, in an array: int64, cut at its ends, or float64."""
+    if _integers(step, unit):
+        return np.array([max(-_LARGEST, min(int(one), _LARGEST)) for one in steps], dtype=np.int64)
+    return np.array([float_of(one * step) for one in steps], dtype=np.float64)
+
+
+def _integers(step: Fraction, unit: Fraction) -> bool:
+    return step == 1 and unit.denominator == 1

@@ -14,7 +14,6 @@ True
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Hashable, Iterable
 from dataclasses import dataclass, field
 from fractions import Fraction
@@ -45,8 +44,7 @@ class Histogram(Mechanism):
 
     def __call__(self, values: object, /, *, source: Source | None = None) -> dict[Hashable, int]:
         """The noisy count of each key, in the order of the list. Counts may come out negative."""
-        counts = Counter(records.keys(values))
-        noisy = self.noised.release([counts[key] for key in self.keys], source)
+        noisy = self.noised.release(records.counts(values, self.keys), source)
         return {key: int(value) for key, value in zip(self.keys, noisy, strict=True)}
 
     def error(self, confidence: Number = Fraction(19, 20)) -> float:
@@ -78,7 +76,10 @@ def distinct(name: str, values: Iterable[Hashable]) -> tuple[Hashable, ...]:
     """A public list of different keys."""
     if isinstance(values, str):
         raise InvalidArgument(name, values, "a list of keys", f"For one key write {name}=[{values!r}].")
+    if not isinstance(values, Iterable):
+        raise InvalidArgument(name, values, "a list of keys")
     found = tuple(values)
-    if not found or len(set(found)) != len(found) or records.keys(found).count(None):
-        raise InvalidArgument(name, list(found), "one or more different keys, none of them None or NaN")
+    usable = all(key is not None for key in records.keys(found))
+    if not found or not usable or len(set(found)) != len(found):
+        raise InvalidArgument(name, list(found), "one or more different keys, none of them None, NaN or unhashable")
     return found

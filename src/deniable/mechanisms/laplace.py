@@ -5,7 +5,7 @@ is how far one unit can move the answer, a promise of the caller about the funct
 is stated in L1, L2 or L∞ and turned into L1: Δ₁ ≤ √d·Δ₂ and Δ₁ ≤ d·Δ∞.
 
 Real answers are rounded to a grid of about a millionth of the sensitivity (a thousandth of its d-th part for
-vectors), and the rounding is charged. With `step=1` answers are integers by type and nothing is lost.
+vectors), and the rounding is charged. With `step=1` answers are whole numbers and nothing is lost.
 
 >>> m = laplace(sensitivity=1, epsilon=0.5, step=1)
 >>> m.event
@@ -23,7 +23,7 @@ from dataclasses import dataclass, field
 from fractions import Fraction
 from typing import Any
 
-from deniable import _checks
+from deniable import _checks, _values
 from deniable._checks import Number
 from deniable.errors import InvalidArgument
 from deniable.events import Event
@@ -55,17 +55,21 @@ class Answer(Mechanism):
         return self.noised.noise
 
     def __call__(self, value: Any, /, *, source: Source | None = None) -> Any:
-        """The answer with noise: a number, or a vector of `dimension` numbers. What is not finite counts as 0."""
+        """The answer with noise: a number, or a vector of `dimension` numbers.
+
+        What is no finite number counts as 0; with `step=1`, so does what is no whole number.
+        """
         if self.dimension is None:
-            steps = [grids.whole(value) if self.step == 1 else grids.nearest(value, self.step)]
+            one = grids.answer(value)
+            steps = [_values.whole(one) if self.step == 1 else grids.nearest(one, self.step)]
         elif self.step == 1:
             steps = grids.whole_all(value, size=self.dimension)
         else:
             steps = grids.nearest_all(value, self.step, size=self.dimension)
         found = self.noised.release(steps, source)
         if self.dimension is None:
-            return grids.value_of(found[0], self.step)
-        return grids.values_of(found, self.step)
+            return grids.value_of(found[0], self.step, self.noised.unit)
+        return grids.values_of(found, self.step, self.noised.unit)
 
     def error(self, confidence: Number = Fraction(19, 20)) -> float:
         """A bound on the largest error of any coordinate, rounding included."""
@@ -128,7 +132,7 @@ def _statistic(
             raise InvalidArgument("sensitivity", moved, "1 or more with step=1", "Integers that differ, differ by 1.")
         return Statistic(1, size, math.floor(l1), l2**2, size), Fraction(1)
     if dimension is None:
-        grid = grids.power_below(moved / _SCALAR_STEPS) if step is None else grids.power_of_two("step", step)
+        grid = grids.step_below(moved / _SCALAR_STEPS) if step is None else grids.power_of_two("step", step)
         steps = math.floor(moved / grid) + 1
         return (Statistic(steps) if step is None else Statistic(1, 1, steps, Fraction(steps) ** 2)), grid
     l1, l2 = _norms(moved, norm, size)
@@ -137,7 +141,7 @@ def _statistic(
     else:
         # Rounding adds d steps in L1 and √d in L2; keep that below a thousandth, and below the noise.
         share = l1 / size if pure else l2 / root
-        grid = grids.power_below(share * min(Fraction(1), 1 / epsilon) / _VECTOR_STEPS)
+        grid = grids.step_below(share * min(Fraction(1), 1 / epsilon) / _VECTOR_STEPS)
     l1_steps = math.floor(l1 / grid) + size
     return Statistic(1, size, l1_steps, (l2 / grid + root) ** 2, size), grid
 

@@ -15,7 +15,6 @@ DiscreteLaplace(scale=3, sensitivity=3, coordinates=3)
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Hashable, Iterable
 from dataclasses import dataclass, field
 from fractions import Fraction
@@ -61,10 +60,9 @@ class LinearQueries(Mechanism):
 
     def __call__(self, values: object, /, *, source: Source | None = None) -> NDArray[Any]:
         """The noisy answers; a record whose key is not in the list counts for none."""
-        found = Counter(records.keys(values))
-        counts = [found[key] for key in self.keys]
+        counts = records.counts(values, self.keys)
         exact = [sum(w * c for w, c in zip(row, counts, strict=True)) for row in self.weights]
-        return grids.values_of(self.noised.release(exact, source), self.step)
+        return grids.values_of(self.noised.release(exact, source), self.step, self.noised.unit)
 
     def error(self, confidence: Number = Fraction(19, 20)) -> float:
         """A bound on the largest error of any answer, for the matrix as rounded (`matrix`)."""

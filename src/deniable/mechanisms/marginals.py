@@ -63,7 +63,7 @@ class Marginals(Mechanism):
         domain = dict(self.attributes)
         exact = [tabulate(columns, tuple((name, domain[name]) for name in chosen)) for chosen in self.tables]
         flat = [int(count) for cells in exact for count in cells.reshape(-1)]
-        noisy = grids.values_of(self.noised.release(flat, source), Fraction(1))
+        noisy = grids.values_of(self.noised.release(flat, source), Fraction(1), self.noised.unit)
         ends = np.cumsum([cells.size for cells in exact])[:-1]
         parts = np.split(noisy, ends)
         return {

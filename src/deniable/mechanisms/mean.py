@@ -61,7 +61,7 @@ class Mean(Mechanism):
         doubled = 2 * self.grid.total(self.grid.place(found)) - len(found) * (self.grid.lowest + self.grid.highest)
         noisy = self.noised.release_one(doubled, source)
         middle = Fraction(self.grid.lowest + self.grid.highest, 2)
-        return float((noisy / (2 * self.n) + middle) * self.grid.step)
+        return grids.float_of((noisy / (2 * self.n) + middle) * self.grid.step)
 
     def error(self, confidence: Number = Fraction(19, 20)) -> float:
         """A bound on |release − mean of the clamped records|, rounding included."""
@@ -93,7 +93,7 @@ class MeanOfUnknownSize(Mechanism):
         size = max(self.size.release_one(len(found), source), Fraction(1))
         half = Fraction(self.grid.highest - self.grid.lowest, 2)
         centred = min(max(noisy / (2 * size), -half), half)
-        return float((centred + Fraction(edges, 2)) * self.grid.step)
+        return grids.float_of((centred + Fraction(edges, 2)) * self.grid.step)
 
     def error(self, confidence: Number = Fraction(19, 20), *, n: int | None = None) -> float:
         """A bound on |release − mean| for data of n values.

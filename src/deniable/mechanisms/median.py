@@ -89,7 +89,7 @@ class Median(Mechanism):
         ordered = np.sort(self.grid.place(found))
         scale = smooth_sensitivity(ordered, self.grid, self.beta) / self.alpha
         index = rounded_laplace(int(ordered[(self.n + 1) // 2 - 1]), scale, source)
-        return float(min(max(index, self.grid.lowest), self.grid.highest) * self.grid.step)
+        return grids.float_of(min(max(index, self.grid.lowest), self.grid.highest) * self.grid.step)
 
     def error(self, confidence: Number = Fraction(19, 20), *, sensitivity: Number | None = None) -> float:
         """A bound on |release − median| for data of at most this smooth sensitivity; by default any data."""

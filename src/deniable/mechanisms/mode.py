@@ -76,7 +76,7 @@ def mode(*, epsilon: Number, delta: Number, relation: Relation = Relation.ADD_RE
 
 def leader(values: list[Hashable]) -> tuple[Hashable | None, int]:
     """The mode and its lead over the next. Ties go by the printed form of a value, which no other record can change."""
-    ranked = sorted(records.tally(value for value in values if value is not None), key=lambda pair: -pair[1])
+    ranked = sorted(records.tally(values), key=lambda pair: -pair[1])
     if not ranked:
         return None, 0
     (first, most), *others = ranked

@@ -21,19 +21,23 @@ Claimed(ApproxDP(epsilon=1, delta=1e-06))
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from fractions import Fraction
 from typing import Any
 
-from deniable import _checks, noise
+from deniable import _checks, _values, noise
 from deniable._checks import Number
 from deniable.errors import InvalidArgument
 from deniable.events import Claimed, DiscreteLaplace, Event
 from deniable.guarantees import ApproxDP, PureDP
-from deniable.mechanisms import tails
+from deniable.mechanisms import records, tails
 from deniable.mechanisms.base import Mechanism, failure
 from deniable.noise import Source
+
+_FURTHEST = float(1 << 62)
+"""No data set has so many units."""
 
 
 @dataclass(frozen=True, repr=False)
@@ -52,6 +56,7 @@ class ProposeTestRelease(Mechanism):
 
     def __call__(self, data: Any, /, *, source: Source | None = None) -> Any:
         """What the base algorithm releases, or None if the test failed."""
+        data = records.repeatable(data)
         return self.base(data, source) if passes(self.distance(data), self.epsilon, self.delta, source) else None
 
     def needed(self, confidence: Number = Fraction(19, 20)) -> int:
@@ -89,9 +94,11 @@ def whole(promise: PureDP | ApproxDP, epsilon: Fraction, delta: Fraction) -> App
 
 
 def passes(distance: int, epsilon: Fraction, delta: Fraction, source: Source | None) -> bool:
-    """The test. The noise is that of a count with this ε."""
+    """The test. The noise is that of a count with this ε. A distance is rounded down; what is no number is 0."""
+    found = _values.number(distance)
+    units = 0 if math.isnan(found) or found < 0 else math.floor(min(found, _FURTHEST))
     drawn = noise.discrete_laplace(DiscreteLaplace(1 / epsilon).scale, source=source)
-    return max(distance, 0) + int(drawn) >= tails.laplace_threshold(1 / epsilon, delta)
+    return units + int(drawn) >= tails.laplace_threshold(1 / epsilon, delta)
 
 
 def needed(epsilon: Fraction, delta: Fraction, confidence: Number) -> int:

@@ -41,7 +41,7 @@ from fractions import Fraction
 from functools import cached_property
 from typing import Any
 
-from deniable import _checks, noise
+from deniable import _checks, _values, noise
 from deniable._checks import Number
 from deniable.accounting.accountant import account
 from deniable.errors import InvalidArgument
@@ -95,7 +95,7 @@ class Search:
         for _ in range(self._law.draw_trials(source)):
             place = int(noise.uniform(len(self.events), source=source))
             output = trial(place)
-            found = float(score(output))
+            found = _values.number(score(output))
             value = -math.inf if math.isnan(found) else found
             if best is None or value > best.score:
                 best = Best(place, output, value)

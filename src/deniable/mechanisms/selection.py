@@ -54,7 +54,7 @@ class Choice(Mechanism):
         return self.each / (self.steps if self.monotone else 2 * self.steps)
 
     def utilities(self, given: object) -> list[int]:
-        """Utilities in steps. One that is no finite number is 0."""
+        """Utilities in steps. One that is no finite number is 0; with `step=1`, so is one that is no whole number."""
         if self.step == 1:
             return grids.whole_all(given, size=self.candidates)
         return grids.nearest_all(given, self.step, size=self.candidates)
@@ -71,7 +71,7 @@ def prepared(
 ) -> dict[str, object]:
     """The fields of a `Choice`, checked."""
     moved = _checks.positive("sensitivity", sensitivity, remedy="Utilities that nobody can change are public.")
-    grid = grids.power_below(moved / _STEPS) if step is None else grids.power_of_two("step", step)
+    grid = grids.step_below(moved / _STEPS) if step is None else grids.power_of_two("step", step)
     if grid == 1 and moved < 1:
         raise InvalidArgument("sensitivity", sensitivity, "1 or more with step=1", "Integers that differ, differ by 1.")
     _checks.member("relation", relation, Relation, remedy="Use ADD_REMOVE, REPLACE or ZERO_OUT.")

@@ -25,7 +25,7 @@ different keys, even if Python calls them equal (1 and True): which of them came
 from __future__ import annotations
 
 import math
-from collections.abc import Hashable, Iterable
+from collections.abc import Hashable, Iterable, Mapping
 from dataclasses import dataclass
 from fractions import Fraction
 
@@ -81,17 +81,18 @@ class StabilityHistogram(Mechanism):
 
     def _units(self, values: object) -> Iterable[list[Hashable]]:
         if self.per_unit == 1:
-            return ([key] for key in records.keys(values) if key is not None)
-        if isinstance(values, str | bytes) or not isinstance(values, Iterable):
+            return ([key] for key in records.keys(values))
+        if isinstance(values, str | bytes | Mapping) or not isinstance(values, Iterable):
             raise DataError("expected one collection of keys per unit")
         return (self._bounded(unit) for unit in values)
 
     def _bounded(self, unit: object) -> list[Hashable]:
         """One unit's keys. What is not a collection counts for nothing."""
-        if isinstance(unit, str | bytes) or not isinstance(unit, Iterable):
+        try:
+            found = [] if isinstance(unit, str | bytes) else list(unit)  # type: ignore[call-overload]
+        except Exception:  # noqa: BLE001  a record's own methods may raise anything, and whether they do is private
             return []
-        found = records.tally(key for key in records.keys(list(unit)) if key is not None)
-        return [key for key, _ in found[: self.per_unit]]
+        return [key for key, _ in records.tally(records.keys(found))[: self.per_unit]]
 
     def error(self, confidence: Number = Fraction(19, 20)) -> float:
         """A bound on the noise of any one key, shown or not. Keys near the threshold show when their noise was high."""

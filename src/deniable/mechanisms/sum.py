@@ -41,7 +41,7 @@ class Sum(Mechanism):
     def __call__(self, values: object, /, *, source: Source | None = None) -> float | int:
         """The noisy sum. A missing record counts as the point of the bounds nearest to 0."""
         total = self.grid.total(self.grid.place(records.numbers(values)))
-        return grids.value_of(self.noised.release_one(total, source), self.grid.step)
+        return grids.value_of(self.noised.release_one(total, source), self.grid.step, self.noised.unit)
 
     def error(self, confidence: Number = Fraction(19, 20)) -> float:
         """A bound on |release − sum of the records as clamped and placed on the grid|."""

@@ -55,8 +55,7 @@ class UnaryResponse(Mechanism):
 
     def __call__(self, values: object, /, *, source: Source | None = None) -> NDArray[np.bool_]:
         """The reports, a row per person. A value that is not among the keys has no true bit."""
-        places = {key: place for place, key in enumerate(self.keys)}
-        truth = np.array([places.get(key, -1) for key in records.keys(values)], dtype=np.int64)
+        truth = records.places(values, self.keys)
         shape = (len(truth), len(self.keys))
         reports = np.asarray(np.asarray(noise.categorical([0, -self.epsilon], shape, source=source)) == 1)
         # Both coins are tossed for everybody, so that what is drawn does not depend on what is reported.

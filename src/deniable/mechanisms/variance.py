@@ -50,7 +50,7 @@ class Variance(Mechanism):
         lengths.held(found, self.n, what="variance")
         first, second = moments(self.grid.place(found) - self.grid.lowest)
         noisy = self.noised.release_one(self.n * second - first * first, source)
-        return float(max(noisy, Fraction(0)) / self.n**2 * self.grid.step**2)
+        return grids.float_of(max(noisy, Fraction(0)) / self.n**2 * self.grid.step**2)
 
     def error(self, confidence: Number = Fraction(19, 20)) -> float:
         """A bound on |release − variance of the clamped records|, rounding included."""
@@ -82,7 +82,7 @@ class VarianceOfUnknownSize(Mechanism):
         u1 = _clamped(self.parts[1].release_one(first, source) / count, -width, width)
         shifted = self.parts[2].release_one(2 * second - len(found) * width**2, source)
         u2 = _clamped((shifted / count + width**2) / 2, 0, width**2)
-        return float(_clamped(u2 - u1 * u1, 0, width**2) / 4 * self.grid.step**2)
+        return grids.float_of(_clamped(u2 - u1 * u1, 0, width**2) / 4 * self.grid.step**2)
 
     def error(self, confidence: Number = Fraction(19, 20), *, n: int | None = None) -> float:
         """A bound on |release − variance| for n values: each moment is off as in `mean`, u1² by 2w times that."""

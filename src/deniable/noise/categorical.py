@@ -44,7 +44,7 @@ class Categorical:
             raise InvalidArgument("multiples", len(times), f"as many as log_weights, {len(given)}")
         if not any(times):
             raise InvalidArgument("log_weights", "none", "at least one choice of positive weight")
-        found = gaps("log_weights", given, rate=rate, eligible=[m > 0 for m in times])
+        found = gaps(exactly("log_weights", given), rate=rate, eligible=[m > 0 for m in times])
         self._table = Table(
             Weights(tuple(found.below), found.unit, tuple(m.numerator for m in times)), word_bits=word_bits
         )

@@ -5,8 +5,8 @@ Floating-point sums depend on their order and have gaps that depend on their siz
 record contributes an integer between `lowest` and `highest`, and sensitivities are differences of those, exactly.
 
 A value is clamped to [low, high] and rounded to the nearest multiple of the step. The clamp is repeated in integers
-after the rounding, so the promised range holds whatever the rounding did. NaN goes to the point of the range nearest
-to 0. These are rules for one record at a time, so they cannot touch the sensitivity.
+after the rounding, so the promised range holds whatever the rounding did. What is no number goes to the point of the
+range nearest to 0. These are rules for one record at a time, so they cannot touch the sensitivity.
 
 >>> cents = Grid(low=0, high=100, step=0.01)
 >>> cents.place([12.345, -3, float("inf"), float("nan")]).tolist()
@@ -17,6 +17,7 @@ to 0. These are rules for one record at a time, so they cannot touch the sensiti
 
 from __future__ import annotations
 
+import numbers
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any
@@ -24,6 +25,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from deniable import _values
 from deniable._checks import Number, number, positive, shown
 from deniable.errors import DataError, InvalidArgument
 
@@ -68,11 +70,8 @@ class Grid:
         return -(-self.high // self.step)
 
     def place(self, values: ArrayLike) -> NDArray[np.int64]:
-        """The index of each value."""
-        given = np.asarray(values)
-        if given.dtype.kind not in "biuf":
-            raise DataError(f"a grid holds numbers; got an array of {given.dtype}: convert it to float64 first")
-        real = np.clip(given.astype(np.float64), float(self.low), float(self.high))
+        """The index of each value, read by itself as `deniable._values` says, whatever the others are."""
+        real = np.clip(_values.floats(_given(values)), float(self.low), float(self.high))
         home = min(max(0, self.lowest), self.highest)
         indices = np.where(np.isnan(real), home, np.rint(real / float(self.step)))
         return np.clip(indices, self.lowest, self.highest).astype(np.int64)
@@ -112,6 +111,23 @@ def add(values: ArrayLike, noise: NDArray[Any] | int) -> NDArray[Any]:
     sums = np.asarray(one.astype(object) + other.astype(object), dtype=object)
     small = all(-_FITS < int(s) < _FITS for s in sums.reshape(-1))
     return sums.astype(np.int64) if small else sums
+
+
+def _given(values: object) -> NDArray[Any]:
+    """Values as an array. Of a list, each stays what it is; rows of one length make two dimensions."""
+    array = _values.array_of(values)
+    if array is not None:
+        return array
+    if isinstance(values, numbers.Number):
+        return np.array(values, dtype=object)
+    listed = list(_values.items(values))
+    try:
+        return np.array(listed, dtype=object)
+    except Exception:  # noqa: BLE001  rows of different lengths, or a value whose own methods raise
+        found = np.empty(len(listed), dtype=object)
+        for place, value in enumerate(listed):
+            found[place] = value
+        return found
 
 
 def _magnitude(part: NDArray[np.int64]) -> int:

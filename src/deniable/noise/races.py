@@ -31,7 +31,7 @@ from deniable._checks import Number, count, member
 from deniable.errors import InvalidArgument
 from deniable.noise.comparison import take
 from deniable.noise.enclosure import log
-from deniable.noise.scores import Gaps, gaps
+from deniable.noise.scores import Gaps, gaps, privately
 from deniable.noise.source import Source, Words, secure
 
 
@@ -81,9 +81,12 @@ def ranking(
     source: Source | None = None,
     word_bits: int = 64,
 ) -> list[int]:
-    """The positions of the first `places`, winner first. `word_bits` below 64 serves tests."""
+    """The positions of the first `places`, winner first. `word_bits` below 64 serves tests.
+
+    Scores may be private: one that is no finite number is 0.
+    """
     member("noise", noise, Noise, remedy="Pass noise.GUMBEL, noise.EXPONENTIAL or noise.LAPLACE.")
-    starts = gaps("scores", scores, rate=rate)
+    starts = gaps(privately(scores), rate=rate)
     places = count("places", places)
     if len(starts.below) < places:
         raise InvalidArgument("places", places, f"at most the number of scores, {len(starts.below)}")

@@ -1,6 +1,6 @@
 """Scores as exact multiples of one unit, counted down from the best: what selection compares.
 
->>> gaps("scores", [3, 2.5, 0], rate=2)
+>>> gaps([3, Fraction(5, 2), 0], rate=2)
 Gaps(below=[0, 1, 6], unit=Fraction(1, 1))
 """
 
@@ -13,6 +13,7 @@ from math import lcm
 
 import numpy as np
 
+from deniable import _values
 from deniable._checks import Number, exact, positive
 from deniable.errors import InvalidArgument
 
@@ -25,9 +26,9 @@ class Gaps:
     unit: Fraction
 
 
-def gaps(name: str, scores: Iterable[Number], *, rate: Number = 1, eligible: list[bool] | None = None) -> Gaps:
+def gaps(scores: Iterable[int | Fraction], *, rate: Number = 1, eligible: list[bool] | None = None) -> Gaps:
     """How far each score lies below the best eligible one; 0 for those that are not eligible."""
-    found = exactly(name, scores)
+    found = list(scores)
     unit = positive("rate", rate)
     common = lcm(*{score.denominator for score in found})
     heights = [score.numerator * (common // score.denominator) for score in found]
@@ -39,8 +40,22 @@ def gaps(name: str, scores: Iterable[Number], *, rate: Number = 1, eligible: lis
     return Gaps(below, unit / common)
 
 
+def privately(scores: object) -> list[int | Fraction]:
+    """Scores that may be private, one by one: a float is its shortest decimal, what is no finite number is 0."""
+    array = _values.array_of(scores)
+    if array is not None and array.ndim != 1:
+        raise InvalidArgument("scores", f"an array of {array.ndim} dimensions", "a list of numbers")
+    return [_score(score) for score in (_values.items(scores) if array is None else array.tolist())]
+
+
+def _score(score: object) -> int | Fraction:
+    if isinstance(score, float | np.float32 | np.float16):
+        return exact(score) if np.isfinite(score) else 0
+    return _values.exact(score)
+
+
 def exactly(name: str, values: Iterable[Number]) -> list[Fraction | int]:
-    """Finite numbers that may be private: a refusal names the type of the one at fault, not its value."""
+    """Finite numbers that are parameters of a law: a refusal names the type of the one at fault, not its value."""
     found: list[Fraction | int] = []
     for value in values.tolist() if isinstance(values, np.ndarray) else values:
         if type(value) is int:
