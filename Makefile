@@ -19,16 +19,16 @@ demo: $(VENV)/.demo  ## a made-up hospital asks, learns, is attacked and explain
 test: $(VENV)/.test  ## all tests, documentation examples included
 	@$(BIN)/python -m pytest -n $(WORKERS) --dist loadgroup --quiet $(ARGS)
 
-check: $(VENV)/.test lint types imports test  ## style, strict types, import contracts, import time, tests
+check: lint types imports test  ## style, types, import contracts, import time, then all tests
 
-lint: $(VENV)/.test
+lint: $(VENV)/.test  ## style of every file
 	@$(BIN)/ruff check .
 	@$(BIN)/ruff format --check .
 
-types: $(VENV)/.test
+types: $(VENV)/.test  ## strict types of src; tests, benchmarks and scripts nearly so
 	@$(BIN)/mypy
 
-imports: $(VENV)/.test
+imports: $(VENV)/.test  ## what each room may import, and how long an import takes
 	@$(BIN)/lint-imports --no-cache
 	@$(BIN)/python -c 'import time; start = time.perf_counter(); import deniable; print(f"import deniable: {time.perf_counter() - start:.3f} s")'
 

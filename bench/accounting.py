@@ -94,7 +94,7 @@ def ours(task: str) -> dict[str, Any]:
     }
 
 
-def ours_tiny() -> list[dict[str, float]]:
+def ours_tiny() -> list[dict[str, object]]:
     """Tiny deltas on b and e, and the count up to 10^9."""
     from deniable.accounting.accountant import curve
     from deniable.accounting.fold import fold

@@ -27,6 +27,7 @@ import time
 import warnings
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import partial
 from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any
@@ -253,7 +254,7 @@ def in_turn(given: argparse.Namespace) -> Iterator[Row]:
     _prepare(given)
     for job in jobs(given):
         for method in job.methods:
-            yield job, method, _attempt(lambda job=job, method=method: job.trial(method, given.device), given.repeats)
+            yield job, method, _attempt(partial(job.trial, method, given.device), given.repeats)
 
 
 def by_turns(given: argparse.Namespace) -> Iterator[Row]:
@@ -325,7 +326,7 @@ def _worker(given: argparse.Namespace, job: Job, pipe: Connection) -> None:
         return found
 
     for method in job.methods:
-        pipe.send(_attempt(lambda method=method: trial(method), given.repeats))
+        pipe.send(_attempt(lambda method=method: trial(method), given.repeats))  # type: ignore[misc]
 
 
 def _prepare(given: argparse.Namespace) -> None:

@@ -45,11 +45,11 @@ def main(audits: int = 1000, runs: int = 400) -> None:
     everything = [value for values in found.values() for value in values]
     edge = [value for name in BOUNDARY for value in found[name]]
     for level, reached in LEVELS.items():
-        alarms = sum(value >= reached for value in everything)
+        count = sum(value >= reached for value in everything)
         most = int(stats.binom.ppf(0.999, audits, level))
-        print(f"alarms at {level}: {alarms} of {audits}, at most {most} allowed; on the boundary", end=" ")
+        print(f"alarms at {level}: {count} of {audits}, at most {most} allowed; on the boundary", end=" ")
         print(f"{sum(value >= reached for value in edge)} of {len(edge)}")
-        assert alarms <= most
+        assert count <= most
     assert any(value >= LEVELS[0.05] for value in edge), "an exact test never alarmed on the boundary"
 
 

@@ -29,6 +29,7 @@ import tempfile
 import time
 import venv
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -125,7 +126,8 @@ def bounding(folder: Path, path: Path, limits: dn.AtMost, *, rounds: int, slow: 
     for i in range(rounds):
         for name, sql in hand.items():
             if "arg_min" not in name or (slow and i == 0):
-                found.setdefault(name, []).append(timed(lambda sql=sql: connection.execute(sql).fetchall()))
+                answer = partial(lambda text: connection.execute(text).fetchall(), sql)
+                found.setdefault(name, []).append(timed(answer))
         found.setdefault("ours", []).append(timed(ours.run))
     connection.close()
     return {name: median(times) for name, times in found.items()}

@@ -169,10 +169,10 @@ def unit_costs() -> None:
         settings["fast, compiled"] = {"mode": "fast", "compile": True}
     for name, each in settings.items():
         engine = ClippingEngine(model, loss, autocast=torch.bfloat16, **each)
-        ways[name] = lambda x, y, engine=engine: engine((x, y), clip=1.0)
+        ways[name] = lambda x, y, engine=engine: engine((x, y), clip=1.0)  # type: ignore[misc]
     for name, step in ways.items():
-        seconds, memory = measured(lambda step=step: step(x, y), device)
-        _, half = measured(lambda step=step: step(x[: rows // 2], y[: rows // 2]), device)
+        seconds, memory = measured(lambda step=step: step(x, y), device)  # type: ignore[misc]
+        _, half = measured(lambda step=step: step(x[: rows // 2], y[: rows // 2]), device)  # type: ignore[misc]
         per, slope = seconds / (rows * tokens * layers), (memory - half) / (rows // 2 * tokens * layers) / 1024
         print(f"| {name} | {seconds:.4f} | {per:.3g} | {memory / 2**30:.2f} GiB | {slope:.1f} KiB |", flush=True)
     size = 100_000_000 if device.type == "cuda" else 2_000_000

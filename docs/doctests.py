@@ -11,7 +11,7 @@ EXAMPLE = re.compile(r"^>>> .*(?:\n(?!\s*$).*)*", re.MULTILINE)
 DIRECTIVE = re.compile(r"  # doctest: .*$", re.MULTILINE)
 
 
-class Doctests(griffe.Extension):
+class Doctests(griffe.Extension):  # type: ignore[misc]
     """Puts a fence around every example, and leaves out what only the test runner needs."""
 
     def on_object(self, *, obj: griffe.Object, **_: Any) -> None:

@@ -58,7 +58,7 @@ def main() -> None:
         averaged = AveragedModel(model, multi_avg_fn=get_ema_multi_avg_fn(0.99))
         trainer = dn.deep.Trainer(model, optimizer, nn.CrossEntropyLoss(reduction="none"), plan)
         start = time.perf_counter()
-        trainer.fit((x, y), on_step=lambda _, m=model, a=averaged: a.update_parameters(m))
+        trainer.fit((x, y), on_step=lambda _, m=model, a=averaged: a.update_parameters(m))  # type: ignore[misc]
         found.append(accuracy(averaged, test, labels))
         print(f"seed {seed}: {found[-1]:.4f} after {time.perf_counter() - start:.0f} s; {trainer.progress}", flush=True)
     print(f"test accuracy, mean of {len(found)}: {statistics.mean(found):.4f}")

@@ -72,7 +72,8 @@ def test_reference_values(case: Case) -> None:
 
 def brute(parts: list[tuple[list[tuple[float, float]], int]]) -> tuple[np.ndarray, np.ndarray]:
     """Losses and P-masses of a product of finite laws [(loss, mass)], by full enumeration of sums."""
-    losses, masses = np.zeros(1), np.ones(1)
+    losses: np.ndarray = np.zeros(1)
+    masses: np.ndarray = np.ones(1)
     for law, count in parts:
         for _ in range(count):
             l, m = np.array([x for x, _ in law]), np.array([w for _, w in law])

@@ -50,7 +50,7 @@ def density(centre: float, kind: str, x: float | np.ndarray) -> np.ndarray:
 def mixture_hockey(kind: str, p: list[tuple[float, float]], q: list[tuple[float, float]], epsilon: float) -> float:
     """H_{e^ε} between two mixtures [(weight, centre)] of noise of scale 1, by quadrature between the sign changes."""
 
-    def difference(x: float | np.ndarray) -> np.ndarray:
+    def difference(x: float | np.ndarray) -> float | np.ndarray:
         up = sum(w * density(c, kind, x) for w, c in p)
         return up - math.exp(epsilon) * sum(w * density(c, kind, x) for w, c in q)
 

@@ -27,9 +27,9 @@ def test_the_bracket_contains_the_value(case: Case) -> None:
         profile = account(case.event)
         slack = Fraction(case.relative_error) * abs(case.exact_value)
         if case.unknown == "beta":
-            found = profile.tradeoff(case.alpha)
-            assert found <= case.exact_value + slack, "a trade-off is a proven lower end"
-            assert found >= case.value * (1 - 1e-3)
+            missed = profile.tradeoff(case.alpha)
+            assert missed <= case.exact_value + slack, "a trade-off is a proven lower end"
+            assert missed >= case.value * (1 - 1e-3)
             return
         found = (
             profile.epsilon_bracket(case.delta) if case.unknown == "epsilon" else profile.delta_bracket(case.epsilon)

@@ -99,7 +99,7 @@ def test_clipping_the_average_is_refuted() -> None:
         released = {n: g * factor + scale * torch.randn(g.shape, generator=random) for n, g in gradients.items()}
         with torch.no_grad():
             for name, each in model.named_parameters():
-                each -= 0.001 * released[name]
+                each -= 0.001 * released[name]  # type: ignore[misc]
         watcher(SimpleNamespace(step=step, released=released, units=units))
     found = watcher.judge(confidence=0.999)
     assert found.refuted, str(found)

@@ -63,7 +63,8 @@ def noises(trained: list[Observation]) -> np.ndarray:
 @pytest.mark.parametrize("strategy", STRATEGIES, ids=repr)
 def test_what_ran_is_what_was_accounted_for(strategy: Strategy) -> None:
     """White box: C times the noise that was added is the independent noise whose scale the event states."""
-    stated, seen, model = correlated(strategy), [], network()
+    stated, model = correlated(strategy), network()
+    seen: list[Any] = []
     Trainer(model, sgd(model), cross_entropy, stated, generator=SeededGenerator(7), observers=[seen.append]).fit(
         table()
     )
@@ -170,7 +171,8 @@ def test_a_resumed_run_draws_fresh_noise(tmp_path: Path) -> None:
     first.close()
     found = []
     for _ in range(2):
-        again, seen = network(), []
+        again = network()
+        seen: list[Any] = []
         second = Trainer.resume(tmp_path / "run.pt", again, sgd(again), cross_entropy, observers=[seen.append])
         second.step(next(second.batches(table())))
         second._journal.mark(1)  # type: ignore[union-attr]  # a copy of both files, taken before

@@ -82,7 +82,7 @@ def test_a_batch_that_does_not_fit_is_halved_and_nobody_is_left_out(device: str)
         model = model.to(device)
         trainer = Trainer(
             model, sgd(model), cross_entropy, plan(steps=3), generator=SeededGenerator(2), sample=None,
-            observers=[lambda each, name=name: seen.setdefault(name, []).append(each)],
+            observers=[lambda each, name=name: seen.setdefault(name, []).append(each)],  # type: ignore[misc]
         )  # fmt: skip
         trainer._checked = True  # the self-check has four rows, and would pass
         trainer.fit(table())

@@ -28,7 +28,7 @@ def causal() -> Any:
 def classifier() -> Any:
     torch.manual_seed(0)
     return transformers.BertForSequenceClassification(
-        transformers.BertConfig(
+        transformers.BertConfig(  # type: ignore[call-arg]
             vocab_size=50,
             hidden_size=16,
             num_hidden_layers=1,

@@ -36,7 +36,8 @@ def test_the_best_of_some_plans(tmp_path: Path) -> None:
 
 
 def test_nothing_runs_when_the_ledger_refuses(tmp_path: Path) -> None:
-    book, calls = ledger(tmp_path / "run.ledger", epsilon=0.01), []
+    book = ledger(tmp_path / "run.ledger", epsilon=0.01)
+    calls: list[object] = []
     with pytest.raises(BudgetExceeded):
         search([plan()], calls.append, score=lambda _: 0.0, trials=3, delta=1e-5, ledger=book)
     assert not calls

@@ -56,7 +56,7 @@ def test_inverse_atoms_and_conjugate(first: list[int], second: list[int]) -> Non
 
 def test_approximate_differential_privacy_has_four_corners() -> None:
     f = TradeOff.of_lines([(2, F(1, 10))])
-    assert f.corners == ((0, F(9, 10)), (F(3, 10), F(3, 10)), (F(9, 10), 0), (1, 0))
+    assert list(f.corners) == [(0, F(9, 10)), (F(3, 10), F(3, 10)), (F(9, 10), 0), (1, 0)]
     assert f.is_symmetric
     assert f(F(95, 100)) == 0  # the erratum of note 002: without max(0, ·) this would be negative
     assert f.delta_at(2) == F(1, 10)

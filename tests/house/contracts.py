@@ -8,6 +8,7 @@ Both look at direct imports, wherever they stand: at the top, in a function, or 
 from __future__ import annotations
 
 from collections.abc import Iterable
+from typing import Any
 
 from grimp import ImportGraph
 from importlinter import Contract, ContractCheck, fields, output
@@ -61,7 +62,7 @@ class LivesIn(_DirectImports):
     homes = fields.SetField(subfield=fields.StringField(), required=False)
 
     def check(self, graph: ImportGraph, verbose: bool) -> ContractCheck:
-        homes = self.homes or set()
+        homes: Any = self.homes or set()
         return self.verdict(
             [
                 (importer, imported)

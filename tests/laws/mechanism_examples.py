@@ -223,7 +223,9 @@ EXAMPLES: dict[str, list[Example]] = {
     ],
     "NoisyMax": [
         Example(
-            lambda r, z=z: dm.noisy_max(candidates=5, sensitivity=1, epsilon=1, step=1, noise=z, relation=r),
+            lambda r, z=z: dm.noisy_max(  # type: ignore[misc]
+                candidates=5, sensitivity=1, epsilon=1, step=1, noise=z, relation=r
+            ),
             UTILITIES,
             lambda y, m: 10 - UTILITIES[y],
             records=False,

@@ -176,9 +176,9 @@ def test_undeclared_labels_are_refused_without_being_named() -> None:
     for wrong in (None, "01", [0], [0, 0]):
         with pytest.raises(InvalidArgument, match="classes"):
             LogisticRegression(**PUBLIC, classes=wrong).fit(X, Y)
-    for wrong in (None, 5, (1, 1), (2, 1), "01"):
+    for bounds in (None, 5, (1, 1), (2, 1), "01"):
         with pytest.raises(InvalidArgument, match="label_bounds"):
-            LinearRegression(**PUBLIC, label_bounds=wrong).fit(X, Y)
+            LinearRegression(**PUBLIC, label_bounds=bounds).fit(X, Y)
 
 
 def test_one_class_in_the_data_is_no_error() -> None:

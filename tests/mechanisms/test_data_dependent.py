@@ -237,7 +237,7 @@ def test_the_stability_histogram_keeps_its_promise(
 
 def product_divergence(pairs: list[tuple[int, int]], scale: float, bar: int, epsilon: float) -> float:
     """H_{e^ε} of independent keys: joint over (loss, masses), grouping outcomes of a key by their loss."""
-    joint = {(0.0,): (1.0, 1.0)}
+    joint: dict[tuple[float, ...], tuple[float, float]] = {(0.0,): (1.0, 1.0)}
     for a, b in pairs:
         p, q = key_law(a, scale, bar), key_law(b, scale, bar)
         grouped: dict[float, list[float]] = {}
@@ -328,7 +328,8 @@ def test_smooth_sensitivity_is_that_of_the_paper() -> None:
     """max_k e^{−kβ}·A_k with A_k by brute force over all data sets within k replacements."""
     grid, beta, domain, n = Grid(low=0, high=4, step=1), Fraction(1, 10), range(5), 5
     for data in [(0, 1, 2, 3, 4), (2, 2, 2, 2, 2), (0, 0, 4, 4, 4), (1, 1, 2, 2, 3)]:
-        frontier, reference = {data}, 0.0
+        frontier: set[tuple[int, ...]] = {data}
+        reference = 0.0
         for k in range(n + 1):
             reference = max(reference, math.exp(-0.1 * k) * max(local_sensitivity(one, domain) for one in frontier))
             frontier = {

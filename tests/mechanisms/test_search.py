@@ -55,7 +55,7 @@ def test_the_theorem_holds_for_every_law(eta: float, trials: int) -> None:
         if random.random() < 0.5:
             q[random.integers(6)] = 0.0  # an output that only one of them has: no pure promise
         q /= q.sum()
-        excess = selection_excess(lambda e, p=p, q=q: delta(p, q, e), gamma=float(law.gamma))
+        excess = selection_excess(lambda e, p=p, q=q: delta(p, q, e), gamma=float(law.gamma))  # type: ignore[misc]
         a, b = released(p, law), released(q, law)
         assert a.sum() == pytest.approx(1)
         for epsilon in (0.0, 0.1, 0.5, 1.5):
@@ -127,7 +127,7 @@ def test_it_runs_the_candidates_and_keeps_the_best() -> None:
     best = found.run(lambda i: calls.append(i) or (i, len(calls)), score=lambda o: o[0], source=InsecureSource(2))
     assert best == Best(max(calls), (max(calls), calls.index(max(calls)) + 1), max(calls))
     # Three candidates, uniformly: 60 runs of about 8 trials give each its third, within 6 deviations.
-    seen = Counter()
+    seen = Counter[int]()
     for seed in range(60):
         calls.clear()
         found.run(lambda i: calls.append(i), score=lambda _: 0.0, source=InsecureSource(seed))

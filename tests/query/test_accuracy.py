@@ -40,7 +40,7 @@ def test_every_error_is_met_and_a_smaller_epsilon_would_not_do(session: Session)
         assert plan.error[name](rows=10_000) <= goal
     # The parts are four-digit decimals, so a per mille less of any of them misses its goal.
     for name, goal in goals.items():
-        less = {**plan.weights, name: plan.weights[name] * Fraction(998, 1000)}
+        less: dict[str, Any] = {**(plan.weights or {}), name: plan.weights[name] * Fraction(998, 1000)}
         weaker = session.plan(SQL, epsilon=sum(less.values()), weights=less, **TOLD)
         assert weaker.error[name](rows=10_000) > goal
 
@@ -74,7 +74,7 @@ def test_the_diagnosis_comes_on_top(session: Session) -> None:
     assert looked.error["total"]() <= 9000
 
 
-REFUSED = {
+REFUSED: dict[str, tuple[dict[str, Any], str]] = {
     "no goal": ({"error": 0}, "error must be a positive number"),
     "nan": ({"error": float("nan")}, "error must be a positive number"),
     "both": ({"error": 5, "epsilon": 1}, "epsilon"),

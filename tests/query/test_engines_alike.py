@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Generator, Sequence
 from datetime import date, datetime
 from decimal import Decimal
 from fractions import Fraction
@@ -61,13 +61,13 @@ def made(rows: int, *, seed: int) -> dict[str, Any]:
 
 
 TABLE = made(400, seed=7)
-REGIONS = {
+REGIONS: dict[str, tuple[str, Sequence[Any]]] = {
     "city": ("VARCHAR", ["Bern", "Bern", "Basel", "Zürich", None, "o'x\\y"]),
     "region": ("VARCHAR", ["middle", "west", "north", "east", "nowhere", None]),
     "size": ("BIGINT", [1, 2, 3, None, 5, 6]),
 }
 
-BILLS = {
+BILLS: dict[str, tuple[str, Sequence[Any]]] = {
     "person": ("BIGINT", [1, 1, 1, 2, 2, 3, None, 9]),
     "age": ("INTEGER", [1, 1, 2, 2, 30, None, 1, 1]),
     "paid": ("DOUBLE", [4.0, -0.0, math.nan, 2.5, None, 1.0, 1.0, 1.0]),

@@ -178,7 +178,7 @@ rows = st.lists(
     min_size=1, max_size=8,
 )  # fmt: skip
 
-numbers = st.deferred(
+numbers: st.SearchStrategy[str] = st.deferred(
     lambda: st.one_of(
         st.sampled_from(["x", "y", "i", "j", "u", "2", "0", "-3", "1.5", "1e300"]),
         st.tuples(numbers, st.sampled_from("+-*/%"), numbers).map(lambda t: f"({t[0]} {t[1]} {t[2]})"),
@@ -199,7 +199,7 @@ numbers = st.deferred(
         numbers.map(lambda t: f"WIDTH_BUCKET({t}, -3, 3.5, 7)"),
     )
 )
-words = st.deferred(
+words: st.SearchStrategy[str] = st.deferred(
     lambda: st.one_of(
         st.sampled_from(["s", "u", "'a'", "''"]),
         st.tuples(st.sampled_from(["UPPER", "LOWER", "TRIM"]), words).map(lambda t: f"{t[0]}({t[1]})"),
@@ -211,14 +211,14 @@ words = st.deferred(
         numbers.map(lambda t: f"CAST({t} AS TEXT)"),
     )
 )
-moments = st.deferred(
+moments: st.SearchStrategy[str] = st.deferred(
     lambda: st.one_of(
         st.sampled_from(["d", "w", "u", "DATE '2026-01-31'"]),
         st.tuples(st.sampled_from(["year", "week", "minute"]), moments).map(lambda t: f"DATE_TRUNC('{t[0]}', {t[1]})"),
         words.map(lambda t: f"CAST({t} || u AS TIMESTAMP)"),
     )
 )
-conditions = st.deferred(
+conditions: st.SearchStrategy[str] = st.deferred(
     lambda: st.one_of(
         st.tuples(numbers, st.sampled_from(["=", "<", ">=", "<>"])).map(lambda t: f"{t[0]} + 0 {t[1]} 1"),
         st.tuples(numbers, numbers).map(lambda t: f"{t[0]} + 0 < {t[1]} + 0"),

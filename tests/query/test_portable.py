@@ -41,13 +41,13 @@ def kept(rows: list[Row], limits: AtMost, key: tuple[int, int], *, most: int = 5
             people[person][GROUPS.index(group)].append(None if x is None else max(-most, min(x, most)))
     found: dict[int, list[list[int | None]]] = defaultdict(list)
     for person, groups in people.items():
-        for group in sorted(groups, key=lambda g: rank(key, person, g))[: limits.groups]:
+        for number in sorted(groups, key=lambda g: rank(key, person, g))[: limits.groups]:
             copies, values = Counter[int | None](), []
-            for value in groups[group]:
+            for value in groups[number]:
                 copies[value] += 1
-                values.append((rank(key, person, group, value, copies[value]), value))
+                values.append((rank(key, person, number, value, copies[value]), value))
             values.sort(key=lambda found: found[0])
-            found[group].append([value for _, value in values[: limits.rows]])
+            found[number].append([value for _, value in values[: limits.rows]])
     return found
 
 

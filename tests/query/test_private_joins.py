@@ -101,7 +101,7 @@ def test_a_person_changes_nobody_elses_rows(
     whole, planned = of(lambda person: True)
     summed = [Counter[Any]() for _ in whole]
     for person in (1, 2, 3):
-        alone, _ = of(lambda other, person=person: other == person)
+        alone, _ = of(lambda other, person=person: other == person)  # type: ignore[misc]
         for part, share, noise in zip(summed, alone, planned.noises, strict=True):
             part.update(share)
             assert sum(abs(x) for x in share.values()) <= noise.move.reach

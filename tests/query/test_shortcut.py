@@ -174,7 +174,7 @@ def test_which_sql_runs(monkeypatch: pytest.MonkeyPatch) -> None:
     ):
         engine = DuckDB()
         found = ask(engine, engine.add("t", made(rows)), limits, groups=3)
-        watched = engine._connection = Watched(engine._connection)
+        watched = engine._connection = Watched(engine._connection)  # type: ignore[assignment]
         engine.run(found, groups=3, key=KEY)
         easy = found.shortcut
         assert easy is not None
@@ -189,7 +189,7 @@ def test_a_rehearsal_tries_all_sql() -> None:
     table = Table("t", columns)
     engine.fill(table, {name: ["1", "2"] for name in table.names}, rows=10)
     found = ask(engine, table, AtMost(groups=1, rows=1), groups=3)
-    watched = engine._connection = Watched(engine._connection)
+    watched = engine._connection = Watched(engine._connection)  # type: ignore[assignment]
     engine.run(found, groups=3, key=KEY)
     easy = found.shortcut
     assert easy is not None
@@ -208,7 +208,7 @@ def test_what_was_checked_is_what_is_added_up() -> None:
             if call == 2:
                 owner.execute("INSERT INTO t SELECT 1, 0, 1 FROM RANGE(100)")
 
-        engine._connection = Watched(engine._connection, insert)
+        engine._connection = Watched(engine._connection, insert)  # type: ignore[assignment]
         assert engine.run(found, groups=3, key=KEY).rows.tolist() == [1, 0, 0]
         assert engine.run(found, groups=3, key=KEY).rows.tolist() == [1, 0, 0]
         assert owner.execute("SELECT COUNT(*) FROM t").fetchall() == [(101,)]
@@ -229,7 +229,7 @@ def test_a_file_that_grows_while_it_is_read_releases_nothing(tmp_path: Path, cal
             with path.open("a") as file:
                 file.write("1,0,1\n" * 10)
 
-    engine._connection = Watched(engine._connection, grow)
+    engine._connection = Watched(engine._connection, grow)  # type: ignore[assignment]
     with pytest.raises(DataError, match="charge stands, and nothing is released"):
         engine.run(found, groups=1, key=KEY)
     engine.close()

@@ -15,6 +15,7 @@ from deniable.strategies import (
     PREFIX,
     Banded,
     Buffered,
+    Participation,
     Toeplitz,
     Workload,
     lower_bound,
@@ -54,7 +55,7 @@ def brute_force(steps: int, bands: int, *, norm: float, starts: int = 3) -> floa
 
 
 @pytest.mark.parametrize(("steps", "bands"), [(1, 1), (6, 1), (6, 2), (7, 7), (10, 3), (16, 3)])
-def test_banded_is_the_optimum(steps, bands):
+def test_banded_is_the_optimum(steps: int, bands: int) -> None:
     best = optimal_banded(once(steps), bands=bands)
     assert best.rmse(once(steps)) == pytest.approx(brute_force(steps, bands, norm=1, starts=2), rel=2e-4)
     assert np.allclose(best.lengths(), 1)
@@ -62,7 +63,7 @@ def test_banded_is_the_optimum(steps, bands):
 
 @pytest.mark.parametrize("workload", [PREFIX, Workload(momentum=0.9)], ids=repr)
 @pytest.mark.parametrize("bands", [1, 2, 5, 9])
-def test_the_gap_is_that_of_dense_matrices(monkeypatch, bands, workload):
+def test_the_gap_is_that_of_dense_matrices(monkeypatch: pytest.MonkeyPatch, bands: int, workload: Workload) -> None:
     """Everything in the proof against its definition, in blocks of four steps, for a strategy far from the optimum."""
     monkeypatch.setattr(gap, "_BLOCK", 4)
     steps = 19
@@ -84,7 +85,7 @@ def test_the_gap_is_that_of_dense_matrices(monkeypatch, bands, workload):
     for table, whole in zip(tables, (-off, shift), strict=True):
         for k in range(bands):
             table[k:, k] = np.diag(whole, -k)
-    *curves, squares = gap._curvature(strategy, gap.gram_band(strategy), *tables, workload)
+    *curves, squares = gap._curvature(strategy, gap.gram_band(strategy), tables[0], tables[1], workload)
     mixed = gram @ np.linalg.inv(map_)
     for found, whole in zip(curves, (-off, shift), strict=True):
         expected = mixed.T @ whole @ mixed
@@ -97,7 +98,7 @@ def test_the_gap_is_that_of_dense_matrices(monkeypatch, bands, workload):
 
 
 @pytest.mark.parametrize("by", [1e-4, 1e-2])
-def test_the_nuclear_norm_is_not_overstated(by):
+def test_the_nuclear_norm_is_not_overstated(by: float) -> None:
     """Near an optimum the bound is of second order, and not above what V itself proves."""
     strategy = optimal_banded(once(24), bands=4, iterations=200)
     moved = Banded(_cut(strategy.entries * (1 + by * np.random.default_rng(0).normal(size=strategy.entries.shape))))
@@ -116,7 +117,7 @@ def test_the_nuclear_norm_is_not_overstated(by):
 
 
 @pytest.mark.parametrize(("steps", "bands"), [(6, 1), (6, 2), (10, 3), (16, 3)])
-def test_the_gap_holds_and_closes(steps, bands):
+def test_the_gap_holds_and_closes(steps: int, bands: int) -> None:
     """Whatever is given, the optimum is not below what is proved; at the optimum nothing is left."""
     run, random = once(steps), np.random.default_rng(steps)
     best = optimal_banded(run, bands=bands)
@@ -128,14 +129,14 @@ def test_the_gap_holds_and_closes(steps, bands):
         proven_gap(Banded(2 * best.entries))
 
 
-def test_the_column_of_a_step_depends_on_the_steps_left():
+def test_the_column_of_a_step_depends_on_the_steps_left() -> None:
     """Away from the first steps the optimum is that of a shorter run, and near the best Toeplitz strategy for it."""
     short, long = (optimal_banded(once(steps), bands=4, iterations=300).entries for steps in (128, 192))
     np.testing.assert_allclose(short[-32:], long[-32:], atol=2e-4)
     np.testing.assert_allclose(long[-64:-32], _by_steps_left(192, 4, PREFIX)[-64:-32], atol=0.005)
 
 
-def test_the_first_steps_of_a_long_run_are_a_short_run():
+def test_the_first_steps_of_a_long_run_are_a_short_run() -> None:
     """Its last model counts for all that are left out: the same (AᵀA)_ij = T − max(i, j)."""
     counts = np.ones(96)
     counts[-1] = 256 - 96 + 1
@@ -145,7 +146,7 @@ def test_the_first_steps_of_a_long_run_are_a_short_run():
     assert np.abs(_signed(short)[72:] - long[72:96]).max() > 0.05  # its own end is another
 
 
-def test_a_long_run_starts_near_its_optimum(monkeypatch):
+def test_a_long_run_starts_near_its_optimum(monkeypatch: pytest.MonkeyPatch) -> None:
     """Made of its ends, 2400 steps start within 1e-6 of the optimum (proved to 4e-6 after 60 iterations)."""
     monkeypatch.setattr(banded, "_FIRST", 40)
     monkeypatch.setattr(banded, "_LAST", 20)
@@ -155,7 +156,7 @@ def test_a_long_run_starts_near_its_optimum(monkeypatch):
     assert plain > least * (1 + 2e-5)
 
 
-def test_a_negative_diagonal_changes_rows_and_no_error():
+def test_a_negative_diagonal_changes_rows_and_no_error() -> None:
     entries = mixed_signs(9, 3).entries.copy()
     entries[::2, 0] *= -1
     matrix = np.zeros((9, 9))
@@ -165,35 +166,35 @@ def test_a_negative_diagonal_changes_rows_and_no_error():
     np.testing.assert_allclose(found.T @ found, matrix.T @ matrix, atol=1e-12)
 
 
-def test_banded_largest_error():
+def test_banded_largest_error() -> None:
     best = optimal_banded(once(8), bands=3, error="max", iterations=200)
     # The 128-norm of eight rows is within 8^(1/128) of the largest.
     assert best.worst(once(8)) == pytest.approx(brute_force(8, 3, norm=128), rel=0.01)
     assert best.worst(once(8)) < optimal_banded(once(8), bands=3).worst(once(8))
 
 
-def test_banded_sensitivity_is_the_number_of_participations():
+def test_banded_sensitivity_is_the_number_of_participations() -> None:
     run = separated(24, separation=6)
     assert float(optimal_banded(run, bands=6).sensitivity(run).value) == pytest.approx(2.0, rel=1e-8)
     with pytest.raises(InvalidArgument, match="at most the separation"):
         optimal_banded(run, bands=7)
 
 
-def test_dense_meets_its_bound():
+def test_dense_meets_its_bound() -> None:
     for steps in (1, 2, 16, 60):
         bound, found = lower_bound(steps), optimal_dense(once(steps)).rmse(once(steps))
         assert bound <= found <= bound * 1.0001
     assert optimal_dense(once(6)).rmse(once(6)) == pytest.approx(brute_force(6, 6, norm=1), rel=1e-4)
 
 
-def test_no_strategy_beats_the_bound():
+def test_no_strategy_beats_the_bound() -> None:
     run = once(48)
     bound = lower_bound(48)
     for strategy in (optimal_banded(run, bands=48), optimal_toeplitz(run), optimal_buffered(run)):
         assert bound <= strategy.rmse(run) < bound * 1.05
 
 
-def test_dense_in_a_fixed_order():
+def test_dense_in_a_fixed_order() -> None:
     run = ordered(12, period=4)
     best = optimal_dense(run)
     assert best.sensitivity(run).value == pytest.approx(math.sqrt(3), rel=1e-6)
@@ -205,7 +206,7 @@ def test_dense_in_a_fixed_order():
 
 @pytest.mark.parametrize("error", ["mean", "max"])
 @pytest.mark.parametrize("run", [once(12), separated(12, separation=4), separated(12, separation=2, times=3)], ids=repr)
-def test_toeplitz_is_the_optimum(run, error):
+def test_toeplitz_is_the_optimum(run: Participation, error: str) -> None:
     def loss(tail: np.ndarray) -> float:
         column = np.concatenate([[1.0], tail, np.zeros(12 - 1 - len(tail))])
         if run.separation < 4 and np.any(np.diff(column[1:]) > 0):
@@ -223,7 +224,7 @@ def test_toeplitz_is_the_optimum(run, error):
 
 @pytest.mark.parametrize("error", ["mean", "max"])
 @pytest.mark.parametrize("bands", [2, 3, 8])
-def test_toeplitz_for_every_length(bands, error):
+def test_toeplitz_for_every_length(bands: int, error: str) -> None:
     """What is found for one length is better there than what is found for its neighbours. (From a whole unit as its
     first step the search ended where it began for some lengths, 400 with two bands, 800 and 2400 with three.)"""
 
@@ -237,7 +238,7 @@ def test_toeplitz_for_every_length(bands, error):
         assert measured(steps, found[steps]) < measured(steps, found[other])
 
 
-def test_the_square_root_is_the_best_toeplitz_for_the_largest_error():
+def test_the_square_root_is_the_best_toeplitz_for_the_largest_error() -> None:
     # Dvijotham et al. 2024.
     run = once(200)
     assert optimal_toeplitz(run, error="max").worst(run) == pytest.approx(
@@ -249,7 +250,7 @@ PUBLISHED = Buffered(decays=[0.9999528892, 0.9857068667], weights=[0.0122853238,
 """The optimum for the largest error with two buffers in jax_privacy's golden test (Dvijotham et al. 2024)."""
 
 
-def test_published_buffers_are_optimal_here_too():
+def test_published_buffers_are_optimal_here_too() -> None:
     """No change of a published parameter by 1 % lowers our loss, and the slope at them is 0."""
     loss = Loss(once(100_000), error="max", workload=PREFIX)
     value, slope = loss(PUBLISHED.coefficients)
@@ -264,7 +265,7 @@ def test_published_buffers_are_optimal_here_too():
 
 
 @pytest.mark.soak
-def test_published_buffers():
+def test_published_buffers() -> None:
     run, published = once(100_000), PUBLISHED
     best = optimal_buffered(run, buffers=2, error="max")
     np.testing.assert_allclose(best.decays, published.decays, rtol=1e-6)
@@ -284,27 +285,27 @@ def test_published_buffers():
         (10_000, 3, 1.03),
     ],
 )
-def test_buffers_are_as_near_the_optimum_as_published(steps, buffers, ratio):
+def test_buffers_are_as_near_the_optimum_as_published(steps: int, buffers: int, ratio: float) -> None:
     # The ratios to 1 + ln(n)/π (Mathias 1993) that jax_privacy's tests require of its optimiser.
     run = once(steps)
     assert optimal_buffered(run, buffers=buffers, error="max").worst(run) <= ratio * (1 + math.log(steps) / math.pi)
 
 
-def test_more_freedom_never_hurts():
+def test_more_freedom_never_hurts() -> None:
     run = separated(60, separation=12)
     most, few, more = (optimal_banded(run, bands=b).rmse(run) for b in (12, 3, 6))
     assert most <= more <= few
     assert most <= optimal_toeplitz(run, bands=12).rmse(run) * (1 + 1e-9)
 
 
-def test_other_workloads():
+def test_other_workloads() -> None:
     run, workload = once(40), Workload(momentum=0.9)
     for find in (optimal_banded, optimal_toeplitz):
         own, other = find(run, bands=8, workload=workload), find(run, bands=8)
         assert own.rmse(run, workload) < other.rmse(run, workload)
 
 
-def test_refusals():
+def test_refusals() -> None:
     for find in (optimal_toeplitz, optimal_banded):
         with pytest.raises(InvalidArgument, match="'mean' or 'max'"):
             find(once(8), bands=2, error="median")

@@ -55,7 +55,7 @@ def largest(gram: np.ndarray) -> float:
 
 
 @pytest.mark.parametrize("participation", PATTERNS, ids=repr)
-def test_brute_force(participation):
+def test_brute_force(participation: Participation) -> None:
     for strategy in strategies(participation.steps):
         matrix = strategy.matrix()
         gram = matrix.T @ matrix
@@ -67,7 +67,7 @@ def test_brute_force(participation):
             assert float(found.value) <= true * (1 + 1e-8), (strategy, found)
 
 
-def test_exact_where_the_theorems_say_so():
+def test_exact_where_the_theorems_say_so() -> None:
     several = separated(12, separation=3)
     exact = [
         Toeplitz.square_root(12),
@@ -83,14 +83,14 @@ def test_exact_where_the_theorems_say_so():
     assert Tree(12).sensitivity(ordered(12, period=3)).exact
 
 
-def test_the_patterns_of_an_order_are_fewer():
+def test_the_patterns_of_an_order_are_fewer() -> None:
     rising = Banded(np.concatenate([np.full((4, 1), 1.0), [[5.0]], np.full((5, 1), 1.0), [[5.0]], [[1.0]]]))
     # Columns 4 and 10 are long; they are 6 apart and never in one phase of period 4.
     assert rising.sensitivity(separated(12, separation=4)).value == Fraction("7.14142843")
     assert rising.sensitivity(ordered(12, period=4)).value == Fraction("5.19615243")
 
 
-def test_a_vector_can_do_more_than_a_sign():
+def test_a_vector_can_do_more_than_a_sign() -> None:
     # Three columns at 120 degrees: signs reach |C·u|² = 4, vectors 4.5, and the bound says 6.
     angles = np.array([0.0, 2 * np.pi / 3, 4 * np.pi / 3])
     gram = np.cos(angles[:, None] - angles)
@@ -98,7 +98,7 @@ def test_a_vector_can_do_more_than_a_sign():
     assert largest(gram) > 4.4
 
 
-def test_the_best_sum_of_separated_values():
+def test_the_best_sum_of_separated_values() -> None:
     random = np.random.default_rng(3)
     for times, apart in itertools.product((0, 1, 2, 3), (1, 2, 3)):
         values = random.random((4, 9))
@@ -107,7 +107,7 @@ def test_the_best_sum_of_separated_values():
         np.testing.assert_allclose(bounds.best(values, times, apart), expected)
 
 
-def test_rounded_up():
+def test_rounded_up() -> None:
     third = Toeplitz([1 / 3], 5).sensitivity(once(5)).value
     assert third > Fraction(1 / 3)
     assert float(third) - 1 / 3 < 2e-9
@@ -117,7 +117,7 @@ def test_rounded_up():
     assert long.sensitivity(once(4000)).value ** 2 >= exact
 
 
-def test_refusals():
+def test_refusals() -> None:
     with pytest.raises(InvalidArgument, match="steps of this strategy"):
         Tree(8).sensitivity(once(9))
     with pytest.raises(InvalidArgument, match="no more fit"):

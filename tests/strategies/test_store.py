@@ -3,33 +3,46 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
+from pathlib import Path
 
 import numpy as np
 import pytest
 
 from deniable.errors import InvalidArgument
-from deniable.strategies import Banded, Buffered, Dense, Strategy, Toeplitz, once, optimal_toeplitz, separated, stored
+from deniable.strategies import (
+    Banded,
+    Buffered,
+    Dense,
+    Participation,
+    Strategy,
+    Toeplitz,
+    once,
+    optimal_toeplitz,
+    separated,
+    stored,
+)
 from deniable.strategies.store import cache
 from tests.strategies.examples import strategies
 
 
 @pytest.mark.parametrize("strategy", strategies(6), ids=repr)
-def test_text_and_back(strategy):
+def test_text_and_back(strategy: Strategy) -> None:
     again = Strategy.from_json(strategy.to_json())
     assert again == strategy
     assert hash(again) == hash(strategy)
     np.testing.assert_array_equal(again.matrix(), strategy.matrix())
 
 
-def test_different_numbers_are_different_strategies():
+def test_different_numbers_are_different_strategies() -> None:
     assert Toeplitz([1.0, 0.5], 4) != Toeplitz([1.0, 0.5 + 1e-15], 4)
     assert Toeplitz([1.0, 0.5], 4) != Toeplitz([1.0, 0.5], 5)
 
 
-def test_found_once(tmp_path):
+def test_found_once(tmp_path: Path) -> None:
     calls = []
 
-    def find(participation, *, bands):
+    def find(participation: Participation, *, bands: int) -> Strategy:
         calls.append(bands)
         return optimal_toeplitz(participation, bands=bands)
 
@@ -41,7 +54,7 @@ def test_found_once(tmp_path):
     assert calls == [3, 4, 3]
 
 
-def test_a_damaged_file_is_found_again(tmp_path):
+def test_a_damaged_file_is_found_again(tmp_path: Path) -> None:
     first = stored(optimal_toeplitz, once(20), bands=3, folder=tmp_path)
     (path,) = tmp_path.iterdir()
     for text in ("", "{}", "[1]", first.to_json().replace("Toeplitz", "Tree2"), Toeplitz([1.0], 19).to_json()):
@@ -49,7 +62,7 @@ def test_a_damaged_file_is_found_again(tmp_path):
         assert stored(optimal_toeplitz, once(20), bands=3, folder=tmp_path) == first
 
 
-def test_a_changed_file_costs_accuracy_and_says_so(tmp_path):
+def test_a_changed_file_costs_accuracy_and_says_so(tmp_path: Path) -> None:
     stored(optimal_toeplitz, once(20), bands=3, folder=tmp_path)
     (path,) = tmp_path.iterdir()
     path.write_text(Toeplitz([9.0, 9.0], 20).to_json())
@@ -57,7 +70,7 @@ def test_a_changed_file_costs_accuracy_and_says_so(tmp_path):
     assert float(changed.sensitivity(once(20)).value) == pytest.approx(9 * 2**0.5)
 
 
-def test_the_cache_is_the_users(monkeypatch, tmp_path):
+def test_the_cache_is_the_users(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     assert cache() == tmp_path / "deniable" / "strategies"
     stored(optimal_toeplitz, once(5), bands=2)
@@ -81,6 +94,6 @@ def test_the_cache_is_the_users(monkeypatch, tmp_path):
         lambda: Strategy.from_json("nothing"),
     ],
 )
-def test_refusals(make):
+def test_refusals(make: Callable[[], object]) -> None:
     with pytest.raises(InvalidArgument):
         make()

@@ -16,13 +16,13 @@ SIZES = [1, 2, 3, 8, 13]
 
 
 @pytest.mark.parametrize("steps", SIZES)
-def test_the_noise_undoes_the_strategy(steps):
+def test_the_noise_undoes_the_strategy(steps: int) -> None:
     for strategy in strategies(steps):
         np.testing.assert_allclose(noising(strategy) @ strategy.matrix(), np.eye(steps), atol=1e-9)
 
 
 @pytest.mark.parametrize("steps", SIZES)
-def test_tensors_and_arrays_agree(steps):
+def test_tensors_and_arrays_agree(steps: int) -> None:
     random = np.random.default_rng(2)
     for strategy in strategies(steps):
         left, right = strategy.stream(), strategy.stream()
@@ -35,7 +35,7 @@ def test_tensors_and_arrays_agree(steps):
 
 
 @pytest.mark.parametrize("steps", [1, 8, 13])
-def test_memory_is_what_is_promised(steps):
+def test_memory_is_what_is_promised(steps: int) -> None:
     for strategy in strategies(steps):
         stream, most = strategy.stream(), 0
         for _ in range(steps):
@@ -47,7 +47,7 @@ def test_memory_is_what_is_promised(steps):
 
 
 @pytest.mark.parametrize("at", [0, 1, 4, 5])
-def test_a_state_goes_on_where_it_was(at):
+def test_a_state_goes_on_where_it_was(at: int) -> None:
     random = np.random.default_rng(5)
     for strategy in strategies(8):
         whole, before, after = strategy.stream(), strategy.stream(), strategy.stream()
@@ -64,7 +64,7 @@ def test_a_state_goes_on_where_it_was(at):
 
 @pytest.mark.parametrize("kept", [0, 1, 3, 6])
 @pytest.mark.parametrize("lost", [1, 2, 5])
-def test_lost_steps_never_cost_more(kept, lost):
+def test_lost_steps_never_cost_more(kept: int, lost: int) -> None:
     # The exact cost of what was released: u·(N Nᵀ)⁻¹·u, with steps `kept` … `kept + lost` released and forgotten.
     steps = 13
     for strategy in [Tree(steps), Toeplitz.square_root(steps), mixed_signs(steps, 3), *strategies(steps)]:
@@ -89,13 +89,13 @@ def test_lost_steps_never_cost_more(kept, lost):
             assert max(cost[np.ix_(p, p)].sum() for p in phases) <= bound * (1 + 1e-9), strategy
 
 
-def test_negative_entries_do_not_survive_a_loss():
+def test_negative_entries_do_not_survive_a_loss() -> None:
     assert not mixed_signs(9, 4).survives_loss(3)
     assert mixed_signs(9, 3).survives_loss(3)
     assert Toeplitz.square_root(9).survives_loss(1)
 
 
-def test_refusals():
+def test_refusals() -> None:
     stream = Tree(2).stream()
     with pytest.raises(InvalidArgument, match="vectors"):
         stream.next([np.zeros(1), np.zeros(1)])

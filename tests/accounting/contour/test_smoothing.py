@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import math
 from fractions import Fraction
+from typing import Any
 
 import mpmath
 import numpy as np
@@ -102,7 +103,7 @@ def test_against_a_plain_convolution_of_distinct_laplace_steps(count: int) -> No
         assert found.width < 1e-4 * found.upper
 
 
-MANY: list[Event] = [
+MANY = [
     sum(Laplace(Fraction(100 + i, 10)) for i in range(20)),
     sum(DiscreteLaplace(Fraction(100 + i, 10)) for i in range(20)),
     sum(DiscreteGaussian(Fraction(100 + i, 10)) for i in range(20)),
@@ -126,7 +127,7 @@ def test_many_different_steps_have_a_narrow_bracket_inside_the_grids(event: Even
 
 def test_frequencies_that_do_not_matter_are_bounded() -> None:
     """Those given up have a modulus below what is said of them; all others are as before."""
-    parts = [(Laplacian(0.05 + 0.003 * i), 1) for i in range(40)]
+    parts: list[tuple[Any, int]] = [(Laplacian(0.05 + 0.003 * i), 1) for i in range(40)]
     parts += [(randomized_response(Fraction(50 + i, 1000)), 2) for i in range(40)]
     line = Direction(tuple(parts)).tilted(3.0, reach=2000.0, digits=30.0)
     omegas = np.arange(2003) * 0.75

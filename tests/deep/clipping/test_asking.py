@@ -38,7 +38,7 @@ def assigned(x: Tensor) -> Tensor:
 
 ASKING: dict[str, Callable[[Tensor], Tensor]] = {
     "method": lambda x: x.requires_grad_(),
-    "keyword": lambda x: x.requires_grad_(requires_grad=True),
+    "keyword": lambda x: x.requires_grad_(requires_grad=True),  # type: ignore[call-arg]
     "fresh": lambda x: x.detach().requires_grad_() + x,
     "assigned": assigned,
 }

@@ -258,7 +258,7 @@ def test_checkpointing_that_cannot_work_is_refused(mode: str) -> None:
     with pytest.raises(dn.errors.NotSupported, match="use_reentrant=False"):
         ClippingEngine(Saved(reentrant=True), cross_entropy, mode=mode)(data, clip=1.0)
     first = Saved(reentrant=False)
-    first.inner, first.first = nn.Sequential(first.first, first.inner), nn.Identity()
+    first.inner, first.first = nn.Sequential(first.first, first.inner), nn.Identity()  # type: ignore[assignment]
     with pytest.raises(dn.errors.NotSupported, match="first trainable layer"):
         ClippingEngine(first, cross_entropy, mode=mode)(data, clip=1.0)
 

@@ -12,6 +12,7 @@ import sys
 from collections.abc import Callable
 from contextlib import contextmanager
 from datetime import timedelta
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -70,7 +71,7 @@ def sharded(model: nn.Module) -> nn.Module:
             isinstance(child, nn.Linear) and not hasattr(model, "head")
         ):
             fully_shard(child)
-    return fully_shard(model)
+    return fully_shard(model)  # type: ignore[return-value]
 
 
 WAYS = {"replicated": replicated, "sharded": sharded}
@@ -273,7 +274,7 @@ def refusals() -> dict[str, str]:
     }
     split = sharded(network())
     for name, settings in (("compile", {"compile": True}), ("vmap", {"mode": "vmap"})):
-        found[name] = attempt(lambda settings=settings: Trainer(split, sgd(split), cross_entropy, plan(), **settings))
+        found[name] = attempt(partial(Trainer, split, sgd(split), cross_entropy, plan(), **settings))
     found["grid"] = attempt(lambda: Trainer(split, sgd(split), cross_entropy, plan(noise=GridNoise())))
     found["leak, sharded"] = attempt(lambda: Trainer(split, sgd(split), centred, plan()).fit(table()))
     return found

@@ -117,7 +117,8 @@ def noise_measured() -> dict[str, Tensor]:
 
 def broken() -> dict[str, Any]:
     """Ranks that exchange their stretches, that all add noise to everything, that draw after the sums are made."""
-    stretch, calls = Replicas._stretch, []
+    stretch = Replicas._stretch
+    calls: list[Any] = []
 
     def exchanged(self: Replicas, sums: Any) -> Any:
         calls.append(None)
@@ -241,7 +242,7 @@ def third_step_failed(noise: Any, where: str) -> dict[str, Any]:
     said, parameters, remembered = [], [], ""
     for batch in trainer.batches(table()):
         loss.on = where == "loss" and batch.step == 3
-        said.append(attempt(lambda batch=batch: trainer.step(batch)))
+        said.append(attempt(lambda batch=batch: trainer.step(batch)))  # type: ignore[misc]
         parameters.append(whole(model))
         if batch.step == 4:
             remembered = attempt(lambda: trainer._workers.gathered(trainer._noising.state()))
