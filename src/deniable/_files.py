@@ -3,8 +3,8 @@
 A file is written beside its place under another name, synced, and only then given its name: a reader sees the old file
 or the whole new one, never half of one, and a failure leaves nothing behind. Without `overwrite` the name is given by
 a link, which the system refuses when somebody else took the name meanwhile. With `overwrite` the new file takes the
-place of the old one, of the file that a symbolic link points to, and keeps its permissions. What a call reads (its
-`inputs`, under any name) is never written over, whatever is told.
+place of the old one, of the file that a symbolic link points to, and keeps its permissions. Two kinds of files are
+never written over, whatever is told: what a call reads (its `inputs`, under any name), and a ledger.
 
 >>> import tempfile
 >>> path = Path(tempfile.mkdtemp()) / "page.html"
@@ -36,6 +36,12 @@ Place: TypeAlias = str | os.PathLike[str]
 
 _COMPANIONS = ("", "-wal", "-shm", "-journal", ".journal")
 """Endings of the files that belong to another: the logs of a SQLite file, the journal of a checkpoint."""
+
+_LEDGER = (b"SQLite format 3\0", slice(68, 72), b"deni")
+"""How a ledger's file begins, and where its mark is."""
+
+TEMPORARY = ".writing-"
+"""How the names of unfinished files begin. A process that is killed leaves them behind."""
 
 _WHILE_WRITING = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EROFS, errno.EIO})
 """Failures that a writer meets in the middle."""
@@ -82,7 +88,7 @@ def replacing(
             _sync(beside)
             refuse_inputs(path, inputs)
             _give_name(beside, target, path, overwrite=overwrite)
-            _sync_folder(target.parent)
+            sync_folder(target.parent)
     finally:
         beside.unlink(missing_ok=True)
 
@@ -102,6 +108,28 @@ def refuse_inputs(path: Place, inputs: Iterable[Place]) -> None:
             if _same(path, companion):
                 whose = "this reads" if not ending else f"belongs to {shown(each)}, which this reads"
                 raise FileError(path, f"{shown(path)} is what {whose}, and is never written over; choose another name.")
+
+
+def make_folder(path: Place) -> None:
+    """Make a folder and those above it, where they are not there yet; a refusal is one sentence."""
+    try:
+        Path(path).mkdir(parents=True, exist_ok=True)
+    except FileExistsError:
+        raise FileError(path, f"{shown(path)} is a file, not a folder; choose another name.") from None
+    except OSError as failure:
+        place = shown(path)
+        raise FileError(path, f"the folder {place} cannot be made: {failure.strerror}; choose another one.") from None
+    except ValueError as failure:
+        raise FileError(path, _sentence(path, failure)) from None
+
+
+def sync_folder(folder: Path) -> None:
+    """Make a new name survive a power cut, where the system lets a folder be synced."""
+    try:
+        _sync(folder)
+    except OSError as failure:
+        if failure.errno not in (errno.EACCES, errno.EINVAL, errno.EOPNOTSUPP):
+            raise
 
 
 def shown(path: Place) -> str:
@@ -125,6 +153,7 @@ def _target(path: Place, *, overwrite: bool, inputs: list[Place]) -> Path:
     if not os.fspath(path):
         raise FileError(path, "the name of the file to write is empty; give one.")
     refuse_inputs(path, inputs)
+    _refuse_logs(path)
     try:
         os.lstat(path)
         _refuse_there(path, overwrite=overwrite)
@@ -152,8 +181,28 @@ def _refuse_there(path: Place, *, overwrite: bool) -> None:
         raise FileError(path, f"{shown(path)} is a device or a pipe, not a file; give the name of a file.")
     if not overwrite:
         raise FileExists(path, shown(path))
+    if _is_ledger(path):
+        raise FileError(path, f"{shown(path)} is a ledger, and a ledger is never written over; choose another name.")
     if os.path.exists(path) and not os.access(path, os.W_OK):
         raise FileError(path, f"{shown(path)} is write-protected; make it writable, or choose another name.")
+
+
+def _refuse_logs(path: Place) -> None:
+    """Refuse the name of a ledger's log: what is written there would be read as charges, or lose some."""
+    for ending in _COMPANIONS[1:]:
+        base = os.fspath(path).removesuffix(ending)
+        if base != os.fspath(path) and _is_ledger(base):
+            raise FileError(path, f"{shown(path)} belongs to the ledger {shown(base)}; choose another name.")
+
+
+def _is_ledger(path: Place) -> bool:
+    start, place, mark = _LEDGER
+    try:
+        with open(path, "rb") as file:
+            head = file.read(100)
+    except (OSError, ValueError):
+        return False
+    return head.startswith(start) and head[place] == mark
 
 
 def _mode(target: Path) -> int | None:
@@ -167,7 +216,7 @@ def _mode(target: Path) -> int | None:
 def _create_beside(path: Place, target: Path, *, private: bool) -> Path:
     """A new, empty file in the target's folder; its ending is kept, because writers choose their format by it."""
     ending = target.suffix if len(target.suffix) <= 20 else ""
-    beside = target.with_name(f".writing-{secrets.token_hex(8)}{ending}")
+    beside = target.with_name(f"{TEMPORARY}{secrets.token_hex(8)}{ending}")
     try:
         os.close(os.open(beside, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600 if private else 0o666))
     except (OSError, ValueError) as failure:
@@ -220,15 +269,6 @@ def _sync(path: Path) -> None:
         os.fsync(handle)
     finally:
         os.close(handle)
-
-
-def _sync_folder(folder: Path) -> None:
-    """Make a new name survive a power cut, where the system lets a folder be synced."""
-    try:
-        _sync(folder)
-    except OSError as failure:
-        if failure.errno not in (errno.EACCES, errno.EINVAL, errno.EOPNOTSUPP):
-            raise
 
 
 def _sentence(path: Place, failure: OSError | ValueError) -> str:

@@ -61,10 +61,10 @@ def test_the_report_lists_what_was_charged(ledger: Path, tmp_path: Path) -> None
     out = tmp_path / "page.html"
     assert json.loads(run("report", ledger, "--out", out, "--json")) == {
         "page": str(out),
-        "registry": str(out.with_suffix(".json")),
+        "registry": str(out.with_name("page.registry.json")),
     }
     assert "how many visits" in out.read_text(encoding="utf-8")
-    assert json.loads(out.with_suffix(".json").read_text(encoding="utf-8"))["releases"] == 1
+    assert json.loads(out.with_name("page.registry.json").read_text(encoding="utf-8"))["releases"] == 1
 
 
 @pytest.mark.parametrize(

@@ -16,7 +16,7 @@ from torch import nn
 import deniable as dn
 from deniable.deep import CyclicPoisson, FixedBatches, Observation, SeededGenerator, Trainer
 from deniable.deep.checkpoint import AHEAD, Journal
-from deniable.errors import DataError, DeniableError, InvalidArgument, LedgerError, UnitMismatch
+from deniable.errors import DataError, DeniableError, FileError, FileExists, InvalidArgument, LedgerError, UnitMismatch
 from tests.deep.models import cross_entropy, flat, ledger, network, plan, sgd, table
 
 
@@ -379,3 +379,80 @@ def test_an_unsaved_run_keeps_no_journal(tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == []
     with pytest.raises(DeniableError):
         trainer.step(None)  # type: ignore[arg-type]
+
+
+# files
+
+
+def test_a_file_of_somebody_else_is_not_replaced_unless_told(tmp_path: Path) -> None:
+    path = tmp_path / "model.pt"
+    model = network()
+    trainer = Trainer(model, sgd(model), cross_entropy, plan())
+    for content in (b"weights of another project", b""):
+        path.write_bytes(content)
+        with pytest.raises(FileExists, match=r"model\.pt exists already"):
+            trainer.save(path)
+        with pytest.raises(FileExists):
+            trainer.fit(table(), checkpoint=path)
+        assert path.read_bytes() == content
+        assert [each.name for each in tmp_path.iterdir()] == ["model.pt"], "no journal is begun either"
+    assert trainer.progress.step == 0
+    trainer.save(path, overwrite=True)
+    trainer.fit(table(), checkpoint=path, every=5)  # its own by now
+    trainer.close()
+    assert Trainer.resume(path, model, sgd(model), cross_entropy).progress.step == 12
+
+
+def test_a_checkpoint_of_another_run_is_not_replaced(tmp_path: Path) -> None:
+    path = tmp_path / "run.pt"
+    model = network()
+    first = Trainer(model, sgd(model), cross_entropy, plan())
+    first.save(path)
+    first.close()
+    before = path.read_bytes()
+    other = Trainer(model, sgd(model), cross_entropy, plan())
+    with pytest.raises(FileExists):
+        other.save(path)
+    with pytest.raises(LedgerError, match="belongs to another run"):
+        other.save(path, overwrite=True)  # its journal would be lost, and with it which steps have begun
+    assert path.read_bytes() == before
+    assert Trainer.resume(path, model, sgd(model), cross_entropy).progress.step == 0
+
+
+def test_a_resumed_run_saves_over_its_own_checkpoint(tmp_path: Path) -> None:
+    model = network()
+    trainer = Trainer(model, sgd(model), cross_entropy, plan())
+    taken(trainer, 2).save(tmp_path / "run.pt")
+    trainer.close()
+    again = Trainer.resume(tmp_path / "run.pt", model, sgd(model), cross_entropy)
+    taken(again, 1).save(tmp_path / "run.pt")
+    assert torch.load(tmp_path / "run.pt", weights_only=True)["step"] == 3
+    again.close()
+
+
+def test_places_that_cannot_be_written_are_one_sentence(tmp_path: Path) -> None:
+    model = network()
+    trainer = Trainer(model, sgd(model), cross_entropy, plan())
+    for place in ("nowhere/run.pt", "", "x" * 300):
+        with pytest.raises(FileError):
+            trainer.save(tmp_path / place)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_failed_save_keeps_the_checkpoint_before_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    model = network()
+    trainer = Trainer(model, sgd(model), cross_entropy, plan())
+    trainer.save(tmp_path / "run.pt")
+    before = (tmp_path / "run.pt").read_bytes()
+
+    def full(state: Any, path: Path) -> None:
+        path.write_bytes(b"half")
+        raise OSError(28, "No space left on device")
+
+    with monkeypatch.context() as disk:
+        disk.setattr(torch, "save", full)
+        with pytest.raises(FileError, match="the disk is full"):
+            trainer.save(tmp_path / "run.pt")
+    assert (tmp_path / "run.pt").read_bytes() == before
+    assert sorted(each.name for each in tmp_path.iterdir()) == ["run.pt", "run.pt.journal"]
+    trainer.save(tmp_path / "run.pt")

@@ -14,7 +14,7 @@ from torch import nn
 import deniable as dn
 from deniable.deep import HuggingFaceTrainer, Observation
 from deniable.deep.huggingface import per_example_loss
-from deniable.errors import InvalidArgument, LedgerError, NotSupported
+from deniable.errors import FileError, InvalidArgument, LedgerError, NotSupported
 from tests.deep.models import ledger, plan
 
 SIZES: dict[str, Any] = {"vocab_size": 50, "n_positions": 16, "n_embd": 16, "n_layer": 1, "n_head": 2}
@@ -129,6 +129,19 @@ def test_callbacks_schedule_and_checkpoint(tmp_path: Path) -> None:
     assert again.train(resume_from_checkpoint=True).global_step == 6
     with pytest.raises(LedgerError, match="another trainer"):
         HuggingFaceTrainer(causal(), chosen, train_dataset=texts(), plan=stated).train(resume_from_checkpoint=True)
+
+
+def test_the_folder_of_another_run_is_refused_before_the_charge(tmp_path: Path) -> None:
+    book = ledger(tmp_path / "a.ledger")
+    stated = plan(examples=40, batch=10, steps=2)
+    chosen = arguments(tmp_path / "out")
+    chosen.save_strategy, chosen.save_steps = transformers.trainer_utils.SaveStrategy.STEPS, 1
+    (tmp_path / "out").mkdir(exist_ok=True)
+    (tmp_path / "out" / "private.pt").write_bytes(b"another run")
+    with pytest.raises(FileError, match="choose another output_dir"):
+        HuggingFaceTrainer(causal(), chosen, train_dataset=texts(), plan=stated, ledger=book).train()
+    assert list(book.charges()) == []
+    assert (tmp_path / "out" / "private.pt").read_bytes() == b"another run"
 
 
 def test_what_does_not_fit_is_refused(tmp_path: Path) -> None:

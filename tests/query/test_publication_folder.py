@@ -35,7 +35,8 @@ def test_cut_anywhere_a_second_run_finishes_and_pays_nothing_more(
     found = publication(HEAD.replace("hospital.ledger", "large.ledger") + ALL + CITIES + "diagnose = 0.05\n")
     monkeypatch.setattr(publishing, "rehearse", lambda publication: None)
     monkeypatch.setattr(os, "fsync", lambda handle: None)  # what is synced does not matter to a process
-    true_write, true_replace, true_rename, true_answer = folders._write, Path.replace, os.rename, publishing.answer
+    true_write, true_replace, true_link, true_rename = folders.write_text, os.replace, os.link, os.rename
+    true_answer = publishing.answer
     steps = 0
     for cut_at in range(1, 60):
         out, seen, answered = home / f"release-{cut_at}", 0, []
@@ -59,8 +60,9 @@ def test_cut_anywhere_a_second_run_finishes_and_pays_nothing_more(
             answered.append(plan.sql)  # noqa: B023
             return true_answer(plan)
 
-        monkeypatch.setattr(folders, "_write", around(true_write))
-        monkeypatch.setattr(Path, "replace", around(true_replace))
+        monkeypatch.setattr(folders, "write_text", around(true_write))
+        monkeypatch.setattr(os, "replace", around(true_replace))
+        monkeypatch.setattr(os, "link", around(true_link))
         monkeypatch.setattr(os, "rename", around(true_rename))
         monkeypatch.setattr(publishing, "answer", around(answer))
         before = len(charges(home, "large.ledger"))
@@ -70,8 +72,9 @@ def test_cut_anywhere_a_second_run_finishes_and_pays_nothing_more(
         except pytest.fail.Exception:
             break
         finally:
-            monkeypatch.setattr(folders, "_write", true_write)
-            monkeypatch.setattr(Path, "replace", true_replace)
+            monkeypatch.setattr(folders, "write_text", true_write)
+            monkeypatch.setattr(os, "replace", true_replace)
+            monkeypatch.setattr(os, "link", true_link)
             monkeypatch.setattr(os, "rename", true_rename)
         steps += 1
         if not out.exists():
@@ -172,13 +175,16 @@ def test_a_full_disk_after_the_charge(
 ) -> None:
     found = publication(HEAD + ALL)
 
-    def full(path: Path, text: str) -> None:
+    def full(handle: int) -> None:
         raise OSError(28, "No space left on device")
 
+    def opened(handle: int) -> str:
+        return os.readlink(f"/proc/self/fd/{handle}")
+
     with monkeypatch.context() as disk:
-        write = folders._write
-        disk.setattr(folders, "_write", lambda path, text: (full if path.suffix == ".csv" else write)(path, text))
-        with pytest.raises(DataError, match="No space left on device; the charge stands"):
+        write = os.fsync
+        disk.setattr(os, "fsync", lambda handle: (full if opened(handle).endswith(".csv") else write)(handle))
+        with pytest.raises(DataError, match=r"the disk is full; .*all\.csv was not written\..* The charge stands"):
             found.write(home / "release")
     assert found.write(home / "release").exists()
     assert len(charges(home)) == 1

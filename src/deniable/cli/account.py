@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from deniable.cli.printing import Json, print_json, print_table
+from deniable.cli.printing import Force, Json, print_json, print_table
 from deniable.cli.training import Batch, Delta, Epochs, Examples, Rate, Replace, Steps, relation_of, step, training
 from deniable.errors import InvalidArgument
 
@@ -46,6 +46,7 @@ def account(
     plot: Annotated[
         Path | None, typer.Option(help="With --compare: draw the curves to this file.", show_default=False)
     ] = None,
+    force: Force = False,
     json: Json = False,
 ) -> None:
     """What private steps cost: ε at a δ, with a proven bracket.
@@ -56,8 +57,9 @@ def account(
     """
     if compare:
         _compare(
-            delta, epsilon=epsilon, noise_multiplier=noise_multiplier, rate=rate, replace=replace, plot=plot, json=json
-        )
+            delta, epsilon=epsilon, noise_multiplier=noise_multiplier, rate=rate, replace=replace, plot=plot,
+            force=force, json=json,
+        )  # fmt: skip
         return
     for name, value in (("--epsilon", epsilon), ("--plot", plot)):
         if value is not None:
@@ -120,6 +122,7 @@ def _compare(
     rate: float | None,
     replace: bool,
     plot: Path | None,
+    force: bool,
     json: bool,
 ) -> None:
     """ε against the number of steps: the graph of the lecture notes."""
@@ -130,13 +133,17 @@ def _compare(
         raise InvalidArgument(
             "--epsilon", epsilon, "given with --compare, or --noise-multiplier instead", "Try --epsilon 0.1."
         )
+    if plot is not None:
+        from deniable.explaining import plots
+
+        plots.check_place(plot, overwrite=force)
     one = PureDP(epsilon) if epsilon is not None else step(noise_multiplier or 0.0, rate=rate, replace=replace)
     found = compare_theorems(one, counts=COUNTS, delta=delta)
     if plot is not None:
         from deniable.explaining.curves import comparison_figure
-        from deniable.explaining.plots import save
 
-        save(comparison_figure(compare_theorems(one, counts=range(1, 1502, 50), delta=delta)), plot)
+        many = compare_theorems(one, counts=range(1, 1502, 50), delta=delta)
+        plots.save(comparison_figure(many), plot, overwrite=force)
     if json:
         lines = [{"theorem": each.theorem, "epsilon": each.epsilons, "estimate": each.estimate} for each in found.lines]
         print_json({"step": found.step, "delta": delta, "counts": found.counts, "theorems": lines})

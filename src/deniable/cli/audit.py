@@ -10,11 +10,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from deniable.cli.printing import Json
+from deniable.cli.printing import Force, Json
 from deniable.errors import DataError, InvalidArgument
 
 if TYPE_CHECKING:
-    from deniable.auditing import AuditReport
     from deniable.auditing.claims import Claimable
 
 REFUTED = 4
@@ -53,6 +52,7 @@ def audit(
     seed: Annotated[int | None, typer.Option(help="Repeat an audit.", min=0, show_default=False)] = None,
     timing: Annotated[bool, typer.Option("--timing", help="Judge running times too.")] = False,
     plot: Annotated[Path | None, typer.Option(help="Draw the curves to this file.", show_default=False)] = None,
+    force: Force = False,
     json: Json = False,
 ) -> None:
     """Attack a claim: a lower bound on ε next to what is claimed. Exits with 4 when the claim is refuted.
@@ -63,6 +63,11 @@ def audit(
     """
     from deniable import auditing
 
+    read = [path for path in (file, target if target.endswith(".csv") else None) if path is not None]
+    if plot is not None:
+        from deniable.explaining import plots
+
+        plots.check_place(plot, overwrite=force, inputs=read)
     claim = _claim(epsilon, delta, mu, file, replace=replace)
     if target.endswith(".csv"):
         without, inside = _scores(Path(target))
@@ -85,15 +90,10 @@ def audit(
             timing=timing,
             progress=sys.stderr.isatty(),
         )
-    _show(report, plot=plot, json=json)
-
-
-def _show(report: AuditReport, *, plot: Path | None, json: bool) -> None:
     if plot is not None:
         from deniable.explaining.audits import audit_figure
-        from deniable.explaining.plots import save
 
-        save(audit_figure(report.curve, verdict=report.verdict), plot)
+        plots.save(audit_figure(report.curve, verdict=report.verdict), plot, overwrite=force, inputs=read)
     typer.echo(report.to_json() if json else str(report))
     if report.refuted:
         raise typer.Exit(REFUTED)

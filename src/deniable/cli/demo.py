@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import os
 import shlex
 import sys
 from pathlib import Path
@@ -16,6 +17,11 @@ BOUNDED = ["--groups-per-unit", "2", "--rows-per-unit", "4", "--ledger", "hospit
 CITIES = ["--keys", "city=Basel,Bern,Geneva,Lausanne,Zurich"]
 WARDS = ["--keys", "ward=cardiology,maternity,oncology,surgery"]
 COSTS = ["--bounds", "cost=0:2500"]
+FILES = (
+    "visits.csv", "patients.csv", "hospital.ledger", "hospital.ledger-wal", "hospital.ledger-shm", "audit.json",
+    "broken.json", "broken.svg", "report.html", "report.registry.json",
+)  # fmt: skip
+"""What the demo writes."""
 WIDTH = 100
 
 
@@ -34,7 +40,7 @@ def demo(
     import tempfile
 
     place = folder or Path(tempfile.mkdtemp(prefix="deniable-demo-"))
-    place.mkdir(parents=True, exist_ok=True)
+    _check_folder(place)
     with contextlib.redirect_stdout(sys.stderr if json else sys.stdout), contextlib.chdir(place):
         _ask(place)
         _learn_and_audit()
@@ -44,6 +50,20 @@ def demo(
         print_json(
             {"folder": str(place), "report": str(place / "report.html"), "ledger": str(place / "hospital.ledger")}
         )
+
+
+def _check_folder(place: Path) -> None:
+    """Refuse a folder that holds a file of the demo's names, before any is written."""
+    from deniable._files import check_place, make_folder, shown
+    from deniable.errors import FileError
+
+    make_folder(place)
+    there = [name for name in FILES if os.path.lexists(place / name)]
+    if there:
+        raise FileError(
+            place, f"the folder {shown(place)} already holds {', '.join(there)}, which the demo writes; choose another."
+        )
+    check_place(place / FILES[0])
 
 
 def _ask(place: Path) -> None:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from deniable.cli.printing import Json, print_json
+from deniable.cli.printing import Force, Json, print_json
 from deniable.errors import InvalidArgument
 
 if TYPE_CHECKING:
@@ -45,6 +45,7 @@ def explain(
             help="An SVG file to draw: the odds as a hundred people, or what an audit found.", show_default=False
         ),
     ] = None,
+    force: Force = False,
     json: Json = False,
 ) -> None:
     """What a promise means for one person, in words.
@@ -53,8 +54,12 @@ def explain(
     """
     if [file, epsilon, mu].count(None) != 2:
         raise InvalidArgument("FILE", file, "given, or --epsilon, or --mu: one of them")
+    from deniable._files import check_place, write_text
     from deniable.explaining import explain as explained
 
+    read = [] if file is None else [file]
+    if picture is not None:
+        check_place(picture, overwrite=force, inputs=read)
     what = _promise(epsilon, delta, mu, unit) if file is None else _opened(file)
     told = explained(what, prior=prior, reader=_writer(reader))
     if picture is not None:
@@ -62,10 +67,8 @@ def explain(
         from deniable.explaining.icons import icon_array
         from deniable.explaining.svg import render
 
-        _written(
-            picture,
-            render(audit_tradeoff(what) if isinstance(what, Audit) else icon_array(told.odds, labels=told.labels)),
-        )
+        figure = audit_tradeoff(what) if isinstance(what, Audit) else icon_array(told.odds, labels=told.labels)
+        write_text(picture, render(figure), overwrite=force, inputs=read)
     if json:
         print_json(told.to_plain())
     else:
@@ -74,14 +77,15 @@ def explain(
 
 def report(
     file: Annotated[str, typer.Argument(help=SUBJECT_HELP, show_default=False)],
-    out: Annotated[Path, typer.Option(help="The page to write; the registry's entry goes beside it.")] = Path(
-        "report.html"
-    ),
+    out: Annotated[
+        Path, typer.Option(help="The page to write; the registry's entry goes beside it, as NAME.registry.json.")
+    ] = Path("report.html"),
     curator: Annotated[str, typer.Option(help="Who is responsible for the data.")] = "not stated",
     use: Annotated[str, typer.Option(help="What the releases are for.")] = "not stated",
     audit: Annotated[
         list[Path] | None, typer.Option(help="An audit report's JSON file to include.", show_default=False)
     ] = None,
+    force: Force = False,
     json: Json = False,
 ) -> None:
     """One self-contained page: who is protected, what was charged for what, what it means; and a registry entry.
@@ -91,10 +95,7 @@ def report(
     if not out.name:
         raise InvalidArgument("--out", str(out), "the name of a file", "For example --out report.html.")
     made = _report(file, curator=curator, use=use, audits=audit or [])
-    try:
-        page, entry = made.write(out)
-    except OSError as failure:
-        raise InvalidArgument("--out", str(out), "a file that can be written", str(failure)) from None
+    page, entry = made.write(out, overwrite=force, inputs=[file, *(audit or [])])
     if json:
         print_json({"page": str(page), "registry": str(entry)})
     else:
@@ -176,10 +177,3 @@ def _is_ledger(file: str) -> bool:
             return stream.read(6) == b"SQLite"
     except OSError as failure:
         raise InvalidArgument("FILE", file, SUBJECT, str(failure)) from None
-
-
-def _written(path: Path, text: str) -> None:
-    try:
-        path.write_text(text, encoding="utf-8")
-    except OSError as failure:
-        raise InvalidArgument("--picture", str(path), "a file that can be written", str(failure)) from None

@@ -10,8 +10,12 @@ from __future__ import annotations
 
 import csv
 import hashlib
+import io
 import math
+from collections.abc import Sequence
 from pathlib import Path
+
+from deniable._files import write_text
 
 CITIES = ("Basel", "Bern", "Geneva", "Lausanne", "Zurich")
 WARDS = ("cardiology", "maternity", "oncology", "surgery")
@@ -20,36 +24,38 @@ PATIENTS = 4000
 
 def write_visits(path: Path) -> int:
     """Write the table of visits as CSV; returns the number of rows."""
-    rows = 0
-    with path.open("w", newline="", encoding="utf-8") as file:
-        out = csv.writer(file)
-        out.writerow(["patient_id", "city", "ward", "age", "cost"])
-        for patient in range(PATIENTS):
-            home = CITIES[_below(len(CITIES), patient, "home")]
-            age = 18 + _below(72, patient, "age")
-            # A few patients come very often: the reason why contributions are bounded per person.
-            visits = 1 + int(-3.0 * math.log(1.0 - _unit(patient, "visits")))
-            for visit in range(visits):
-                away = _unit(patient, visit, "away") < 0.15
-                city = CITIES[_below(len(CITIES), patient, visit, "city")] if away else home
-                ward = WARDS[_below(len(WARDS), patient, visit, "ward")]
-                cost = round(180.0 * (1 + WARDS.index(ward)) * math.exp(1.2 * _unit(patient, visit, "cost")), 2)
-                out.writerow([f"p{patient:04d}", city, ward, age, cost])
-                rows += 1
-    return rows
+    rows: list[Sequence[object]] = []
+    for patient in range(PATIENTS):
+        home = CITIES[_below(len(CITIES), patient, "home")]
+        age = 18 + _below(72, patient, "age")
+        # A few patients come very often: the reason why contributions are bounded per person.
+        visits = 1 + int(-3.0 * math.log(1.0 - _unit(patient, "visits")))
+        for visit in range(visits):
+            away = _unit(patient, visit, "away") < 0.15
+            city = CITIES[_below(len(CITIES), patient, visit, "city")] if away else home
+            ward = WARDS[_below(len(WARDS), patient, visit, "ward")]
+            cost = round(180.0 * (1 + WARDS.index(ward)) * math.exp(1.2 * _unit(patient, visit, "cost")), 2)
+            rows.append((f"p{patient:04d}", city, ward, age, cost))
+    _write(path, ("patient_id", "city", "ward", "age", "cost"), rows)
+    return len(rows)
 
 
 def write_patients(path: Path) -> None:
     """Write one row per patient: age, body mass index, smoker, and whether they came back."""
-    with path.open("w", newline="", encoding="utf-8") as file:
-        out = csv.writer(file)
-        out.writerow(["age", "bmi", "smoker", "returned"])
-        for patient in range(PATIENTS):
-            age = 18 + _below(72, patient, "age")
-            bmi = round(18 + 17 * _unit(patient, "bmi"), 1)
-            smoker = int(_unit(patient, "smoker") < 0.3)
-            score = (age - 54) / 12 + (bmi - 26.5) / 5 + 1.5 * (smoker - 0.3)
-            out.writerow([age, bmi, smoker, int(_unit(patient, "returned") < 1 / (1 + math.exp(-score)))])
+    rows = []
+    for patient in range(PATIENTS):
+        age = 18 + _below(72, patient, "age")
+        bmi = round(18 + 17 * _unit(patient, "bmi"), 1)
+        smoker = int(_unit(patient, "smoker") < 0.3)
+        score = (age - 54) / 12 + (bmi - 26.5) / 5 + 1.5 * (smoker - 0.3)
+        rows.append((age, bmi, smoker, int(_unit(patient, "returned") < 1 / (1 + math.exp(-score)))))
+    _write(path, ("age", "bmi", "smoker", "returned"), rows)
+
+
+def _write(path: Path, header: Sequence[str], rows: Sequence[Sequence[object]]) -> None:
+    text = io.StringIO(newline="")
+    csv.writer(text).writerows([header, *rows])
+    write_text(path, text.getvalue())
 
 
 def _unit(*what: object) -> float:

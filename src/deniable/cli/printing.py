@@ -16,6 +16,10 @@ Json = Annotated[bool, typer.Option("--json", help="Print one JSON object instea
 """The option that every command has."""
 
 
+Force = Annotated[bool, typer.Option("--force", help="Replace a file that is there. What is read is never replaced.")]
+"""The option of every command that writes a file."""
+
+
 def print_json(value: Any) -> None:
     """One JSON object on standard output; exact numbers as text."""
     typer.echo(json.dumps(value, ensure_ascii=False, indent=2, default=str))

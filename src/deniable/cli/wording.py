@@ -21,6 +21,7 @@ _SPELLINGS: tuple[tuple[str, str | Callable[[re.Match[str]], str]], ...] = (
     (r"open it with Ledger\.open, or choose another path", "read it with deniable ledger show, or choose another name"),
     (r"`str\(ledger\.head\(\)\)` gives it", "deniable ledger verify prints it"),
     (r"read it by pandas\.read_csv\(\.\.\., sep=.*\) and give that", "convert it to Parquet"),
+    (r"\boverwrite=True\b", "--force"),
     (r"batch=256, examples=60_000", "--batch 256 --examples 60000"),
     (r"(per_unit=)?dn\.AtMost\(groups=(\d+), rows=(\d+)\)", r"--groups-per-unit \2 --rows-per-unit \3"),
     (r"per_unit='private'", "--per-unit private"),

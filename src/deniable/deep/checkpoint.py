@@ -24,6 +24,7 @@ from typing import Any
 
 import torch
 
+from deniable import _files
 from deniable.errors import DataError, LedgerError
 
 FORMAT = 1
@@ -31,29 +32,34 @@ AHEAD = 16
 """Steps that the journal says have begun before they do: one durable write for so many steps."""
 
 
-def written(path: Path, state: dict[str, Any]) -> None:
-    """Write a checkpoint, whole or not at all."""
-    beside = path.with_name(path.name + ".new")
-    with beside.open("wb") as file:
-        torch.save({"deniable_checkpoint": FORMAT, **state}, file)
-        file.flush()
-        os.fsync(file.fileno())
-    os.replace(beside, path)
-    folder = os.open(path.parent, os.O_RDONLY)
+def written(path: Path, state: dict[str, Any], *, overwrite: bool = False) -> None:
+    """Write a checkpoint, whole or not at all: over an earlier one of the same run, over anything else only if told."""
+    own = is_of_run(path, state["run"])
+    with _files.replacing(path, overwrite=overwrite or own) as beside:
+        torch.save({"deniable_checkpoint": FORMAT, **state}, beside)
+
+
+def check_place(path: Path, *, run: str, overwrite: bool) -> None:
+    """Refuse what `written` would refuse, before the journal is begun."""
+    _files.check_place(path, overwrite=overwrite or is_of_run(path, run))
+
+
+def is_of_run(path: Path, run: str) -> bool:
+    """Whether there is a checkpoint of this run at a path. Its tensors are not read."""
     try:
-        os.fsync(folder)
-    finally:
-        os.close(folder)
+        return bool(zipfile.is_zipfile(path)) and read(path, mmap=True)["run"] == run
+    except (DataError, OSError, KeyError):
+        return False
 
 
-def read(path: Path) -> dict[str, Any]:
+def read(path: Path, *, mmap: bool = False) -> dict[str, Any]:
     """The state that `written` wrote. Nothing in the file is executed."""
     if not path.is_file():
         raise DataError(f"there is no checkpoint at {path}; trainer.save(path) writes one")
     if not zipfile.is_zipfile(path):
         raise DataError(f"{path} is not a checkpoint, or not a whole one; give a file that trainer.save wrote")
     try:
-        found = torch.load(path, map_location="cpu", weights_only=True)
+        found = torch.load(path, map_location="cpu", weights_only=True, mmap=mmap)
     except (RuntimeError, pickle.UnpicklingError) as error:
         raise DataError(f"the checkpoint at {path} cannot be read; it is damaged or holds more than numbers") from error
     if not isinstance(found, dict) or found.get("deniable_checkpoint") != FORMAT:

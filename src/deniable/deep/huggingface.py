@@ -24,11 +24,12 @@ from torch import Tensor, nn
 from torch.nn import functional
 from transformers.trainer_utils import TrainOutput
 
+from deniable import _files
 from deniable.deep.plan import Plan
 from deniable.deep.progress import Observer
 from deniable.deep.randomness import Generator
 from deniable.deep.trainer import Trainer
-from deniable.errors import InvalidArgument, NotSupported
+from deniable.errors import FileError, InvalidArgument, NotSupported
 from deniable.ledger import Ledger
 
 CHECKPOINT = "private.pt"
@@ -101,6 +102,8 @@ class HuggingFaceTrainer(transformers.Trainer):  # type: ignore[misc, unused-ign
         """Take the steps of the plan; with `resume_from_checkpoint`, those that remain of the run saved there."""
         if trial is not None:
             raise NotSupported("a search over settings trains many times, and every training is charged; train once.")
+        if not resume_from_checkpoint and self.args.save_strategy != "no":
+            self._check_place()
         self.create_optimizer_and_scheduler(num_training_steps=self.plan.steps)
         self.private = self._trainer(resume_from_checkpoint)
         self._network.train()
@@ -148,6 +151,17 @@ class HuggingFaceTrainer(transformers.Trainer):  # type: ignore[misc, unused-ign
         """Where the run is saved."""
         return Path(str(self.args.output_dir)) / CHECKPOINT
 
+    def _check_place(self) -> None:
+        """Refuse, before the charge, a folder that holds another run or cannot be written."""
+        _files.make_folder(self._place.parent)
+        if os.path.lexists(self._place):
+            raise FileError(
+                self._place,
+                f"{_files.shown(self._place)} is the checkpoint of another run; go on with that one by"
+                " train(resume_from_checkpoint=True), or choose another output_dir.",
+            )
+        _files.check_place(self._place)
+
     def _answer(self, ignore_keys_for_eval: list[str] | None) -> None:
         """Do what callbacks asked for. The loss on the training data is not among it."""
         if self.control.should_log:
@@ -156,7 +170,7 @@ class HuggingFaceTrainer(transformers.Trainer):  # type: ignore[misc, unused-ign
             self._evaluate(None, ignore_keys_for_eval)
             self._network.train()
         if self.control.should_save and self.private is not None:
-            self._place.parent.mkdir(parents=True, exist_ok=True)
+            _files.make_folder(self._place.parent)
             self.private.save(self._place)
 
     def _collated(self, items: list[Any]) -> tuple[dict[str, Any], Tensor]:

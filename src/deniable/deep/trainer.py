@@ -221,10 +221,14 @@ class Trainer:
         on_step: Callable[[Progress], None] | None = None,
         checkpoint: str | os.PathLike[str] | None = None,
         every: int = 100,
+        overwrite: bool = False,
     ) -> Trainer:
-        """Take all remaining steps; save to `checkpoint` every so many of them and at the end."""
+        """Take all remaining steps; save to `checkpoint` every so many of them and at the end.
+
+        A file at `checkpoint` that is not of this run is refused before the first step, unless `overwrite` is given.
+        """
         if checkpoint is not None:
-            self.save(checkpoint)
+            self.save(checkpoint, overwrite=overwrite)
         for batch in self.batches(dataset, people=people, collate=collate):
             progress = self.step(batch)
             if on_step is not None:
@@ -243,15 +247,19 @@ class Trainer:
 
     # stopping and going on
 
-    def save(self, path: str | os.PathLike[str]) -> None:
-        """Write a checkpoint; from now on a journal beside it counts the steps that begin."""
+    def save(self, path: str | os.PathLike[str], *, overwrite: bool = False) -> None:
+        """Write a checkpoint; from now on a journal beside it counts the steps that begin.
+
+        An earlier checkpoint of the same run is replaced; any other file only with `overwrite`.
+        """
         self._refuse_closed()
         state = self._workers.state(self.optimizer)
         # With the memory of correlated noise one could take noise off; a finished run has no more use for it.
         state["noise"] = self._workers.gathered(self._noising.state()) if self._step < self.plan.steps else {}
-        self._workers.once(lambda: self._write(Path(path).absolute(), state))
+        self._workers.once(lambda: self._write(Path(path).absolute(), state, overwrite=overwrite))
 
-    def _write(self, where: Path, state: dict[str, Any]) -> None:
+    def _write(self, where: Path, state: dict[str, Any], *, overwrite: bool) -> None:
+        checkpoint.check_place(where, run=self.run, overwrite=overwrite)
         if self._journal is None:
             journal = checkpoint.Journal(where, run=self.run, create=True)
             try:
@@ -269,7 +277,7 @@ class Trainer:
             "cuda": torch.cuda.get_rng_state_all() if torch.cuda.is_available() else [],
             "charge": None if self._charge is None else [self._charge.seq, self._charge.hash],
         }
-        checkpoint.written(where, state)
+        checkpoint.written(where, state, overwrite=overwrite)
         self._journal.mark(self._step)
 
     @classmethod

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import math
+import os
+from collections.abc import Sequence
 from functools import singledispatch
-from pathlib import Path
 from typing import TYPE_CHECKING
 
+from deniable import _files
 from deniable.errors import InvalidArgument, MissingExtra
 from deniable.explaining.figures import BarFigure, Figure, IconFigure, IntervalFigure, LineFigure
 from deniable.explaining.svg import COLOURS, DASHES, INK, PALE, REFERENCE
@@ -78,17 +80,38 @@ def _bars(figure: BarFigure, axes: Axes) -> None:
     axes.set(title=figure.title, ylabel=figure.y_label)
 
 
-def save(figure: Figure, path: Path) -> None:
-    """Write a figure to a file; its ending names the format: .png, .svg or .pdf."""
-    try:
-        from matplotlib.figure import Figure as Sheet
-    except ModuleNotFoundError:
-        raise MissingExtra("matplotlib", "plot") from None
+def save(
+    figure: Figure,
+    path: str | os.PathLike[str],
+    *,
+    overwrite: bool = False,
+    inputs: Sequence[str | os.PathLike[str]] = (),
+) -> None:
+    """Write a figure to a file; its ending names the format: .png, .svg or .pdf.
+
+    Args:
+        figure: What is drawn.
+        path: The file.
+        overwrite: Replace the file if it exists.
+        inputs: Files that the figure was made from; they are never replaced.
+    """
+    check_place(path, overwrite=overwrite, inputs=inputs)
+    from matplotlib.figure import Figure as Sheet
+
     sheet = Sheet(figsize=(8, 5.5), layout="constrained")
     draw(figure, sheet.add_subplot())
+    with _files.replacing(path, overwrite=overwrite, inputs=inputs) as beside:
+        sheet.savefig(beside)
+
+
+def check_place(
+    path: str | os.PathLike[str], *, overwrite: bool = False, inputs: Sequence[str | os.PathLike[str]] = ()
+) -> None:
+    """Refuse what `save` would refuse; for callers that compute long before they draw."""
     try:
-        sheet.savefig(path)
-    except (ValueError, OSError) as failure:
-        raise InvalidArgument(
-            "--plot", str(path), "a file to write, ending in .png, .svg or .pdf", str(failure)
-        ) from None
+        from matplotlib.backend_bases import FigureCanvasBase
+    except ModuleNotFoundError:
+        raise MissingExtra("matplotlib", "plot") from None
+    if os.path.splitext(path)[1].lower().lstrip(".") not in FigureCanvasBase.filetypes:
+        raise InvalidArgument("path", os.fspath(path), "a file's name that ends in .png, .svg or .pdf")
+    _files.check_place(path, overwrite=overwrite, inputs=inputs)

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import html
 import json
+import os
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
@@ -14,7 +15,9 @@ from datetime import UTC, datetime
 from importlib.metadata import version
 from pathlib import Path
 
+from deniable import _files
 from deniable.accounting import account
+from deniable.errors import InvalidArgument
 from deniable.events import Event
 from deniable.explaining.audits import Audit, audit_tradeoff
 from deniable.explaining.curves import belief_figure, charges_figure, profile_figure, tradeoff_figure
@@ -77,6 +80,8 @@ class Report:
     curator: str = "not stated"
     use: str = "not stated"
     texts: Texts = ENGLISH
+    source: str = ""
+    """The file or the address that the report is about, where it has one; a page is never written over it."""
 
     @classmethod
     def about(
@@ -94,7 +99,8 @@ class Report:
         words = texts.about(found.unit)
         attacked = (what, *audits) if isinstance(what, Audit) else audits
         values = value_figures(what, labels=words.labels) if isinstance(what, Answers) else ()
-        return cls(found, tuple(entries), tuple(attacked), tuple(values), curator, use, words)
+        source = str(getattr(what, "place", ""))  # a ledger's
+        return cls(found, tuple(entries), tuple(attacked), tuple(values), curator, use, words, source)
 
     def to_html(self) -> str:
         """The page."""
@@ -122,12 +128,31 @@ class Report:
             self.subject, curator=self.curator, use=self.use, releases=len(self.entries), audits=len(self.audits)
         )
 
-    def write(self, path: Path) -> tuple[Path, Path]:
-        """Write the page, and the registry's entry beside it; returns both paths."""
-        beside = path.with_suffix(".json")
-        path.write_text(self.to_html(), encoding="utf-8")
-        beside.write_text(json.dumps(self.to_registry(), ensure_ascii=False, indent=2) + "\n", encoding="utf-8")
-        return path, beside
+    def write(
+        self,
+        path: str | os.PathLike[str],
+        *,
+        overwrite: bool = False,
+        inputs: Sequence[str | os.PathLike[str]] = (),
+    ) -> tuple[Path, Path]:
+        """Write the page, and the registry's entry beside it as `NAME.registry.json`; returns both paths.
+
+        Args:
+            path: The page.
+            overwrite: Replace the two files where they exist. Else nothing is written if one of them does.
+            inputs: Files that the report was made from; they are never replaced.
+        """
+        page = Path(path)
+        if not page.name:
+            raise InvalidArgument("path", str(path), "the name of a file", "For example report.html.")
+        entry = page.with_name(f"{page.stem}.registry.json")
+        read = [*inputs, *([self.source] if self.source else [])]
+        for each in (page, entry):
+            _files.check_place(each, overwrite=overwrite, inputs=read)
+        _files.write_text(page, self.to_html(), overwrite=overwrite, inputs=read)
+        told = json.dumps(self.to_registry(), ensure_ascii=False, indent=2) + "\n"
+        _files.write_text(entry, told, overwrite=overwrite, inputs=read)
+        return page, entry
 
     def _promise(self) -> list[str]:
         found = self.subject

@@ -11,13 +11,14 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-import tempfile
+import warnings
 from collections.abc import Callable
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from deniable.errors import InvalidArgument
+from deniable import _files
+from deniable.errors import FileError, InvalidArgument
 from deniable.strategies.base import FORMAT, Strategy
 from deniable.strategies.participation import Participation
 
@@ -32,14 +33,22 @@ def stored(
     key = hashlib.sha256(json.dumps(asked, sort_keys=True).encode()).hexdigest()[:32]
     home = Path(folder) if folder is not None else cache()
     path = home / f"{find.__name__}-{participation.steps}-{key}.json"
+    if folder is not None:
+        _files.make_folder(home)
+        _files.check_place(path, overwrite=True)
     try:
         found = Strategy.from_json(path.read_text(encoding="ascii"))
         if found.steps == participation.steps:
             return found
-    except (FileNotFoundError, UnicodeDecodeError, InvalidArgument):
+    except (OSError, UnicodeDecodeError, InvalidArgument):
         pass  # not there, or not readable: found again below
     found = find(participation, **options)
-    _write(path, found.to_json())
+    try:
+        _files.make_folder(home)
+        # The name holds a hash of what was asked for: a file of that name which cannot be read is an older one of ours.
+        _files.write_text(path, found.to_json(), overwrite=True)
+    except FileError as refused:
+        warnings.warn(f"the strategy is not kept for the next time: {refused}", stacklevel=2)
     return found
 
 
@@ -47,12 +56,3 @@ def cache() -> Path:
     """The folder of this user's factors."""
     base = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
     return Path(base) / "deniable" / "strategies"
-
-
-def _write(path: Path, text: str) -> None:
-    """Whole or not at all."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    handle, name = tempfile.mkstemp(dir=path.parent)
-    with os.fdopen(handle, "w", encoding="ascii") as file:
-        file.write(text)
-    os.replace(name, path)

@@ -166,8 +166,8 @@ def test_refusals_are_the_same_on_every_rank(ranks: list[Any]) -> None:
 def test_an_error_of_any_kind_on_one_rank_is_one_on_all(ranks: list[Any]) -> None:
     """Nobody waits for a rank that failed, and what is private in an error stays on its rank."""
     first, last = (each["refusals"] for each in ranks)
-    assert first["file"].startswith("FileNotFoundError")
-    assert last["file"] == "DeniableError: rank 0 could not go on: FileNotFoundError, see what it printed"
+    assert first["file"].startswith("FileError: there is no folder")
+    assert last["file"] == "DeniableError: rank 0 could not go on: FileError, see what it printed"
     assert last["reading"] == "KeyError: 'a private value'"
     assert first["reading"] == "DeniableError: rank 1 could not go on: KeyError, see what it printed"
 

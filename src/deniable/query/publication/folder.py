@@ -33,7 +33,8 @@ from types import TracebackType
 from typing import Any, Self
 
 from deniable import noise
-from deniable.errors import DataError
+from deniable._files import TEMPORARY, check_place, shown, sync_folder, write_text
+from deniable.errors import DataError, FileError
 
 BEGUN = "begun.json"
 RECORD = "release.json"
@@ -65,12 +66,11 @@ class Folder:
     @classmethod
     def open(cls, out: Path, *, digest: str) -> Folder:
         """Begin, or go on with what was begun by the same plan. Nothing at `out` is ever touched."""
-        if out.exists() or out.is_symlink():
-            raise DataError(f"{out} exists already; a release is never overwritten: choose another folder")
-        if not out.parent.is_dir():
-            raise DataError(f"there is no folder {out.parent} to put {out.name} into; create it first")
+        if os.path.lexists(out):
+            raise DataError(f"{shown(out)} exists already; a release is never overwritten: choose another folder")
+        check_place(out)
         work = out.with_name(out.name + ".partial")
-        if not work.exists():
+        if not os.path.lexists(work):
             return cls._begin(out, work, digest)
         return cls._resume(out, work, digest)
 
@@ -79,7 +79,7 @@ class Folder:
         id = _new_id()
         try:
             work.mkdir(mode=0o700)
-            _write(work / BEGUN, json.dumps({"id": id, "plan": digest}))
+            write_text(work / BEGUN, json.dumps({"id": id, "plan": digest}))
         except OSError as failure:
             raise DataError(f"{work} could not be written: {failure.strerror}") from None
         return cls(out, work, digest, id, True, _locked(work))
@@ -89,9 +89,9 @@ class Folder:
         lock = _locked(work)
         try:
             names = {path.name for path in work.iterdir()}
-            if names <= {_draft(BEGUN)}:
+            if all(name.startswith(TEMPORARY) for name in names):
                 # Cut short before the id was whole: nothing was charged.
-                _write(work / BEGUN, json.dumps({"id": _new_id(), "plan": digest}))
+                write_text(work / BEGUN, json.dumps({"id": _new_id(), "plan": digest}))
                 names = {BEGUN}
             whole = BEGUN not in names
             found = json.loads((work / (RECORD if whole else BEGUN)).read_text(encoding="utf-8"))
@@ -104,7 +104,7 @@ class Folder:
         except (OSError, ValueError, KeyError, TypeError):
             os.close(lock)
             raise DataError(f"{work} is not the beginning of a release; move it away") from None
-        except DataError:
+        except (DataError, FileError):
             os.close(lock)
             raise
 
@@ -115,8 +115,8 @@ class Folder:
     def keep(self, name: str, *, csv: str, facts: dict[str, Any]) -> None:
         """Write a table. Its CSV comes last: with it, the table is written."""
         with self._charged():
-            _write(self.work / f"{name}.facts", json.dumps(facts))
-            _write(self.work / f"{name}.csv", csv)
+            write_text(self.work / f"{name}.facts", json.dumps(facts), overwrite=True)
+            write_text(self.work / f"{name}.csv", csv)
 
     def facts(self, name: str) -> dict[str, Any]:
         """What was found about a table that is written."""
@@ -131,12 +131,13 @@ class Folder:
         """Write the note and the record, and move the folder to its place."""
         whole = {"plan": self.digest, **record, "found": found}
         with self._charged():
-            _write(self.work / NOTE, note)
-            _write(self.work / RECORD, json.dumps(whole, ensure_ascii=False, indent=2, default=str) + "\n")
-            for path in [*self.work.glob("*.facts"), *self.work.glob(_draft("*"))]:
+            write_text(self.work / NOTE, note, overwrite=True)
+            told = json.dumps(whole, ensure_ascii=False, indent=2, default=str) + "\n"
+            write_text(self.work / RECORD, told, overwrite=True)
+            for path in [*self.work.glob("*.facts"), *self.work.glob(f"{TEMPORARY}*")]:
                 path.unlink()
             (self.work / BEGUN).unlink()
-            _sync(self.work)
+            sync_folder(self.work)
         return self.place()
 
     def place(self) -> Path:
@@ -146,7 +147,7 @@ class Folder:
         except OSError:
             raise DataError(f"{self.out} appeared meanwhile; the release is whole in {self.work}") from None
         self.out.chmod(0o755)
-        _sync(self.out.parent)
+        sync_folder(self.out.parent)
         return self.out
 
     def forget(self) -> None:
@@ -160,10 +161,10 @@ class Folder:
         """A disk that fails after the charge is said in one sentence, with what to do."""
         try:
             yield
-        except OSError as failure:
+        except (OSError, FileError) as failure:
+            why = failure if isinstance(failure, FileError) else f"{self.work} was not written: {failure.strerror}."
             raise DataError(
-                f"{self.work} could not be written: {failure.strerror}; the charge stands, and the same command "
-                "finishes the release without another one"
+                f"{why} The charge stands, and the same command finishes the release without another one"
             ) from None
 
     def __enter__(self) -> Self:
@@ -191,27 +192,3 @@ def _locked(work: Path) -> int:
         os.close(held)
         raise DataError(f"{work} is being written by another process; wait for it") from None
     return held
-
-
-def _write(path: Path, text: str) -> None:
-    """A whole file or none: written under another name, synced, renamed."""
-    draft = path.with_name(_draft(path.name))
-    with draft.open("w", encoding="utf-8", newline="") as file:
-        file.write(text)
-        file.flush()
-        os.fsync(file.fileno())
-    draft.replace(path)
-    _sync(path.parent)
-
-
-def _draft(name: str) -> str:
-    """The name under which a file is written until it is whole."""
-    return f".{name}.writing"
-
-
-def _sync(folder: Path) -> None:
-    handle = os.open(folder, os.O_RDONLY)
-    try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)
