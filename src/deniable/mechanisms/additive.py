@@ -85,7 +85,7 @@ class Noised:
 
 def budget_of(epsilon: Number, delta: Number) -> tuple[Fraction, Fraction]:
     """The two numbers of a request, checked."""
-    found = _checks.positive("epsilon", epsilon, remedy="ε = 0 allows no answer that depends on the data.")
+    found = _checks.positive("epsilon", epsilon, remedy="For example 1; with 0 no answer may depend on the data.")
     allowed = _checks.between(
         "delta",
         delta,

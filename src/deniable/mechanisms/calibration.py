@@ -24,6 +24,7 @@ from deniable import _checks
 from deniable._checks import Number
 from deniable.calibration import calibrate
 from deniable.conversions.normal import largest_mu
+from deniable.errors import InvalidArgument
 from deniable.events import Event
 from deniable.guarantees import ApproxDP
 from deniable.units import Relation
@@ -41,7 +42,13 @@ def gaussian_multiplier(
     def made(multiplier: float) -> Event:
         return event(short_above(Fraction(multiplier)))
 
-    found = calibrate(made, ApproxDP(epsilon, delta, relation=relation), tolerance=Fraction(1, 1000))
+    try:
+        found = calibrate(made, ApproxDP(epsilon, delta, relation=relation), tolerance=Fraction(1, 1000))
+    except InvalidArgument as refusal:
+        if refusal.name != "target":
+            raise
+        expected = f"one that Gaussian noise reaches at epsilon={_checks.shown(epsilon)}"
+        raise InvalidArgument("delta", float(delta), expected, "Leave delta out for Laplace noise.") from None
     return short_above(Fraction(found.value))
 
 

@@ -99,7 +99,10 @@ def clustered_mean(
 ) -> ClusteredMean:
     """The mean of n records believed to lie within `width` of each other, but for some outliers on either side."""
     relation_of(relation, Relation.REPLACE, why="The theorem is about replaced records and a public n.")
-    tau = _checks.positive("width", width)
+    tau = _checks.between(
+        "width", width, low=Fraction(1, 10**290), high=10**290,
+        expected="between 1e-290 and 1e290", remedy="Change the unit.",
+    )  # fmt: skip
     budget = _checks.positive("epsilon", epsilon)
     allowed = _checks.inner_probability(
         "delta", delta, remedy="The test must be allowed to fail: for example delta=1e-6."
@@ -107,8 +110,10 @@ def clustered_mean(
     many = _checks.count("n", n)
     cut = needed(budget / 2, allowed, Fraction(999, 1000)) if trim is None else _checks.count("trim", trim)
     if 2 * cut >= many:
-        raise InvalidArgument("trim" if trim is not None else "n", trim or n, "fewer than half of the records trimmed",
-                              f"This ε and δ need trim={cut} and n above {2 * cut}.")  # fmt: skip
+        remedy = f"This ε and δ need trim={cut} and n above {2 * cut}."
+        if trim is None:
+            raise InvalidArgument("n", n, "more than twice as many records as are trimmed", remedy)
+        raise InvalidArgument("trim", trim, "below half of the records", remedy)
     (noised,) = fit([Statistic(_STEPS)], epsilon=budget / 2, delta=Fraction(0), relation=Relation.REPLACE)
     return ClusteredMean(tau, many, cut, budget, allowed, noised)
 

@@ -35,6 +35,7 @@ CELLS = 1 << 20
 """Steps of a record's grid between its bounds."""
 
 _EXACT = float(1 << 52)
+_FARTHEST = Fraction(10**290)
 
 
 def power_below(value: Fraction) -> Fraction:
@@ -72,7 +73,7 @@ def answer(value: object) -> object:
     """One answer, refused by its shape if it is several."""
     shape = _shape(value)
     if shape:
-        raise DataError(f"expected one number to release; got {shape}: dimension= releases several")
+        raise DataError(f"expected one number to release; got {shape}. Take the number out of it, or state dimension=.")
     return value
 
 
@@ -94,7 +95,7 @@ def nearest(value: object, step: Fraction) -> int:
 def nearest_all(values: object, step: Fraction, *, size: int) -> list[int]:
     """A vector of answers in steps."""
     array = _vector(values, size)
-    if array.dtype.kind != "f" or array.dtype.itemsize > 8:
+    if array.dtype.kind != "f" or array.dtype.itemsize > 8 or step > _FARTHEST:
         return [nearest(value, step) for value in array.tolist()]
     real = array.astype(np.float64)
     with np.errstate(all="ignore"):
@@ -160,6 +161,8 @@ def bounds_of(name: str, value: object) -> tuple[Fraction, Fraction]:
 def record_grid(bounds: object, step: Number | None) -> Grid:
     """The grid of a bounded column: 2**20 steps between the bounds unless a step is given."""
     low, high = bounds_of("bounds", bounds)
+    if max(abs(low), abs(high)) > _FARTHEST or high - low < 1 / _FARTHEST:
+        raise InvalidArgument("bounds", bounds, "at most 1e290 in size and at least 1e-290 apart", "Change the unit.")
     if step is None:
         # Far from 0 a float itself is coarser than that.
         width = max((high - low) / CELLS, max(abs(low), abs(high)) / (1 << 51))
