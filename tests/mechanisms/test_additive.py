@@ -215,9 +215,9 @@ def test_shapes_are_checked_without_showing_values() -> None:
         with pytest.raises(DataError):
             m(bad)
     scalar = dm.laplace(sensitivity=1, epsilon=1)
-    for bad in ([1.0], np.array([1.0]), (1.0,), {"a": 1}, pd.Series([1.0]), iter([1.0])):
+    for several in ([1.0], np.array([1.0]), (1.0,), {"a": 1}, pd.Series([1.0]), iter([1.0])):
         with pytest.raises(DataError, match="expected one number to release"):
-            scalar(bad)
+            scalar(several)
 
 
 @pytest.mark.parametrize("kind", [np.float16, np.float32, np.float64, np.longdouble, Decimal, Fraction, np.array])

@@ -231,8 +231,8 @@ def _home() -> Path:
 @contextlib.contextmanager
 def _world(seed: int, fixtures: Mapping[str, Any]) -> Iterator[World]:
     folder = _home() / "world"
-    shutil.rmtree(folder, ignore_errors=True)
-    folder.mkdir()
+    folder.mkdir(exist_ok=True)
+    _empty(folder)
     before = Path.cwd()
     os.chdir(folder)
     world = World(folder, seed, fixtures)
@@ -242,7 +242,15 @@ def _world(seed: int, fixtures: Mapping[str, Any]) -> Iterator[World]:
         for ledger in world.ledgers:
             ledger.close()
         os.chdir(before)
-        shutil.rmtree(folder, ignore_errors=True)
+        _empty(folder)
+
+
+def _empty(folder: Path) -> None:
+    for path in folder.iterdir():
+        if path.is_dir() and not path.is_symlink():
+            shutil.rmtree(path)
+        else:
+            path.unlink()
 
 
 def _files(folder: Path) -> tuple[str, ...]:

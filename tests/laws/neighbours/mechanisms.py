@@ -270,7 +270,11 @@ def best_of(world: World, unit: Any) -> Any:
     """Two candidates, and data that can be read once only."""
     rows = iter(neighbour([1.0, 2.0, 3.0], unit, ADD_REMOVE))
     candidates = [mechanisms.sum_of(bounds=(0, 9), epsilon=1), mechanisms.quantile(bounds=(0, 9), q=0.5, epsilon=1)]
-    return mechanisms.best_of(candidates, score=lambda output: None if output < 0 else output, trials=3)(rows)
+
+    def score(output: Any) -> Any:
+        return None if output < 0 else output
+
+    return mechanisms.best_of(candidates, score=score, trials=3)(rows)
 
 
 def search(world: World, unit: Any) -> Any:
