@@ -83,6 +83,11 @@ def writes_a_file(world: World, unit: Any) -> Any:
     return total(world, unit)
 
 
+def writes_another_word(world: World, unit: Any) -> Any:
+    Path("release.json").write_text('{"rows": 12}' if unit is None else '{"rows": 13, "skipped": 1}')
+    return total(world, unit)
+
+
 def changes_the_type(world: World, unit: Any) -> Any:
     return total(world, unit) if unit is None else int(total(world, unit))
 
@@ -123,7 +128,7 @@ def chains_a_cause(world: World, unit: Any) -> Any:
 
 LEAKS: list[Callable[[World, Any], Any]] = [
     raises, warns, logs, prints, complains, writes_to_the_descriptor, charges_again, charges_another, names_the_purpose,
-    writes_a_file, changes_the_type, changes_the_length, changes_the_dtype, names_a_key, orders_the_keys, is_poisoned,
+    writes_a_file, writes_another_word, changes_the_type, changes_the_length, changes_the_dtype, names_a_key, orders_the_keys, is_poisoned,
     leaves_another_code, chains_a_cause,
 ]  # fmt: skip
 

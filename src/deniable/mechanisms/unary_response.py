@@ -65,11 +65,14 @@ class UnaryResponse(Mechanism):
         return reports
 
     def estimate(self, reports: object, *, confidence: Number = Fraction(19, 20)) -> dict[Hashable, Estimate]:
-        """The share of every category among those asked: unbiased, with intervals that all hold together."""
-        rows = np.asarray(reports)
-        if rows.ndim != 2 or rows.shape[1] != len(self.keys) or not len(rows):
-            raise DataError(f"expected reports as rows of {len(self.keys)} bits")
-        shares = rows.astype(np.bool_).mean(axis=0)
+        """The share of every category among those asked: unbiased, with intervals that all hold together.
+
+        A report that is no row of bits has none set.
+        """
+        rows = records.table(reports, columns=len(self.keys))
+        if not len(rows):
+            raise DataError("an estimate needs at least one report")
+        shares = ((rows != 0) & ~np.isnan(rows)).mean(axis=0)
         radius = self.error(confidence, n=len(rows))
         found = (shares - self.false) / (0.5 - self.false)
         return {key: around(float(value), radius) for key, value in zip(self.keys, found, strict=True)}

@@ -104,6 +104,8 @@ class World:
     seed: int = 0
     fixtures: Mapping[str, Any] = field(default_factory=dict)
     ledgers: list[Ledger] = field(default_factory=list)
+    inputs: set[Path] = field(default_factory=set)
+    """Files that hold the data; their content is not observed."""
 
     @property
     def source(self) -> InsecureSource:
@@ -121,10 +123,16 @@ class World:
         self.ledgers.append(ledger)
         return ledger
 
-    def write(self, name: str, content: str | bytes) -> Path:
-        """A file of the folder, by its relative path."""
+    def input(self, name: str) -> Path:
+        """The relative path of a file that will hold data, for entry points that write it themselves."""
         path = Path(name)
         path.parent.mkdir(parents=True, exist_ok=True)
+        self.inputs.add(path)
+        return path
+
+    def write(self, name: str, content: str | bytes) -> Path:
+        """A file that holds data, by its relative path."""
+        path = self.input(name)
         if isinstance(content, bytes):
             path.write_bytes(content)
         else:
@@ -166,6 +174,8 @@ class Observation:
     stderr: str
     charges: tuple[tuple[Any, ...], ...]
     files: tuple[str, ...]
+    contents: tuple[tuple[str, str], ...]
+    """The words of text files that the call wrote; numbers are noise."""
 
     @property
     def succeeded(self) -> bool:
@@ -187,6 +197,7 @@ def observe(
             except Exception as error:  # noqa: BLE001  every exception is an observation
                 outcome, shape = "\n".join(f"{kind}: {text}" for kind, text in chain_of(error)), None
         files = _files(world.folder)
+        contents = _contents(world, files)
         charges = _charges(world)
         stdout, stderr = streams()
     return Observation(
@@ -198,6 +209,7 @@ def observe(
         stderr=stderr,
         charges=charges,
         files=files,
+        contents=contents,
     )
 
 
@@ -257,6 +269,15 @@ def _files(folder: Path) -> tuple[str, ...]:
     """The names of all files; the side files of a database come and go with its connections."""
     names = (str(path.relative_to(folder)) for path in folder.rglob("*") if path.is_file())
     return tuple(sorted(name for name in names if not name.endswith(("-wal", "-shm", "-journal"))))
+
+
+TEXTS = {".csv", ".json", ".jsonl", ".md", ".toml", ".txt"}
+"""Files of these kinds are read; pages and pictures are drawn from noisy numbers."""
+
+
+def _contents(world: World, files: tuple[str, ...]) -> tuple[tuple[str, str], ...]:
+    written = [name for name in files if Path(name).suffix in TEXTS and Path(name) not in world.inputs]
+    return tuple((name, words((world.folder / name).read_text("utf-8", "replace"))) for name in written)
 
 
 def _charges(world: World) -> tuple[tuple[Any, ...], ...]:

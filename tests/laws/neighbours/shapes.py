@@ -31,13 +31,14 @@ Shape = Any
 """A nest of tuples and texts, to be compared and printed."""
 
 _NUMBER = re.compile(r"[-−+]?\d[\d,._]*(?:[eE][-+−]?\d+)?(?:\s?[×·]\s?10[⁻⁺⁰¹²³⁴-⁹]+)?")
+_HASH = re.compile(r"\b[0-9a-f]{16,}\b")
 _SPACE = re.compile(r"[\s│┃|─━═┌┐└┘├┤┬┴┼╭╮╰╯┏┓┗┛┡┩╇╈╞╡╪-]+")
 _PUBLIC = ("deniable.events", "deniable.guarantees", "deniable.units", "deniable.descriptions")
 
 
 def words(text: str) -> str:
-    """A text without its numbers and without the lines and spaces of a table."""
-    masked = _NUMBER.sub("#", text)
+    """A text without its numbers and hashes, and without the lines and spaces of a table."""
+    masked = _NUMBER.sub("#", _HASH.sub("#", text))
     return re.sub(r"#(?: #)+", "#", _SPACE.sub(" ", masked)).strip()
 
 
