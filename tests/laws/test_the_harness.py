@@ -128,7 +128,8 @@ def chains_a_cause(world: World, unit: Any) -> Any:
 
 LEAKS: list[Callable[[World, Any], Any]] = [
     raises, warns, logs, prints, complains, writes_to_the_descriptor, charges_again, charges_another, names_the_purpose,
-    writes_a_file, writes_another_word, changes_the_type, changes_the_length, changes_the_dtype, names_a_key, orders_the_keys, is_poisoned,
+    writes_a_file, writes_another_word,
+    changes_the_type, changes_the_length, changes_the_dtype, names_a_key, orders_the_keys, is_poisoned,
     leaves_another_code, chains_a_cause,
 ]  # fmt: skip
 
