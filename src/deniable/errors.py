@@ -16,6 +16,8 @@
         ├── LedgerDamaged      the record does not verify
         └── BudgetExceeded     requested, remaining, and the largest request that fits
 
+What is said and not raised is a `PrivacyWarning`.
+
 A message is one sentence that says what was expected, what came, and what to do. No message holds a private
 value: it may name arguments, columns and declared bounds, never a row, a key found in the data or an exact count.
 
@@ -120,6 +122,10 @@ class QueryError(DeniableError):
         self.message, self.line, self.column = message, line, column
         place = f" (line {line}, column {column})" if line is not None and column is not None else ""
         super().__init__(message + place)
+
+
+class PrivacyWarning(UserWarning):
+    """Something around a private release uses the same records, and nobody pays for it."""
 
 
 class LedgerError(DeniableError):

@@ -38,23 +38,22 @@ from deniable.learning import (
 from deniable.ledger import Ledger
 from deniable.noise import InsecureSource
 
-WEIGHTS = "a record may count less than one, never more: weights above 1 are refused"
-CLASSES = "classes are declared, never read: labels that the check invents are refused, declared ones are kept"
+WEIGHTS = "a record may count less than one, never more: weights above 1 count as 1"
+CLASSES = "classes are declared, never read: labels that the check invents do not count, declared ones are kept"
+TOTAL = "no record decides whether a fit succeeds: values that are no numbers have a meaning, and weights may be 0"
+COUNT = "the number of records is private: an empty table is data too"
 NOISE = "two fits are two draws of noise"
 SHAPE = "with declared classes the check expects scores of the classes that occur"
 REASONS = {
-    "check_sample_weights_list": WEIGHTS,
-    "check_sample_weights_not_overwritten": WEIGHTS,
+    "check_all_zero_sample_weights_error": TOTAL,
+    "check_complex_data": TOTAL,
+    "check_supervised_y_no_nan": TOTAL,
+    "check_estimators_empty_data_messages": COUNT,
     "check_sample_weight_equivalence_on_dense_data": WEIGHTS,
     "check_sample_weight_equivalence_on_sparse_data": WEIGHTS,
-    "check_sample_weights_pandas_series": CLASSES,
-    "check_sample_weights_not_an_array": CLASSES,
-    "check_sample_weights_shape": CLASSES,
     "check_classifiers_classes": CLASSES,
+    "check_classifiers_regression_target": CLASSES,
     "check_classifier_not_supporting_multiclass": CLASSES,
-    "check_classifier_data_not_an_array": CLASSES,
-    "check_estimators_dtypes": CLASSES,
-    "check_fit2d_1feature": CLASSES,
     "check_classifiers_train": SHAPE,
     "check_decision_proba_consistency": SHAPE,
     "check_fit_idempotent": NOISE,
@@ -62,6 +61,7 @@ REASONS = {
     "check_regressors_int": NOISE,
     "check_regressors_train": NOISE,
     "check_regressor_data_not_an_array": NOISE,
+    "check_classifier_data_not_an_array": NOISE,
 }
 CLASSIFIER_ONLY = {name for name, reason in REASONS.items() if reason in (CLASSES, SHAPE)}
 
@@ -83,7 +83,9 @@ def test_scikit_learn_checks(estimator: Any) -> None:
         warnings.simplefilter("ignore")
         results = check_estimator(estimator, on_fail=None, on_skip=None)
     failed = {found["check_name"] for found in results if found["status"] == "failed"}
-    allowed = set() if isinstance(estimator, RangeScaler) else set(REASONS)
+    allowed = {name for name, reason in REASONS.items() if reason in (TOTAL, COUNT)}
+    if not isinstance(estimator, RangeScaler):
+        allowed |= set(REASONS)
     if not hasattr(estimator, "classes"):
         allowed -= CLASSIFIER_ONLY
     assert failed <= allowed
@@ -166,14 +168,13 @@ def test_a_ledger_is_charged_before_the_fit_and_refuses(kind: type, tmp_path: Pa
 def test_bad_input_is_refused_before_the_ledger_is_charged(kind: type, tmp_path: Path) -> None:
     path = tmp_path / "people.ledger"
     Ledger.create(path, unit="row", budget=ApproxDP(4, 1e-4)).close()
-    hole = X.copy()
-    hole[3, 1] = np.nan
-    for rows, labels in ((hole, Y), (np.abs(X) * np.inf, Y), (X[:0], Y[:0]), (X[0], Y), ([["a", "b", "c"]] * N, Y)):
-        with pytest.raises((ValueError, DeniableError)):
-            make(kind, ledger=str(path)).fit(rows, labels)
+    tables: list[Any] = [X[0], X[None], X[:, :0], "rows", 7, None, [], sparse.csr_array((N, 0))]
+    for rows in tables:
+        with pytest.raises(DeniableError):
+            make(kind, ledger=str(path)).fit(rows, Y)
     if kind not in (Mean, GeometricMedian):
-        for labels in (Y[:-1], Y.astype(float) + 0.25j, np.where(np.arange(N) == 5, np.nan, Y)):
-            with pytest.raises((ValueError, DeniableError, TypeError)):
+        for labels in (Y[:-1], None, "labels", 7, np.column_stack([Y, Y])):
+            with pytest.raises(DeniableError):
                 make(kind, ledger=str(path)).fit(X, labels)
     for name, value in (
         ("epsilon", 0), ("epsilon", -1), ("epsilon", math.nan), ("delta", 1), ("delta", -1), ("data_norm", None),
@@ -187,20 +188,13 @@ def test_bad_input_is_refused_before_the_ledger_is_charged(kind: type, tmp_path:
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_no_message_repeats_a_value(kind: type) -> None:
-    with pytest.raises(DataError, match="text") as caught:
-        make(kind).fit([["secret", "1", "2"]] * N, Y)
-    assert "secret" not in str(caught.value)
-
-
-@pytest.mark.parametrize("kind", KINDS)
-def test_long_rows_are_clipped_or_refused_as_asked(kind: type) -> None:
+def test_long_rows_are_clipped(kind: type) -> None:
     far = X.copy()
     far[0] *= 1e6
     assert np.isfinite(fitted_numbers(make(kind).fit(far, Y))).all()
-    with pytest.raises(DataError, match="data_norm"):
-        make(kind, beyond="refuse").fit(far, Y)
-    make(kind, beyond="refuse", data_norm=1e8).fit(far, Y)
+    for rows in (far, X):
+        with pytest.raises(DataError, match="disclose_data_problems"):
+            make(kind, beyond="refuse").fit(rows, Y)
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -225,16 +219,16 @@ def test_frames_and_sparse_rows_give_the_same_model(kind: type) -> None:
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_weights_count_less_never_more(kind: type) -> None:
-    """A weight of 0 is as good as absence, but for the count; a weight above 1 is refused."""
+    """A weight of 0 is as good as absence, but for the count; a weight above 1 counts as 1, a wrong one as 0."""
     half = np.where(np.arange(N) < N // 2, 1.0, 0.0)
     known = {"size": N, "source": InsecureSource(9)}
     one = fitted_numbers(make(kind, **known).fit(X, Y, sample_weight=half))
     known = {"size": N, "source": InsecureSource(9)}
     two = fitted_numbers(make(kind, **known).fit(X[: N // 2], Y[: N // 2]))
     assert one == pytest.approx(two, rel=1e-6, abs=1e-9)
-    for wrong in (np.full(N, 2.0), np.full(N, -0.1)):
-        with pytest.raises((DataError, ValueError)):
-            make(kind).fit(X, Y, sample_weight=wrong)
+    for wrong in (half * 3 - 1, np.where(half, 1e308, np.nan), np.where(half, "1", "x"), np.where(half, True, None)):
+        known = {"size": N, "source": InsecureSource(9)}
+        assert (fitted_numbers(make(kind, **known).fit(X, Y, sample_weight=wrong)) == one).all()
 
 
 @pytest.mark.parametrize("kind", KINDS)

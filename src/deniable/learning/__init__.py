@@ -18,6 +18,8 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from deniable.learning import losses as losses
+    from deniable.learning.disclosure import DataProblems as DataProblems
+    from deniable.learning.disclosure import disclose_data_problems as disclose_data_problems
     from deniable.learning.estimators import GeometricMedian as GeometricMedian
     from deniable.learning.estimators import LinearRegression as LinearRegression
     from deniable.learning.estimators import LinearSVC as LinearSVC
@@ -42,6 +44,7 @@ if TYPE_CHECKING:
     from deniable.learning.validation import cross_val_score as cross_val_score
 
 _HOMES = {
+    "disclosure": ("DataProblems", "disclose_data_problems"),
     "estimators": ("GeometricMedian", "LinearRegression", "LinearSVC", "LogisticRegression", "Mean", "Ridge"),
     "optimizers": (
         "FTRL", "SGD", "FrankWolfe", "GradientDescent", "LastIterate", "Localisation", "ObjectivePerturbation",

@@ -46,8 +46,8 @@ class Choice:
         return "\n".join(lines)
 
 
-def choose(task: Task, methods: Sequence[Method]) -> Choice:
-    """The applicable method with the smallest predicted excess risk."""
+def choose(task: Task, methods: Sequence[Method], *, otherwise: Choice | None = None) -> Choice:
+    """The applicable method with the smallest predicted excess risk; `otherwise` where none applies, or an error."""
     entries, best = [], None
     for method in methods:
         try:
@@ -55,9 +55,14 @@ def choose(task: Task, methods: Sequence[Method]) -> Choice:
         except DeniableError as refusal:
             entries.append(Entry(method.name, math.inf, str(refusal)))
             continue
+        except ArithmeticError:
+            entries.append(Entry(method.name, math.inf, str(method.refuse("its numbers leave floating point."))))
+            continue
         entries.append(Entry(method.name, plan.risk, method.theorem))
         if best is None or plan.risk < best[0].risk:
             best = plan, method
+    if best is None and otherwise is not None:
+        return otherwise
     if best is None:
         reasons = " ".join(f"{entry.name}: {entry.note}" for entry in entries)
         raise NotSupported(f"no solver applies. {reasons}")

@@ -1,6 +1,7 @@
 """Scalers and encoders on declared ranges and categories. They learn nothing from the data, so they cost nothing.
 
-Put them before a private estimator in a `Pipeline` and the whole is private: `fit` only checks shapes.
+Put them before a private estimator in a `Pipeline` and the whole is private: `fit` only looks at the columns. Every
+value has a meaning (`reading`, `declared`), so no record decides whether `fit` or `transform` succeeds.
 
 >>> RangeScaler(bounds=[(0, 100), (0, 40)]).fit_transform([[50, 40], [200, 10]]).tolist()
 [[0.0, 1.0], [1.0, -0.5]]
@@ -18,8 +19,9 @@ from sklearn.base import BaseEstimator, OneToOneFeatureMixin, TransformerMixin
 from sklearn.utils.validation import check_is_fitted
 
 from deniable import _checks
-from deniable.errors import DataError, InvalidArgument
-from deniable.learning.reading import read
+from deniable.errors import InvalidArgument
+from deniable.learning.declared import UNDECLARED, declared_categories
+from deniable.learning.reading import LARGEST, LEAST, check_columns, read_columns, read_rows
 
 Array = NDArray[Any]
 
@@ -28,7 +30,7 @@ class RangeScaler(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):  # typ
     """Each column from its declared range to [-1, 1]; what lies outside counts as the nearer end.
 
     `bounds` is one pair for all columns or a list with one pair for each. A row of d columns then has norm at most √d,
-    which is the `data_norm` of the estimator that follows.
+    which is the `data_norm` of the estimator that follows. What is no number counts as the middle of its range, 0.
     """
 
     def __init__(self, *, bounds: Any = None) -> None:
@@ -36,19 +38,25 @@ class RangeScaler(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):  # typ
 
     def fit(self, X: Any, y: Any = None) -> Self:
         """Check shapes and bounds. Nothing is learned."""
-        X = read(self, X, dtype=np.float64)
-        self.low_, self.high_ = _ranges(self.bounds, X.shape[1])
+        rows = read_rows(self, X, reset=True)
+        self.low_, self.high_ = _ranges(self.bounds, rows.shape[1])
         return self
 
     def transform(self, X: Any) -> Array:
         """Scaled and clipped columns."""
         check_is_fitted(self)
-        X = read(self, X, dtype=np.float64, reset=False)
-        return np.asarray(np.clip(2 * (X - self.low_) / (self.high_ - self.low_) - 1, -1.0, 1.0))
+        rows = np.clip(read_rows(self, X, reset=False, missing=np.nan), self.low_, self.high_)
+        scaled = np.clip(2 * (rows - self.low_) / (self.high_ - self.low_) - 1, -1.0, 1.0)
+        return np.asarray(np.nan_to_num(scaled, nan=0.0))
+
+    def __sklearn_tags__(self) -> Any:
+        return _total(super().__sklearn_tags__())
 
 
 class BinEncoder(TransformerMixin, BaseEstimator):  # type: ignore[misc]
     """Each column as indicators of bins with declared edges: below the first, between two, from the last on.
+
+    What is no number is in no bin.
 
     >>> BinEncoder(edges=[[10, 20]]).fit_transform([[5], [10], [25]]).tolist()
     [[1.0, 0.0, 0.0], [0.0, 1.0, 0.0], [0.0, 0.0, 1.0]]
@@ -59,22 +67,33 @@ class BinEncoder(TransformerMixin, BaseEstimator):  # type: ignore[misc]
 
     def fit(self, X: Any, y: Any = None) -> Self:
         """Check shapes and edges. Nothing is learned."""
-        X = read(self, X, dtype=np.float64)
-        if self.edges is None or len(self.edges) != X.shape[1]:
-            raise InvalidArgument("edges", self.edges, f"a list of {X.shape[1]} lists of edges, one per column")
-        self.edges_ = [np.asarray(edges, dtype=np.float64) for edges in self.edges]
-        if any(len(edges) == 0 or (np.diff(edges) <= 0).any() or not np.isfinite(edges).all() for edges in self.edges_):
-            raise InvalidArgument("edges", self.edges, "finite and increasing in every column")
+        count = read_rows(self, X, reset=True).shape[1]
+        wanted = f"a list of {count} lists of edges, one per column"
+        if not isinstance(self.edges, list | tuple | np.ndarray) or len(self.edges) != count:
+            raise InvalidArgument("edges", self.edges, wanted)
+        try:
+            self.edges_ = [np.asarray(edges, dtype=np.float64) for edges in self.edges]
+        except (TypeError, ValueError, OverflowError):
+            raise InvalidArgument("edges", self.edges, wanted) from None
+        for edges in self.edges_:
+            if edges.ndim != 1 or not edges.size or not np.isfinite(edges).all() or (edges[1:] <= edges[:-1]).any():
+                raise InvalidArgument("edges", self.edges, "finite and increasing in every column")
         return self
 
     def transform(self, X: Any) -> Array:
         """Indicators of bins."""
         check_is_fitted(self)
-        X = read(self, X, dtype=np.float64, reset=False)
+        rows = read_rows(self, X, reset=False, missing=np.nan)
         parts = [
-            np.eye(len(edges) + 1)[np.searchsorted(edges, X[:, j], side="right")] for j, edges in enumerate(self.edges_)
+            _indicators(
+                np.where(np.isnan(column), UNDECLARED, np.searchsorted(edges, column, side="right")), len(edges) + 1
+            )
+            for edges, column in zip(self.edges_, rows.T, strict=True)
         ]
         return np.hstack(parts)
+
+    def __sklearn_tags__(self) -> Any:
+        return _total(super().__sklearn_tags__())
 
     def get_feature_names_out(self, input_features: Any = None) -> Array:
         """Names such as x0_from_10."""
@@ -91,32 +110,31 @@ class BinEncoder(TransformerMixin, BaseEstimator):  # type: ignore[misc]
 
 
 class CategoryEncoder(TransformerMixin, BaseEstimator):  # type: ignore[misc]
-    """Each column as indicators of its declared categories; any other value is all zeros."""
+    """Each column as indicators of its declared categories; any other value is all zeros.
+
+    Numbers match however they are written: the categories 1 and "1" are one (`declared`).
+    """
 
     def __init__(self, *, categories: Any = None) -> None:
         self.categories = categories
 
     def fit(self, X: Any, y: Any = None) -> Self:
         """Check shapes and categories. Nothing is learned."""
-        X = _objects(self, X, reset=True)
-        if self.categories is None or isinstance(self.categories, str) or len(self.categories) != X.shape[1]:
-            remedy = "The set of values found in the data would leak; take them from the code book."
-            raise InvalidArgument(
-                "categories", self.categories, f"a list of {X.shape[1]} lists, one per column", remedy
-            )
+        count = len(read_columns(X, exact=True))
+        check_columns(self, X, count, reset=True)
+        declared_categories(self.categories, count)
         self.categories_ = [list(column) for column in self.categories]
-        for column in self.categories_:
-            if not column or len(set(column)) != len(column):
-                raise InvalidArgument("categories", self.categories, "different values in every column, one or more")
         return self
 
     def transform(self, X: Any) -> Array:
         """Indicators of categories."""
         check_is_fitted(self)
-        X = _objects(self, X, reset=False)
+        columns = read_columns(X, exact=True)
+        check_columns(self, X, len(columns), reset=False)
+        known = declared_categories(self.categories_, len(columns))
         parts = [
-            np.column_stack([X[:, j] == category for category in column]).astype(np.float64)
-            for j, column in enumerate(self.categories_)
+            _indicators(values.codes(column), len(categories))
+            for values, column, categories in zip(known, columns, self.categories_, strict=True)
         ]
         return np.hstack(parts)
 
@@ -130,11 +148,21 @@ class CategoryEncoder(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         )
 
     def __sklearn_tags__(self) -> Any:
-        tags = super().__sklearn_tags__()
+        tags = _total(super().__sklearn_tags__())
         tags.input_tags.categorical = True
-        tags.input_tags.string = True
-        tags.input_tags.allow_nan = True
         return tags
+
+
+def _total(tags: Any) -> Any:
+    """Tags of what takes every value."""
+    tags.input_tags.string = True
+    tags.input_tags.allow_nan = True
+    return tags
+
+
+def _indicators(codes: Array, count: int) -> Array:
+    """A row of zeros for every code, with a one at its place; none for `UNDECLARED`."""
+    return np.asarray(codes[:, None] == np.arange(count), dtype=np.float64)
 
 
 def _ranges(bounds: Any, columns: int) -> tuple[Array, Array]:
@@ -144,22 +172,17 @@ def _ranges(bounds: Any, columns: int) -> tuple[Array, Array]:
         raise InvalidArgument("bounds", None, f"a pair, or {columns} pairs, of numbers", remedy)
     try:
         pairs = np.broadcast_to(np.asarray(bounds, dtype=np.float64), (columns, 2))
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, OverflowError):
         raise InvalidArgument("bounds", bounds, f"a pair, or {columns} pairs, of numbers", remedy) from None
     for low, high in pairs:
         _checks.number("bounds", float(low))
         _checks.number("bounds", float(high))
         if low >= high:
             raise InvalidArgument("bounds", bounds, "pairs (low, high) with low < high")
+        if max(-low, high) > LARGEST or high - low < LEAST:
+            wanted = f"pairs within ±{LARGEST:g}, their ends {LEAST:g} or more apart"
+            raise InvalidArgument("bounds", bounds, wanted, "Rescale the column.")
     return pairs[:, 0].copy(), pairs[:, 1].copy()
-
-
-def _objects(encoder: Any, X: Any, *, reset: bool) -> Array:
-    """Columns of anything, as objects."""
-    found = read(encoder, X, dtype=object, ensure_all_finite=False, reset=reset)
-    if found.ndim != 2:
-        raise DataError(f"expected a table of rows and columns; got {found.ndim} dimension(s)")
-    return np.asarray(found)
 
 
 def _names(encoder: Any, given: Any) -> list[str]:

@@ -39,6 +39,10 @@ MARGIN = 1 + Fraction(1, 10**11)
 """How much larger the noise is than its event says; pays for the distance to the continuous Gaussian."""
 
 
+MOST = 40.0
+"""The largest μ that is ever used: noise of a fortieth of a record. A larger ε gets no less noise."""
+
+
 def multiplier(target: Guarantee, *, steps: int = 1) -> Fraction:
     """The least noise scale, in sensitivities, at which `steps` Gaussian sums meet a target.
 
@@ -49,15 +53,15 @@ def multiplier(target: Guarantee, *, steps: int = 1) -> Fraction:
 
 
 def largest_mu(target: Guarantee) -> float:
-    """The GDP parameter that a target leaves, rounded down."""
+    """The GDP parameter that a target leaves, rounded down; no more than `MOST`."""
     if not isinstance(target, ApproxDP) or target.delta <= 0:
         raise InvalidArgument(
-            "delta", getattr(target, "delta", 0), "above 0 for Gaussian noise", "Set delta=1e-6, or solver='output'."
+            "delta", getattr(target, "delta", 0), "above 0 for Gaussian noise", "For example delta=1e-6."
         )
     mu = normal.largest_mu(float_below(target.epsilon), float_below(target.delta))
     if mu <= 0:
         raise InvalidArgument("epsilon", target.epsilon, "large enough to leave room for any signal at this delta")
-    return mu * (1 - 1e-12)
+    return min(mu, MOST) * (1 - 1e-12)
 
 
 def gaussian_event(

@@ -19,6 +19,7 @@ sparse where most entries are 0) give the exact integer sums to which integer no
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -36,6 +37,9 @@ BOUND = 1 << 34
 """About the integer length of a clipped gradient; `Table.sums` is exact for blocks of 2¹⁸ rows."""
 
 _BLOCK = 1 << 17
+_CARRY = 1 << 9
+_MOST = 1 << 62
+_FURTHEST = 2.0**200
 _EXACT = 1 << 53
 _SPARSE = 0.25
 
@@ -52,20 +56,23 @@ class Table:
     def place(cls, rows: Any, *, norm: float, intercept: float = 0.0) -> Table:
         """Rows as integers. A row longer than `norm` is shortened; with `intercept` > 0 a constant column is appended.
 
-        The constant counts `intercept` × norm, and the whole row is scaled by its greatest possible length.
+        The constant counts `intercept` × norm, and the whole row is scaled by its greatest possible length. What is no
+        finite number counts as 0.
         """
         from scipy import sparse
 
         scale = ONE / math.sqrt(1 + intercept * intercept)
         constant = math.floor(intercept * scale)
         if not sparse.issparse(rows):
-            dense = np.asarray(rows, dtype=np.float64)
+            dense = np.nan_to_num(np.asarray(rows, dtype=np.float64), nan=0.0, posinf=0.0, neginf=0.0)
             rows = sparse.csr_array(dense) if np.count_nonzero(dense) < _SPARSE * dense.size else dense
         if sparse.issparse(rows):
             found = sparse.csr_array(rows, dtype=np.float64, copy=True)
             found.sum_duplicates()
-            largest = np.asarray(abs(found).max(axis=1).toarray()).reshape(-1)
+            found.data = np.nan_to_num(found.data, nan=0.0, posinf=0.0, neginf=0.0)
+            largest = np.zeros(found.shape[0])
             spread = np.diff(found.indptr)
+            np.maximum.at(largest, np.repeat(np.arange(len(largest)), spread), np.abs(found.data))
             fine = _fine(found.shape[1])
             found.data = np.rint(found.data / np.repeat(np.maximum(largest, norm), spread) * fine)
             found.data = np.trunc(
@@ -103,18 +110,21 @@ class Table:
         return np.asarray(self.rows if isinstance(self.rows, np.ndarray) else self.rows.toarray()) * (1.0 / ONE)
 
     def margins(self, theta: Array) -> NDArray[np.float64]:
-        """⟨row, θ⟩ for every row and every column of θ, exactly, for θ cut to whole multiples of a power of two."""
+        """⟨row, θ⟩ for every row and every column of θ, exactly, for θ cut to whole multiples of a power of two.
+
+        Entries of θ beyond 2²⁰⁰ count as 2²⁰⁰: its square is a float.
+        """
+        theta = np.clip(np.nan_to_num(theta, nan=0.0), -_FURTHEST, _FURTHEST)
         size = float(np.sqrt(np.max(np.sum(np.square(theta), axis=0), initial=0.0)))
         step = 2.0 ** (math.frexp(max(size, 1.0))[1] - 36)
         return np.asarray((self.rows @ np.rint(theta / step)) * (step / ONE))
 
     def sums(self, residuals: NDArray[np.int64]) -> NDArray[np.int64]:
         """Σ row ⊗ residual, exactly. Each |row|·|residual| must be at most 2³⁵."""
-        total = np.zeros((self.columns, *residuals.shape[1:]), dtype=np.int64)
-        for start in range(0, self.count, _BLOCK):
-            part = slice(start, start + _BLOCK)
-            total += np.asarray(self.rows[part].T @ residuals[part].astype(np.float64)).astype(np.int64)
-        return total
+        return exact_sum(
+            np.asarray(self.rows[part].T @ residuals[part].astype(np.float64)).astype(np.int64)
+            for part in parts(self.count, _BLOCK)
+        )
 
     def clipped(self, residuals: NDArray[np.float64], *, unit: float, bound: int) -> NDArray[np.int64]:
         """Residuals in whole multiples of 1/unit, each shortened so that |row|·|residual| ≤ bound. NaN counts as 0."""
@@ -128,6 +138,30 @@ class Table:
         # The cut only shortens; the margin covers the rounding of the norm and of the quotient.
         shorter = np.minimum(1.0, most * margin(real.shape[1]) / np.maximum(np.sqrt(squares), 1.0))
         return np.asarray(np.trunc(real * shorter[:, None]).astype(np.int64))
+
+
+def parts(count: int, size: int) -> Iterator[slice]:
+    """Slices of at most `size` that cover `count` records; one, empty, where there are none."""
+    for start in range(0, max(count, 1), size):
+        yield slice(start, start + size)
+
+
+def exact_sum(terms: Iterable[NDArray[np.int64]]) -> NDArray[np.int64]:
+    """The sum of integer arrays below 2⁵³, one after the other; a total beyond ±2⁶² counts as ±2⁶².
+
+    Nobody knows how many records there are, so no number of them may wrap around. Cutting the exact total off moves
+    two totals no further apart.
+    """
+    total: Any = None
+    size = 0
+    for term in terms:
+        total = term if total is None else total + term
+        size += 1
+        if size == _CARRY:  # 2⁹ terms of 2⁵³ are below 2⁶²: from here on in Python's integers
+            total = total.astype(object)
+    if size < _CARRY:
+        return np.asarray(total)
+    return np.asarray(np.clip(total, -_MOST, _MOST).astype(np.int64))
 
 
 def margin(terms: int) -> float:

@@ -19,6 +19,7 @@ from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 
 from deniable import _checks
+from deniable._escapes import redacted
 from deniable.descriptions import Description
 from deniable.errors import DataError, InvalidArgument, UnitMismatch
 from deniable.events import Claimed, Event
@@ -29,7 +30,8 @@ from deniable.learning.optimizers.base import Data, Method, Task
 from deniable.learning.optimizers.exact import minimiser
 from deniable.learning.privacy import count_event, noisy_count, profile_of, target_of
 from deniable.learning.progress import tracker
-from deniable.learning.reading import read
+from deniable.learning.reading import LARGEST, LEAST, read_rows
+from deniable.learning.surroundings import warn_of_copies, warn_of_fitted_steps
 from deniable.ledger import Ledger
 from deniable.units import RECORD, Relation, Unit
 
@@ -46,11 +48,11 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]
     Parameters
     ----------
     epsilon, delta : the promise. delta=0 is pure privacy; epsilon=inf is no privacy.
-    data_norm : the longest row that may count, in L2. Longer rows are shortened (`beyond`).
+    data_norm : the longest row that may count, in L2. Longer rows are shortened to it.
     solver : "auto", a name, or a method such as `GradientDescent(steps=200, clip=0.3)`.
     relation : "add_remove" or "replace": what may change between neighbours.
     size : how many records, where that is public; else a noisy count is bought under "add_remove".
-    beyond : "clip" or "refuse" rows that are longer than data_norm.
+    beyond : "clip", the only rule for rows that are longer than data_norm.
     ledger : a ledger, or its path, that is charged before the data are read.
     unit : whom a row is about, by the id column of such a ledger: for data with one row per person.
     source : random bits, for tests only.
@@ -96,6 +98,15 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]
     def _private(self) -> bool:
         return not (isinstance(self.epsilon, float | np.floating) and math.isinf(self.epsilon) and self.epsilon > 0)
 
+    _copies: ClassVar[int] = 0
+    """How often this estimator was cloned; an instance counts its own."""
+
+    def __sklearn_clone__(self) -> Any:
+        copy = super().__sklearn_clone__()
+        self._copies += 1  # type: ignore[misc]
+        warn_of_copies(self)
+        return copy
+
     @property
     def _unit(self) -> Unit:
         """Who is protected: the nameless record where nothing was said."""
@@ -112,7 +123,7 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]
         value = getattr(self, name)
         if value is None:
             raise InvalidArgument(name, None, _WANTED[name], _CHOOSE[name])
-        return float(_checks.positive(name, value, remedy=_CHOOSE[name]))
+        return magnitude(name, value, remedy=_CHOOSE[name])
 
     def _methods(self) -> Sequence[Method]:
         """What solver='auto' chooses from."""
@@ -133,41 +144,23 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]
             raise InvalidArgument("solver", self.solver, f"'auto', one of {', '.join(known)}, or a Method")
         return (known[self.solver],)
 
-    def _rows(self, X: Any, *, reset: bool, y: Any = "no_validation") -> Any:
-        """Finite rows (and labels), checked without repeating a value or a count."""
-        if self.beyond not in ("clip", "refuse"):
-            raise InvalidArgument("beyond", self.beyond, "'clip' or 'refuse'")
-        if not isinstance(y, str):
-            same_length(X, y, "y")
-        return read(self, X, y, reset=reset, accept_sparse="csr", dtype=np.float64)
-
-    def _limited(self, rows: Any, norm: float) -> None:
-        """Refuse rows that are longer than the bound, if that was asked for beforehand."""
-        if self.beyond != "refuse":
-            return
-        squares = rows.multiply(rows).sum(axis=1) if hasattr(rows, "tocsr") else np.square(rows).sum(axis=1)
-        if rows.shape[0] and float(np.max(squares)) > norm * norm * (1 + 1e-9):
+    def _rows(self, X: Any, *, reset: bool, missing: float = 0.0) -> Any:
+        """The table, `missing` where a value is no number. What is refused is public: see `reading`."""
+        if self.beyond == "refuse":
             raise DataError(
-                f"some row is longer than data_norm={norm:g}; scale the columns by public ranges, raise data_norm, "
-                "or let beyond='clip' shorten such rows"
+                "beyond='refuse' is gone: a refusal would tell that some row is longer than data_norm. Rows are always "
+                "shortened to it; a data holder counts those rows with deniable.learning.disclose_data_problems"
             )
-
-    def _weights(self, sample_weight: Any, count: int) -> Array | None:
-        if sample_weight is None:
-            return None
-        from sklearn.utils.validation import _check_sample_weight
-
-        same_length(np.empty(count), sample_weight, "sample_weight")
-        weights = _check_sample_weight(sample_weight, np.empty((count, 1)), dtype=np.float64)
-        if weights.size and (weights.min() < 0 or weights.max() > 1):
-            raise DataError("sample weights must lie between 0 and 1: a record may count less than one, never more")
-        return np.asarray(weights)
+        if self.beyond != "clip":
+            raise InvalidArgument("beyond", self.beyond, "'clip'")
+        return read_rows(self, X, reset=reset, sparse=True, missing=missing)
 
     def _solve(
         self, data: Data, loss: LinearLoss | PointLoss, *, regularization: float = 0.0, radius: float | None = None
     ) -> Array:
         """Count, choose, charge, run. Sets event_, solver_ and size_."""
         relation, methods = self._relation(), self._chosen()
+        warn_of_fitted_steps(self)
         if not self._private:
             return self._open(data, loss, regularization)
         target = target_of(self.epsilon, self.delta, relation)
@@ -181,6 +174,8 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]
 
         if counted is None:
             known = data.table.count if public or declared is None else declared
+            if not known:
+                raise InvalidArgument("X", "a table without rows", "one record or more, as relation='replace' counts")
             choice = choose(task(known), methods)
             event = choice.plan.event
             self._charge(event)
@@ -196,11 +191,12 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]
             self._charge(event)
             known = noisy_count(data.table.count, epsilon=counted, source=self.source)
             # Four noise scales below: a plan for more records than there are would trust the noise.
-            choice = choose(task(max(1, known - round(4 / counted) * self.cautious)), methods)
+            choice = choose(task(max(1, known - round(4 / counted) * self.cautious)), methods, otherwise=tried)
         if self.verbose:
             print(choice)  # noqa: T201 (asked for)
         track = tracker(f"{type(self).__name__}, {choice.name}", verbose=bool(self.verbose))
-        theta = choice.plan.run(data, source=self.source, track=track)
+        with np.errstate(all="ignore"):
+            theta = choice.plan.run(data, source=self.source, track=track)
         self._record(event, choice, known)
         return theta
 
@@ -212,6 +208,10 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]
             return
         if self.source is not None and not self.source.secure:
             raise InvalidArgument("source", self.source, "left out, or secure, where a ledger is charged")
+        if isinstance(self.ledger, str) and "://" in self.ledger and redacted(self.ledger) != self.ledger:
+            remedy = "Open it, ledger=Ledger.open(address), or put the password into PGPASSWORD or ~/.pgpass."
+            shown = "an address that would be printed and pickled with the model"
+            raise InvalidArgument("ledger", shown, "an address without a password, or a Ledger", remedy)
         ledger = Ledger.of(self.ledger)
         if ledger.unit.column != self._unit.column:
             one_row = f"If each has one row here, say unit={ledger.unit.column!r}; if not, add up their rows first."
@@ -235,6 +235,8 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         tags.input_tags.sparse = True
+        tags.input_tags.allow_nan = True
+        tags.input_tags.string = True
         tags.non_deterministic = True
         return tags
 
@@ -242,11 +244,11 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]
         return hasattr(self, "event_")
 
 
-def same_length(X: Any, y: Any, name: str) -> None:
-    """Refuse a column that is not as long as the table, without saying how long either is."""
-    shapes = [getattr(part, "shape", None) or (len(part) if hasattr(part, "__len__") else None,) for part in (X, y)]
-    if None not in (shapes[0][0], shapes[1][0]) and shapes[0][0] != shapes[1][0]:
-        raise InvalidArgument(name, "a column of another length", "as long as X has rows")
+def magnitude(name: str, value: Any, *, remedy: str = "") -> float:
+    """A positive number whose square, and whose reciprocal's square, are far from the ends of floating point."""
+    if not LEAST <= _checks.positive(name, value, remedy=remedy) <= LARGEST:
+        raise InvalidArgument(name, value, f"between {LEAST:g} and {LARGEST:g}", "Rescale the columns.")
+    return float(value)
 
 
 def _reduced(target: ApproxDP | PureDP, spent: Fraction) -> ApproxDP | PureDP:

@@ -15,11 +15,10 @@ from typing import Any, Self
 
 import numpy as np
 from sklearn.base import RegressorMixin
-from sklearn.utils.multiclass import type_of_target
 
 from deniable import _checks
-from deniable.errors import DataError, InvalidArgument
-from deniable.learning.estimators.base import Array
+from deniable.errors import InvalidArgument
+from deniable.learning.estimators.base import Array, magnitude
 from deniable.learning.estimators.models import LinearModel
 from deniable.learning.losses import Squared
 from deniable.learning.optimizers import (
@@ -30,6 +29,7 @@ from deniable.learning.optimizers import (
     SufficientStatistics,
 )
 from deniable.learning.optimizers.base import Method
+from deniable.learning.reading import LARGEST, LEAST, counted_weights, numbers, read_labels
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
@@ -55,12 +55,12 @@ class LinearRegression(RegressorMixin, LinearModel):  # type: ignore[misc]
         """Fit privately. Everything is checked before the ledger is charged; records are read after it."""
         norm, strength = self._bound("data_norm"), self._strength()
         low, high = label_range(self.label_bounds)
-        X, y = self._rows(X, reset=True, y=y)
+        rows = self._rows(X, reset=True)
+        given = numbers(read_labels(y, rows.shape[0]))
+        weights = counted_weights(~np.isnan(given), sample_weight)
         middle, half = (low + high) / 2, (high - low) / 2
-        labels = np.clip((_numbers(y) - middle) / half, -1.0, 1.0)
-        coefficients, constant = self._fitted(
-            X, labels, Squared(), norm=norm, strength=strength, sample_weight=sample_weight
-        )
+        labels = np.clip((np.clip(np.nan_to_num(given, nan=middle), low, high) - middle) / half, -1.0, 1.0)
+        coefficients, constant = self._fitted(rows, labels, Squared(), norm=norm, strength=strength, weights=weights)
         self.coef_ = coefficients * half
         self.intercept_ = float(constant) * half + middle
         return self
@@ -68,6 +68,23 @@ class LinearRegression(RegressorMixin, LinearModel):  # type: ignore[misc]
     def predict(self, X: Any) -> Array:
         """The predicted label of every row, within the declared bounds."""
         return np.clip(self._margins(X), *label_range(self.label_bounds))
+
+    def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
+        """R², the part of the labels' variance that is explained. Records whose label is no number do not count.
+
+        It is an exact statistic of these records, without noise; 0 where the labels do not vary.
+        """
+        found = self.predict(X)
+        given = numbers(read_labels(y, len(found)))
+        weights = counted_weights(~np.isnan(given), sample_weight)
+        labels = np.nan_to_num(given, nan=0.0)
+        scale = max(1.0, float(np.max(np.abs(labels), initial=0.0)), float(np.max(np.abs(found), initial=0.0)))
+        labels, found, total = labels / scale, found / scale, float(weights.sum())
+        if not total:
+            return 0.0
+        middle = float((weights * labels).sum() / total)
+        around = float((weights * np.square(labels - middle)).sum())
+        return float(1 - (weights * np.square(labels - found)).sum() / around) if around > 0 else 0.0
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
@@ -77,18 +94,7 @@ class Ridge(LinearRegression):
     alpha: Any = 1.0
 
     def _strength(self) -> float:
-        return float(_checks.nonnegative("alpha", self.alpha))
-
-
-def _numbers(y: Any) -> Array:
-    """Finite real labels."""
-    type_of_target(y, raise_unknown=True)
-    labels = np.asarray(y)
-    if labels.dtype.kind not in "biuf":
-        raise DataError(f"y holds {labels.dtype}; regression needs numbers")
-    if not np.isfinite(labels).all():
-        raise DataError("y holds NaN or infinite values; drop such rows or replace them by a public number")
-    return labels.astype(np.float64)
+        return magnitude("alpha", self.alpha) if _checks.nonnegative("alpha", self.alpha) else 0.0
 
 
 def label_range(bounds: Any) -> tuple[float, float]:
@@ -100,7 +106,12 @@ def label_range(bounds: Any) -> tuple[float, float]:
         low, high = bounds
     except (TypeError, ValueError):
         raise InvalidArgument("label_bounds", bounds, "a pair (low, high)", remedy) from None
-    first, last = float(_checks.number("label_bounds", low)), float(_checks.number("label_bounds", high))
+    try:
+        first, last = float(_checks.number("label_bounds", low)), float(_checks.number("label_bounds", high))
+    except OverflowError:
+        raise InvalidArgument("label_bounds", "numbers beyond floating point", f"within ±{LARGEST:g}") from None
     if first >= last:
         raise InvalidArgument("label_bounds", bounds, "a pair (low, high) with low < high")
+    if max(-first, last) > LARGEST or last - first < LEAST:
+        raise InvalidArgument("label_bounds", bounds, f"within ±{LARGEST:g}, and {LEAST:g} or more apart", "Rescale y.")
     return first, last

@@ -12,9 +12,8 @@ import numpy as np
 from sklearn.base import ClassifierMixin
 from sklearn.utils.validation import check_is_fitted
 
-from deniable import _checks
-from deniable.learning.estimators.base import Array, PrivateEstimator
-from deniable.learning.estimators.labels import declared, encoded
+from deniable.learning.declared import declared_classes
+from deniable.learning.estimators.base import Array, PrivateEstimator, magnitude
 from deniable.learning.losses.base import LinearLoss
 from deniable.learning.optimizers import (
     FTRL,
@@ -28,6 +27,7 @@ from deniable.learning.optimizers import (
     TextbookGradientDescent,
 )
 from deniable.learning.optimizers.base import Data, Method
+from deniable.learning.reading import counted_weights, read_labels
 from deniable.learning.table import Table
 
 
@@ -42,12 +42,10 @@ class LinearModel(PrivateEstimator):
     intercept_scaling: Any = 1.0
 
     def _fitted(
-        self, rows: Any, labels: Array, loss: LinearLoss, *, norm: float, strength: float, sample_weight: Any
+        self, rows: Any, labels: Array, loss: LinearLoss, *, norm: float, strength: float, weights: Array
     ) -> tuple[Array, Any]:
         """Coefficients and constant for rows of norm at most `norm`, a penalty (strength/2)|coefficients|²."""
-        self._limited(rows, norm)
-        weights = self._weights(sample_weight, rows.shape[0])
-        constant = float(_checks.positive("intercept_scaling", self.intercept_scaling)) if self.fit_intercept else 0.0
+        constant = magnitude("intercept_scaling", self.intercept_scaling) if self.fit_intercept else 0.0
         data = Data(Table.place(rows, norm=norm, intercept=constant), labels, weights)
         stretch = norm * math.sqrt(1 + constant * constant)
         theta = self._solve(data, loss, regularization=strength / stretch**2) / stretch
@@ -83,15 +81,15 @@ class LinearClassifier(ClassifierMixin, LinearModel):  # type: ignore[misc]
 
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
         """Fit privately. Everything is checked before the ledger is charged; records are read after it."""
-        norm, labels = self._bound("data_norm"), declared(self.classes)
+        norm, (labels, known) = self._bound("data_norm"), declared_classes(self.classes)
         loss = self._loss(len(labels))
-        X, y = self._rows(X, reset=True, y=y)
-        codes = encoded(y, labels)
-        strength = 0.0 if self.C is None else 1 / float(_checks.positive("C", self.C))
+        rows = self._rows(X, reset=True)
+        codes = known.codes(read_labels(y, rows.shape[0]))
+        weights = counted_weights(codes >= 0, sample_weight)
+        codes = np.maximum(codes, 0)
+        strength = 0.0 if self.C is None else 1 / magnitude("C", self.C)
         signs = 2.0 * codes - 1 if loss.outputs == 1 else codes
-        coefficients, constants = self._fitted(
-            X, signs, loss, norm=norm, strength=strength, sample_weight=sample_weight
-        )
+        coefficients, constants = self._fitted(rows, signs, loss, norm=norm, strength=strength, weights=weights)
         self.classes_ = labels
         self.coef_ = np.atleast_2d(coefficients.T)
         self.intercept_ = np.atleast_1d(np.asarray(constants, dtype=np.float64))
@@ -107,3 +105,14 @@ class LinearClassifier(ClassifierMixin, LinearModel):  # type: ignore[misc]
         scores = self.decision_function(X)
         index = (scores > 0).astype(int) if scores.ndim == 1 else scores.argmax(axis=1)
         return np.asarray(self.classes_[index])
+
+    def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
+        """The accuracy: the part of the records whose label is predicted. An undeclared label is never predicted.
+
+        It is an exact statistic of these records, without noise; 0 where no record counts.
+        """
+        found = declared_classes(self.classes_)[1].codes(self.predict(X))
+        codes = declared_classes(self.classes_)[1].codes(read_labels(y, len(found)))
+        weights = counted_weights(np.ones(len(found), dtype=bool), sample_weight)
+        total = float(weights.sum())
+        return float((weights * (found == codes)).sum() / total) if total else 0.0

@@ -24,12 +24,16 @@ from deniable.learning.losses import Distance, HalfSquare
 from deniable.learning.losses.base import PointLoss
 from deniable.learning.optimizers import SGD, GradientDescent, NoisySum, RegularisedExponential
 from deniable.learning.optimizers.base import Data, Method
+from deniable.learning.reading import LARGEST, counted_weights
 from deniable.learning.table import Table
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
 class Location(PrivateEstimator):
-    """A point that represents points within `data_norm` of `center` (default 0); others are moved towards it."""
+    """A point that represents points within `data_norm` of `center` (default 0); others are moved towards it.
+
+    A coordinate that is no number counts as the center's.
+    """
 
     center: Any = None
 
@@ -40,20 +44,24 @@ class Location(PrivateEstimator):
     def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Self:
         """Fit privately. Everything is checked before the ledger is charged; records are read after it."""
         norm = self._bound("data_norm")
-        X = self._rows(X, reset=True)
-        center = self._center(X.shape[1])
-        dense = np.asarray(X.toarray() if hasattr(X, "toarray") else X) - center
-        self._limited(dense, norm)
-        data = Data(Table.place(dense, norm=norm), weights=self._weights(sample_weight, len(dense)))
+        rows = self._rows(X, reset=True, missing=np.nan)
+        center = self._center(rows.shape[1])
+        points = np.asarray(rows.toarray() if hasattr(rows, "toarray") else rows) - center
+        weights = counted_weights(np.ones(len(points), dtype=bool), sample_weight)
+        data = Data(Table.place(np.nan_to_num(points, nan=0.0), norm=norm), weights=weights)
         self.location_ = center + norm * self._solve(data, self._loss(), radius=1.0)
         return self
 
     def _center(self, columns: int) -> Array:
         if self.center is None:
             return np.zeros(columns)
-        center = np.asarray(self.center, dtype=np.float64)
-        if center.shape not in ((), (columns,)) or not np.isfinite(center).all():
-            raise InvalidArgument("center", self.center, f"one number or {columns} numbers, all finite")
+        wanted = f"one number or {columns} numbers, none beyond {LARGEST:g}"
+        try:
+            center = np.asarray(self.center, dtype=np.float64)
+        except (TypeError, ValueError, OverflowError):
+            raise InvalidArgument("center", self.center, wanted) from None
+        if center.shape not in ((), (columns,)) or not (np.abs(center) <= LARGEST).all():
+            raise InvalidArgument("center", self.center, wanted)
         return np.broadcast_to(center, (columns,)).copy()
 
 

@@ -13,8 +13,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from deniable import _checks
 from deniable.errors import InvalidArgument
+from deniable.learning.estimators.base import magnitude
 from deniable.learning.estimators.models import LinearClassifier
 from deniable.learning.losses import Hinge, SmoothedHinge
 from deniable.learning.losses.base import LinearLoss
@@ -41,7 +41,7 @@ class LinearSVC(LinearClassifier):
             raise InvalidArgument("classes", self.classes, "two labels", "LogisticRegression takes more.")
         if self.loss not in ("hinge", "smoothed_hinge"):
             raise InvalidArgument("loss", self.loss, "'smoothed_hinge' or 'hinge'")
-        return Hinge() if self.loss == "hinge" else SmoothedHinge(float(_checks.positive("width", self.width)))
+        return Hinge() if self.loss == "hinge" else SmoothedHinge(magnitude("width", self.width))
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()

@@ -22,11 +22,14 @@ from deniable.guarantees import ApproxDP, PureDP
 from deniable.learning.losses.base import LinearLoss, PointLoss
 from deniable.learning.privacy import sides
 from deniable.learning.progress import Tracker, silent
-from deniable.learning.table import ONE, Table, margin, unit_of
+from deniable.learning.table import ONE, Table, exact_sum, margin, parts, unit_of
 from deniable.noise import Source
 from deniable.units import Relation
 
 Array = NDArray[Any]
+
+_BLOCK = 1 << 17
+"""Gradients per sum: so many integers of length 2³⁵ add up below 2⁵³."""
 
 NOMINAL_RADIUS = 4.0
 """How far from 0 an unconstrained minimiser is taken to be when risks are predicted. It changes no guarantee."""
@@ -220,7 +223,8 @@ def clipped_sum(data: Data, task: Task, theta: Array, *, unit: float, bound: int
         residuals = data.weighted(task.loss.residuals(table.margins(theta), data.labels))
         return table.sums(table.clipped(residuals, unit=unit, bound=bound))
     gradients = data.weighted(task.loss.gradients(theta, table.points()))
-    return np.asarray(_cut(gradients, unit=unit, bound=bound).sum(axis=0))
+    whole = _cut(gradients, unit=unit, bound=bound)
+    return exact_sum(whole[part].sum(axis=0) for part in parts(table.count, _BLOCK))
 
 
 def _cut(gradients: Array, *, unit: float, bound: int) -> NDArray[np.int64]:

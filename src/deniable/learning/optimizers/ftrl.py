@@ -72,7 +72,7 @@ class FTRL(Bounded):
         task, radius = self.inside(task)
         mu = largest_mu(task.target)
         if self.steps is not None and self.steps > task.size:
-            raise self.refuse(f"it needs a record in each of its {self.steps} batches; there are {task.size}.")
+            raise self.refuse(f"it needs a record in each of its {self.steps} batches, and there are fewer.")
         steps = self.steps if self.steps is not None else _steps(task, radius, mu)
         tree = Tree(steps)
         ratio = _ratio(tree, task, mu)
@@ -111,7 +111,9 @@ class FTRLPlan(Plan):
         for step in track(range(self.steps)):
             yield theta
             batch = data.take(np.arange(edges[step], edges[step + 1]))
-            found = clipped_sum(batch, self.task, theta, unit=unit, bound=bound)
+            found: NDArray[Any] = clipped_sum(batch, self.task, theta, unit=unit, bound=bound)
+            if self.task.size * bound >= 1 << 62:
+                found = found.astype(object)  # the nodes above may not wrap around
             nodes = sums.ended(found, stream.draws())
             measured = [add_gaussian(node, bound=bound, ratio=self.ratio, source=source) for node in nodes]
             # What the stream makes of the measurements is the batch's gradient with its noise.

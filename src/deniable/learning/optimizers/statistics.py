@@ -27,7 +27,7 @@ from deniable.learning.losses import Squared
 from deniable.learning.optimizers.base import Array, Data, Method, Plan, Task
 from deniable.learning.privacy import add_gaussian, gaussian_event, multiplier
 from deniable.learning.progress import Tracker, silent
-from deniable.learning.table import ONE
+from deniable.learning.table import ONE, exact_sum, parts
 from deniable.noise import Source
 from deniable.units import Relation
 
@@ -96,13 +96,13 @@ def _moments(data: Data) -> NDArray[np.int64]:
             rows = rows.multiply(roots[:, None]).tocsr()
             rows.data = np.trunc(rows.data)
     d = data.table.columns
-    total = np.zeros((d + 1, d + 1), dtype=np.int64)
-    for start in range(0, data.table.count, _BLOCK):
-        part = slice(start, start + _BLOCK)
+
+    def moments(part: slice) -> NDArray[np.int64]:
+        block = np.zeros((d + 1, d + 1))
         inner = rows[part].T @ rows[part]
-        inner = inner if isinstance(inner, np.ndarray) else inner.toarray()
-        total[:d, :d] += inner.astype(np.int64)
-        total[:d, d] += np.asarray(rows[part].T @ labels[part]).astype(np.int64)
-        total[d, d] += int(np.sum(labels[part] * labels[part]))
-    total[d, :d] = total[:d, d]
-    return total
+        block[:d, :d] = inner if isinstance(inner, np.ndarray) else inner.toarray()
+        block[:d, d] = block[d, :d] = np.asarray(rows[part].T @ labels[part])
+        block[d, d] = np.sum(labels[part] * labels[part])
+        return block.astype(np.int64)
+
+    return exact_sum(moments(part) for part in parts(data.table.count, _BLOCK))
