@@ -19,6 +19,7 @@ from decimal import Decimal
 from fractions import Fraction
 from typing import SupportsFloat, TypeAlias
 
+from deniable._escapes import printable
 from deniable._escapes import redacted as redacted
 from deniable.errors import InvalidArgument
 
@@ -141,6 +142,25 @@ def member(name: str, value: object, kind: type | tuple[type, ...], *, remedy: s
     if not isinstance(value, kind):
         kinds = kind if isinstance(kind, tuple) else (kind,)
         raise InvalidArgument(name, value, with_article(" or ".join(each.__name__ for each in kinds)), remedy)
+
+
+def text(name: str, value: object, *, most: int, expected: str, remedy: str = "") -> str:
+    """Text that can be stored and printed anywhere: not blank, at most `most` characters, and none that acts unseen.
+
+    >>> text("purpose", "visits per city", most=100, expected="a few words")
+    'visits per city'
+    >>> text("purpose", "visits\\x1b[2J", most=100, expected="a few words")
+    Traceback (most recent call last):
+    ...
+    deniable.errors.InvalidArgument: purpose must be a few words, without control characters; got purpose='visits...'.
+    """
+    if not isinstance(value, str) or not value.strip():
+        raise InvalidArgument(name, value, expected, remedy)
+    if len(value) > most:
+        raise InvalidArgument(name, value, f"{expected}, of at most {most:,} characters", remedy)
+    if printable(value) != value:
+        raise InvalidArgument(name, value, f"{expected}, without control characters", remedy)
+    return value
 
 
 def type_of(value: object) -> str:

@@ -10,11 +10,12 @@
     ├── FileError              a file that cannot be written where it was asked for, and why
     │   └── FileExists         writing never replaces a file unless told
     ├── QueryError             SQL that was refused, with its position
-    └── LedgerError
-        ├── LedgerMissing      opening never creates
-        ├── LedgerExists       creating never overwrites
-        ├── LedgerDamaged      the record does not verify
-        └── BudgetExceeded     requested, remaining, and the largest request that fits
+    ├── LedgerError            the ledger refused, and this call charged nothing
+    │   ├── LedgerMissing      opening never creates
+    │   ├── LedgerExists       creating never overwrites
+    │   ├── LedgerDamaged      the record does not verify
+    │   └── BudgetExceeded     requested, remaining, and the largest request that fits
+    └── LedgerUnsure           a charge was being written, and nobody knows whether it stands
 
 What is said and not raised is a `PrivacyWarning`.
 
@@ -129,11 +130,15 @@ class PrivacyWarning(UserWarning):
 
 
 class LedgerError(DeniableError):
-    """The ledger could not do what was asked; nothing was charged."""
+    """The ledger could not do what was asked, and this call charged nothing."""
 
 
-class LedgerUnsure(LedgerError):
-    """The connection or the file was lost while a charge was written, and nobody can be asked: it may stand."""
+class LedgerUnsure(DeniableError):
+    """The connection or the file was lost while a charge was written, and nobody can be asked: it may stand.
+
+    It is no `LedgerError`, which says that nothing was charged. Nothing may be released; a key that the charge had must
+    be kept, for the same call with the same key finds out later and pays at most once.
+    """
 
 
 class LedgerMissing(LedgerError):
@@ -152,5 +157,13 @@ class BudgetExceeded(LedgerError):
     """The request does not fit. `requested`, `remaining` and `largest` are guarantees of one kind."""
 
     def __init__(self, message: str, *, requested: object, remaining: object, largest: object) -> None:
-        self.requested, self.remaining, self.largest = requested, remaining, largest
+        self.message, self.requested, self.remaining, self.largest = message, requested, remaining, largest
         super().__init__(message)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _budget_exceeded, (self.message, self.requested, self.remaining, self.largest)
+
+
+def _budget_exceeded(message: str, requested: object, remaining: object, largest: object) -> BudgetExceeded:
+    """The exception that crossed from another process."""
+    return BudgetExceeded(message, requested=requested, remaining=remaining, largest=largest)

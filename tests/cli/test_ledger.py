@@ -52,5 +52,5 @@ def test_verify_accepts_an_earlier_head_and_export_is_one_object_per_line(hospit
     hospital(*COUNT)
     assert hospital("ledger", "verify", "hospital.ledger", "--head", early).code == 0
     lines = hospital("ledger", "export", "hospital.ledger").out.splitlines()
-    assert len(lines) == 2
+    assert len(lines) == 3
     assert [json.loads(line) for line in lines][1]["purpose"] == "SELECT COUNT(*) AS n FROM visits"

@@ -39,6 +39,7 @@ WRITES: dict[tuple[str, str], list[tuple[list[str], list[str]]]] = {
         (["report", "audit.json"], ["audit.json"]),
         (["report", "event.json"], ["event.json"]),
     ],
+    ("deniable ledger export", "--out"): [(["ledger", "export", "hospital.ledger"], ["hospital.ledger"])],
     ("deniable audit", "--plot"): [(AUDIT, ["scores.csv"]), ([*AUDIT[:2], "--from", "event.json"], ["event.json"])],
     ("deniable account", "--plot"): [(["account", "--compare", "--epsilon", "0.1", "--delta", "1e-6"], [])],
 }

@@ -3,7 +3,7 @@
     python oracle.py < export.jsonl
 
 Prints one JSON object: how many rows, their total ε and δ as exact fractions, whether the budget was overspent by the
-basic sums, and whether the chain of hashes is whole.
+basic sums, and whether the chain of hashes is whole, up to the head that the last line states.
 """
 
 from __future__ import annotations
@@ -43,7 +43,8 @@ def recompute(lines: Iterable[str]) -> dict[str, Any]:
     prev = hashlib.sha256(lines[0].encode()).hexdigest()
     epsilon = delta = Fraction(0)
     whole, keys = True, set()
-    for place, line in enumerate(lines[1:], start=1):
+    end = json.loads(lines[-1])
+    for place, line in enumerate(lines[1:-1], start=1):
         body, _, tail = line.rpartition(',"hash":"')
         body += "}"
         row = json.loads(line)
@@ -56,7 +57,8 @@ def recompute(lines: Iterable[str]) -> dict[str, Any]:
             spent = cost(row["event"])
             epsilon, delta = epsilon + spent[0], delta + spent[1]
     over = epsilon > Fraction(budget["epsilon"]) or delta > Fraction(budget.get("delta", "0"))
-    rows = len(lines) - 1
+    rows = len(lines) - 2
+    whole &= end["deniable_ledger_end"] == 1 and end["head"] == f"{rows}:{prev}"
     return {"rows": rows, "epsilon": str(epsilon), "delta": str(delta), "overspent": over, "whole": whole, "head": prev}
 
 

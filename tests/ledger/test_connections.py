@@ -230,7 +230,7 @@ def test_a_server_that_crashes_keeps_what_was_told() -> None:
         told: list[str] = []
 
         def charge_until_it_fails(number: int) -> None:
-            with Ledger.open(place.address) as own, suppress(LedgerError):
+            with Ledger.open(place.address) as own, suppress(LedgerError, LedgerUnsure):
                 for turn in range(10_000):
                     key = f"{len(told)} {number} {turn} {threading.get_ident()}"
                     own.charge(EVENT, purpose="q", key=key)

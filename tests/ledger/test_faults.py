@@ -239,7 +239,8 @@ def test_opening_never_creates(tmp_path: Path) -> None:
 def test_a_file_that_vanishes_while_it_is_opened_is_not_made_again(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(Path, "exists", lambda self: True)
+    monkeypatch.setattr(sqlite, "_refuse_other", lambda path: None)
+    monkeypatch.setattr(sqlite, "_file_at", lambda path: (1, 2))
     with pytest.raises(LedgerError, match="could not be opened"):
         Ledger.open(tmp_path / "none.ledger")
     assert os.listdir(tmp_path) == []

@@ -9,14 +9,14 @@ import resource
 import signal
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
 from deniable.errors import BudgetExceeded, LedgerError
 from deniable.events import Laplace
-from deniable.ledger import Ledger
-from deniable.ledger import ledger as ledger_module
+from deniable.guarantees import PureDP
+from deniable.ledger import Ledger, LedgerRecord
 from deniable.ledger.stores import Balance, Row
 from deniable.ledger.stores.sqlite import SQLiteStore
 from deniable.ledger.stores.tables import TableStore
@@ -29,7 +29,7 @@ def race(path: str, scale: str, tries: str, locked: str) -> dict[str, int]:
         kind: Any = type(ledger._store)
         kind.writing = _no_lock
         kind.append = _append_anyway if kind is SQLiteStore else _append_anyway_on_a_server
-        ledger_module.vouched = lambda *anything: None  # type: ignore[attr-defined]
+        LedgerRecord._vouch = lambda *anything: None  # type: ignore[method-assign]
     print("ready", flush=True)
     sys.stdin.readline()
     paid = refused = 0
@@ -141,6 +141,28 @@ def read_only(path: str) -> dict[str, object]:
     return {"error": None}
 
 
+def another_user(path: str) -> dict[str, str | None]:
+    """Open, look, charge and create as a user who owns nothing here; what is said of each."""
+    os.setgid(65534)
+    os.setuid(65534)
+    attempts: dict[str, Callable[[], object]] = {
+        "open": lambda: Ledger.open(path).close(),
+        "look": lambda: Ledger.open(path).remaining(),
+        "charge": lambda: Ledger.open(path).charge(Laplace(scale=10**6), purpose="q"),
+        "create": lambda: Ledger.create(os.path.dirname(path) + "/b.ledger", unit="row", budget=PureDP(1)).close(),
+    }
+    found: dict[str, str | None] = {}
+    for name, attempt in attempts.items():
+        try:
+            attempt()
+            found[name] = None
+        except LedgerError as error:
+            found[name] = f"{type(error).__name__}: {error}"
+    return found
+
+
+WORK = {"race": race, "kills": kills, "small_disk": small_disk, "read_only": read_only, "another_user": another_user}
+
 if __name__ == "__main__":
-    found = {"race": race, "kills": kills, "small_disk": small_disk, "read_only": read_only}[sys.argv[1]](*sys.argv[2:])
+    found = WORK[sys.argv[1]](*sys.argv[2:])  # type: ignore[operator]
     print(json.dumps(found), flush=True)

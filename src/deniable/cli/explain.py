@@ -14,10 +14,11 @@ from deniable.errors import InvalidArgument
 if TYPE_CHECKING:
     from deniable.auditing import AuditReport
     from deniable.explaining import Writer
-    from deniable.explaining.report import Entry, Report
+    from deniable.explaining.report import Report
     from deniable.explaining.subjects import Explainable
+    from deniable.ledger import LedgerRecord
 
-SUBJECT = "a ledger (a file, or postgresql://…), or a JSON file with an event or an audit report"
+SUBJECT = "a ledger (a file, its export, or postgresql://…), or a JSON file with an event or an audit report"
 SUBJECT_HELP = SUBJECT[0].upper() + SUBJECT[1:] + "."
 
 
@@ -122,31 +123,36 @@ def _writer(reader: Reader) -> Writer:
 
 
 def _opened(file: str) -> Explainable:
-    """What a file holds: SQLite says so in its first bytes, everything else is JSON."""
-    from deniable.ledger import Ledger
-
-    if _is_ledger(file):
-        with Ledger.open(file) as ledger:
-            return ledger.describe()
-    return _parsed(Path(file))
+    """What a file holds."""
+    record = _record(file)
+    if record is None:
+        return _parsed(Path(file))
+    with record:
+        return record.describe()
 
 
 def _report(file: str, *, curator: str, use: str, audits: list[Path]) -> Report:
-    from deniable.explaining.report import Report
+    from deniable.explaining.report import Entry, Report
 
-    return Report.about(
-        _opened(file), entries=_entries(file), audits=[_audit(each) for each in audits], curator=curator, use=use
-    )
+    attacked = [_audit(each) for each in audits]
+    record = _record(file)
+    if record is None:
+        return Report.about(_parsed(Path(file)), audits=attacked, curator=curator, use=use)
+    with record:
+        entries = [Entry(c.time, c.who, c.purpose, c.event) for c in record.charges()]
+        return Report.about(record.describe(), entries=entries, audits=attacked, curator=curator, use=use)
 
 
-def _entries(file: str) -> list[Entry]:
-    from deniable.explaining.report import Entry
-    from deniable.ledger import Ledger
+def _record(file: str) -> LedgerRecord | None:
+    """The ledger at an address or in a file, or its export, which is verified; None for a file that holds neither."""
+    from deniable.cli.ledger import record_at
+    from deniable.ledger.exports import is_export
+    from deniable.ledger.stores.places import file_at, is_server
 
-    if not _is_ledger(file):
-        return []
-    with Ledger.open(file) as ledger:
-        return [Entry(c.time, c.who, c.purpose, c.event) for c in ledger.charges()]
+    if is_server(file):
+        return record_at(file)
+    file_at(file)  # refuses a mistyped address before anything says what was typed
+    return record_at(file) if _begins_as_sqlite(file) or is_export(file) else None
 
 
 def _parsed(file: Path) -> Explainable:
@@ -165,15 +171,18 @@ def _audit(file: Path) -> AuditReport:
 def _text(file: Path) -> str:
     try:
         return file.read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError) as failure:
-        raise InvalidArgument("FILE", str(file), SUBJECT, str(failure)) from None
+    except (OSError, UnicodeDecodeError, ValueError) as failure:
+        raise InvalidArgument("FILE", str(file), SUBJECT, _reason(failure)) from None
 
 
-def _is_ledger(file: str) -> bool:
-    if "://" in file:
-        return True
+def _begins_as_sqlite(file: str) -> bool:
     try:
         with Path(file).open("rb") as stream:
             return stream.read(6) == b"SQLite"
-    except OSError as failure:
-        raise InvalidArgument("FILE", file, SUBJECT, str(failure)) from None
+    except (OSError, ValueError) as failure:
+        raise InvalidArgument("FILE", file, SUBJECT, _reason(failure)) from None
+
+
+def _reason(failure: OSError | ValueError) -> str:
+    """Why a file cannot be read, without its name: a mistyped address would show its password."""
+    return f"{failure.strerror}." if isinstance(failure, OSError) else "It is no text in UTF-8."

@@ -2,19 +2,28 @@
 
 from __future__ import annotations
 
+import sys
 from collections import Counter
 from collections.abc import Iterable
 from json import loads
-from typing import Annotated
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from deniable.cli.printing import Json, print_bars, print_json, print_table
+from deniable._files import replacing, shown
+from deniable.cli.printing import Force, Json, print_bars, print_json, print_table
 from deniable.errors import InvalidArgument
+
+if TYPE_CHECKING:
+    from deniable.ledger import LedgerRecord
 
 app = typer.Typer(help="Create, read and check the record of what was charged.", no_args_is_help=True)
 
 File = Annotated[str, typer.Argument(help="The ledger's file, or its address postgresql://…", show_default=False)]
+Record = Annotated[
+    str, typer.Argument(help="The ledger's file, its export, or its address postgresql://…", show_default=False)
+]
 
 
 @app.command()
@@ -47,27 +56,34 @@ def create(
 
 @app.command()
 def show(
-    file: File,
+    file: Record,
     who: Annotated[str | None, typer.Option(help="One analyst's own budget and charges.", show_default=False)] = None,
+    last: Annotated[int, typer.Option(help="How many charges, counted from the newest.", min=1)] = 20,
+    page: Annotated[int, typer.Option(help="2 for those before the last ones, and so on.", min=1)] = 1,
     json: Json = False,
 ) -> None:
-    """What was charged for what, when, and what remains.
+    """What was charged for what, when, and what remains: the newest charges, or a page of older ones.
 
     Example: deniable ledger show hospital.ledger
     """
-    from deniable.ledger import Ledger
-
-    with Ledger.open(file) as ledger:
-        if who is not None and who not in ledger.analysts():
-            raise InvalidArgument("--who", who, "an analyst of this ledger", f"It has {_listed(ledger.analysts())}.")
+    with record_at(file) as ledger:
+        analysts = ledger.analysts() if who is not None else {}
+        if who is not None and who not in analysts:
+            raise InvalidArgument("--who", who, "an analyst of this ledger", f"It has {_listed(analysts)}.")
         remaining = ledger.remaining(who=who).figures
-        budget = ledger.budget if who is None else ledger.analysts()[who]
-        charges = [charge for charge in ledger.charges() if who is None or charge.who == who]
+        budget = ledger.budget if who is None else analysts[who]
+        newest = list(ledger.charges(who=who, last=last * page + 1))
+        rows = ledger.head().seq
+    older = len(newest) > last * page
+    charges = newest[max(0, len(newest) - last * page) : max(0, len(newest) - last * (page - 1))]
     if json:
         print_json(
             {
                 "budget": str(budget),
                 "remaining": remaining,
+                "rows": rows,
+                "page": page,
+                "older": older,
                 "charges": [
                     {"number": c.seq, "time": c.time, "who": c.who, "purpose": c.purpose, "event": repr(c.event)}
                     for c in charges
@@ -88,7 +104,29 @@ def show(
             ],
         )
         typer.echo("")
-        print_bars(Counter(c.time[:10] for c in charges), title="charges per day (UTC)")
+        whole = page == 1 and not older
+        print_bars(
+            Counter(c.time[:10] for c in charges),
+            title="charges per day (UTC)" if whole else "charges per day (UTC), of those shown",
+        )
+    if older:
+        typer.echo(f"\nOlder charges: --page {page + 1}, or --last N. The ledger has {rows:,} rows.")
+
+
+def record_at(file: str) -> LedgerRecord:
+    """The ledger at an address or in a file; or its export, which is verified."""
+    from deniable.ledger import Ledger
+
+    return Ledger.read_export(file) if _is_json(file) else Ledger.open(file)
+
+
+def _is_json(file: str) -> bool:
+    """Whether a file begins as an export does. One that was edited there is still no database."""
+    try:
+        with open(file, "rb") as stream:
+            return stream.read(1) == b"{"
+    except (OSError, ValueError):
+        return False
 
 
 def _listed(names: Iterable[str]) -> str:
@@ -97,20 +135,20 @@ def _listed(names: Iterable[str]) -> str:
 
 @app.command()
 def verify(
-    file: File,
+    file: Record,
     head: Annotated[
-        str | None, typer.Option(help="A head that was exported earlier; it must still be in the chain.")
+        str | None, typer.Option(help="A head that was printed earlier; it must still be in the chain.")
     ] = None,
     json: Json = False,
 ) -> None:
-    """Check every link of the record and recompute the sums.
+    """Check every link of the record and recompute the sums; of an export too, without the database.
 
     Example: deniable ledger verify hospital.ledger
     """
     from deniable.ledger import Ledger
 
-    with Ledger.open(file) as ledger:
-        found = ledger.verify(head)
+    with Ledger.read_export(file, head=head) if _is_json(file) else Ledger.open(file) as ledger:
+        found = ledger.verify(head) if isinstance(ledger, Ledger) else ledger.head()
         if json:
             print_json({"file": ledger.place, "rows": found.seq, "head": str(found)})
         else:
@@ -119,17 +157,31 @@ def verify(
 
 
 @app.command()
-def export(file: File, json: Json = False) -> None:
-    """The whole record, one JSON object per line: the header, then every row with its hash.
+def export(
+    file: Record,
+    out: Annotated[
+        Path | None, typer.Option(help="The file to write; standard output if left out.", show_default=False)
+    ] = None,
+    force: Force = False,
+    json: Json = False,
+) -> None:
+    """The whole record, one JSON object per line: the header, every row with its hash, the head.
 
     Example: deniable ledger export hospital.ledger > hospital.jsonl
     """
-    from deniable.ledger import Ledger
-
-    with Ledger.open(file) as ledger:
-        if json:
-            header, *rows = map(loads, ledger.export())
-            print_json({"header": header, "rows": rows})
+    with record_at(file) as ledger:
+        lines = (f"{line}\n" for line in ledger.export())
+        if out is not None:
+            with replacing(out, overwrite=force, inputs=[file]) as beside, beside.open("w", encoding="ascii") as stream:
+                stream.writelines(lines)
+        if not json:
+            if out is None:
+                sys.stdout.writelines(lines)
+            else:
+                typer.echo(f"wrote {shown(out)}")
             return
-        for line in ledger.export():
-            typer.echo(line)
+        if out is not None:
+            print_json({"file": str(out), "head": str(ledger.head())})
+            return
+        header, *rows, end = map(loads, lines)
+        print_json({"header": header, "rows": rows, "end": end})

@@ -10,8 +10,8 @@ from dataclasses import dataclass, replace
 from deniable.accounting.filters import Entry, Totals, admitted, nothing
 from deniable.errors import LedgerDamaged
 from deniable.ledger import points, records, refusals
-from deniable.ledger.records import RULES, Terms
-from deniable.ledger.stores import Balance, Row, Store
+from deniable.ledger.records import RULES, Header, Terms
+from deniable.ledger.stores import Balance, Row, Source
 
 COMMON = ""
 """The owner of the budget that everybody shares; analysts own theirs by name."""
@@ -48,9 +48,9 @@ class Account:
         return Balance(self.owner, seq, terms, records.totals_text(self.totals, rules=self.rules))
 
 
-def read(store: Store, owner: str) -> Account | None:
+def read(source: Source, owner: str) -> Account | None:
     """An owner's account; None when they have none."""
-    found = store.balance(owner)
+    found = source.balance(owner)
     return None if found is None else of(found)
 
 
@@ -60,21 +60,13 @@ def of(balance: Balance) -> Account:
     return Account(balance.owner, Terms.from_json(balance.terms), totals, rules, balance)
 
 
-def vouched(account: Account, last: Row | None, store: Store) -> None:
-    """Refuse totals that the row they belong to does not vouch for."""
-    end = 0 if last is None else last.seq
-    if account.owner == COMMON and account.seq != end:
-        raise LedgerDamaged(
-            f"the ledger's totals are of row {account.seq}, its rows end at {end}; restore its latest state."
-        )
+def vouched(account: Account, row: Row | None, header: Header) -> None:
+    """Refuse totals that the row they belong to does not vouch for; before the first row, the header does."""
     if account.seq == 0:
-        # Before the first row the header vouches: the terms it states, and nothing spent.
-        header = records.Header.from_json(store.header())
         if account.totals != nothing(account.terms.filters) or account.terms != header.terms:
             raise LedgerDamaged("the ledger has totals but no rows; restore its latest state.")
         return
-    row = last if last is not None and last.seq == account.seq else store.row(account.seq)
-    found = None if row is None else records.parsed(row.body)["totals"].get(account.owner)
+    found = None if row is None or row.seq != account.seq else records.vouchers(row).get(account.owner)
     if account.kept is None or found != records.voucher(account.kept):
         raise LedgerDamaged(f"the ledger's totals are not those of row {account.seq}; they were edited.")
 

@@ -21,28 +21,25 @@ deniable.errors.BudgetExceeded: the request does not fit the ledger's budget: re
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
 from dataclasses import replace
-from pathlib import Path
-from types import TracebackType
+from numbers import Number
 from typing import Any
 
 from deniable import _checks
-from deniable._notebook import Shown
-from deniable.accounting.filters import Entry, Filters, basic, filters_for
-from deniable.descriptions import Description
+from deniable.accounting.filters import Entry, Filters, accepts, basic, filters_for
 from deniable.errors import InvalidArgument, LedgerDamaged, LedgerError
-from deniable.events import Event
+from deniable.events import Claimed, Event
 from deniable.guarantees import ApproxDP, Guarantee, PureDP
 from deniable.ledger import points, records, refusals, verification
-from deniable.ledger.accounts import COMMON, Account, decide, read, vouched
+from deniable.ledger.accounts import COMMON, Account, decide
+from deniable.ledger.reading import LedgerRecord, read_export
 from deniable.ledger.records import Charge, Head, Header, Terms
 from deniable.ledger.stores import Row, Store
 from deniable.ledger.stores.places import created, opened
 from deniable.units import Relation, Unit, one_relation, one_unit
 
 
-class Ledger(Shown):
+class Ledger(LedgerRecord):
     """An append-only record of charges against one budget, for one unit under one relation."""
 
     def __init__(self, store: Store) -> None:
@@ -50,8 +47,8 @@ class Ledger(Shown):
         if not hasattr(store, "header"):
             # Not shown: an address may hold a password.
             raise InvalidArgument("store", "...", "a store", "Ledger.open(path) opens one, Ledger.create makes one.")
+        super().__init__(store)
         self._store = store
-        self._header = Header.from_json(store.header())
         if self._common().rules != records.RULES:
             self._recount()
 
@@ -75,6 +72,7 @@ class Ledger(Shown):
             _checks.member("relation", relation, Relation, remedy="Use ADD_REMOVE, REPLACE or ZERO_OUT.")
             budget = replace(budget, relation=relation)
         promised = budget.about(Unit.of(unit))
+        records.check_unit(promised.unit)
         terms = Terms(promised, _filters(promised, basic_only=basic_only))
         header = Header(promised.unit, terms, records.now())
         first = Account.opened(COMMON, terms).balance(0)
@@ -91,29 +89,21 @@ class Ledger(Shown):
         if isinstance(ledger, Ledger):
             return ledger
         if not isinstance(ledger, str | os.PathLike) or not os.fspath(ledger):
+            # An address may be in it: only what cannot hold one is shown.
+            came = ledger if ledger is None or isinstance(ledger, Number) else "..."
             remedy = "Ledger.create makes one, once."
-            raise InvalidArgument("ledger", ledger, "a Ledger, or the path or address of one", remedy)
+            raise InvalidArgument("ledger", came, "a Ledger, or the path or address of one", remedy)
         return cls.open(ledger)
 
-    @property
-    def place(self) -> str:
-        """Where the ledger is, without a password: fit to be printed."""
-        return self._store.place
+    @staticmethod
+    def read_export(path: str | os.PathLike[str], *, head: Head | str | None = None) -> LedgerRecord:
+        """The record in a file that `deniable ledger export` wrote: all of it is verified, and nothing can be charged.
 
-    @property
-    def unit(self) -> Unit:
-        """Who is protected."""
-        return self._header.unit
-
-    @property
-    def relation(self) -> Relation:
-        """What may change between neighbours."""
-        return self.budget.relation
-
-    @property
-    def budget(self) -> Guarantee:
-        """The promise that everything charged here keeps, all together."""
-        return self._header.terms.budget
+        Args:
+            path: the file, with one line of JSON for each row.
+            head: a head that was kept elsewhere; the record must contain it.
+        """
+        return read_export(path, head)
 
     # charging
 
@@ -132,7 +122,12 @@ class Ledger(Shown):
         `fresh=False`. Such a charge pays for resuming the one release it was made for, never for a second one.
         `at` is the (ε, δ) at which the event enters the basic filter; the accountant must confirm it.
         """
-        self._check(event, purpose=purpose, who=who, key=key)
+        self._check(event, at)
+        records.check_purpose(purpose)
+        if who is not None:
+            records.check_who(who)
+        if key is not None:
+            records.check_key(key)
         entry = Entry(event) if at is None else points.stated(event, at)
         made = self._attempt(entry, curves=False, purpose=purpose, who=who, key=key)
         if made is None and at is None:
@@ -145,89 +140,49 @@ class Ledger(Shown):
 
     def fits(self, event: Event, *, who: str | None = None, at: ApproxDP | PureDP | None = None) -> bool:
         """Whether `charge` would take the event now. Looking is free and charges nothing."""
-        self._check(event, purpose="looking", who=who, key=None)
+        self._check(event, at)
         entry = Entry(event) if at is None else points.stated(event, at)
-        return decide(entry, self._accounts(who), curves=at is None) is not None
-
-    def remaining(self, *, who: str | None = None) -> Guarantee:
-        """The largest request that fits, as a guarantee: of a fresh budget, all of it. With `who`, of their own."""
-        return self._account(who).left.largest
-
-    def room(self, *, who: str | None = None) -> Guarantee:
-        """What a plan may be calibrated to: a charge within it is accepted (`fits` says so for one event)."""
-        return self._account(who).left.room
+        return decide(entry, self._payers(who), curves=at is None) is not None
 
     def allot(self, who: str, budget: Guarantee) -> None:
         """Give an analyst a budget of their own inside the common one; from then on every charge names its analyst.
 
-        An allotment is made once and never changed. It promises that what this analyst alone was told keeps that
-        budget, as long as analysts do not pool their answers; the common budget covers them all together.
+        An allotment is made once and never changed. It promises that what this analyst alone was told, before and
+        after it, keeps that budget, as long as analysts do not pool their answers; the common budget covers them all
+        together. What was charged before in this analyst's name counts, and so does what was charged in nobody's,
+        for it may have been told to anybody. An allotment that does not hold this, or that the whole common budget
+        does not hold, is refused.
         """
         _checks.member("budget", budget, Guarantee, remedy="For example ApproxDP(1, 1e-7).")
-        if not isinstance(who, str) or not who.strip():
-            raise InvalidArgument("who", who, "an analyst's name")
+        records.check_who(who)
         one_relation(self.relation, budget.relation, doing="allot")
         one_unit(budget.unit, self.unit, doing="allot")
         own = budget.about(self.unit)
         terms = Terms(own, filters_for(own))
+        self._refuse_second(who)
+        if decide(Entry(Claimed(own)), [Account.opened(COMMON, self._header.terms)], curves=True) is None:
+            raise refusals.allotment_refusal(own, self.budget, who=who)
+        # Rows never change: all that are there are read while no lock is held, and under the lock only newer ones.
+        chain = verification.Chain(self._header_text)
+        chain.follow(self._store, stop=self.head().seq)
         with self._store.writing():
-            if self._store.balance(who) is not None:
-                raise LedgerError(f"{who} already has a budget here; an allotment is made once and never changed.")
-            accounts = [self._common(), Account.opened(who, terms)]
+            self._refuse_second(who)
+            common = self._common()
+            last = self._vouched_last([common])
+            chain.follow(self._store, stop=0 if last is None else last.seq)
+            totals = verification.replay(who, terms, chain.kinds())
+            # Why this is sound: fix the terms, and let the filters that they state cut the run from its first row on,
+            # where `who` is told something. Every run in which these terms are allotted passes here with its past
+            # within the filters, and `charge` keeps it there; so on these runs nothing was cut, and the theorem of the
+            # filters (docs/ledger.md) speaks of everything that `who` was told. The past is replayed by the rule that
+            # `charge` and `verify` follow: the first charge chooses between the list and the basic filter alone, and
+            # an event enters where it entered when it was charged. A past that does not fit under that choice is
+            # refused; to choose again in its light would be to choose after seeing answers.
+            if not accepts(terms.filters, totals):
+                raise refusals.late_refusal(own, who=who)
+            own_account = replace(Account.opened(who, terms), totals=totals.shorten())
             what = records.canonical({"who": who, "allot": terms.to_plain()})
-            last = self._vouched_last(accounts[:1])
-            self._append(what, accounts, last, time=records.now(), purpose="allotment", key=None)
-
-    def analysts(self) -> dict[str, Guarantee]:
-        """Who has a budget of their own, and which."""
-        return {b.owner: Terms.from_json(b.terms).budget for b in self._store.balances() if b.owner != COMMON}
-
-    # the record
-
-    def charges(self) -> Iterator[Charge]:
-        """Every charge, oldest first."""
-        for row in self._store.rows():
-            found = records.charge_of(row)
-            if found is not None:
-                yield found
-
-    def head(self) -> Head:
-        """Where the record ends. A copy kept elsewhere lets `verify` notice a ledger that was set back."""
-        return verification.head(self._store)
-
-    def export(self) -> Iterator[str]:
-        """The whole record as lines of JSON: the header, then every row with its hash."""
-        yield self._store.header()
-        for row in self._store.rows():
-            yield f'{row.body[:-1]},"hash":"{row.hash}"}}'
-
-    def verify(self, head: Head | str | None = None) -> Head:
-        """Check every hash and recompute every total; returns the head, or raises `LedgerDamaged`.
-
-        With a head from before, also check that the record still contains it: a restored old copy does not.
-        """
-        return verification.verify(self._store, Head.parse(head) if isinstance(head, str) else head)
-
-    def describe(self) -> Description:
-        """The budget, which is what is promised, and where the record stands. What remains is rounded down."""
-        head = self.head()
-        facts = (("remaining", self.remaining().figures), ("rows", str(head.seq)), ("head", head.hash))
-        return Description(f"ledger {Path(self.place).name}", self.budget, facts)
-
-    def close(self) -> None:
-        """Let go of the file. Using the ledger again opens it again."""
-        self._store.close()
-
-    def __enter__(self) -> Ledger:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.close()
-
-    def __repr__(self) -> str:
-        return f"Ledger({self.place!r}, budget={self.budget!r})"
+            self._append(what, [common, own_account], last, time=records.now(), purpose="allotment", key=None)
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Ledger:
         """The same ledger: two copies would be two names of one record."""
@@ -239,16 +194,19 @@ class Ledger(Shown):
 
     # inside
 
-    def _check(self, event: Event, *, purpose: str, who: str | None, key: str | None) -> None:
+    def _check(self, event: Event, at: ApproxDP | PureDP | None) -> None:
         """Refuse, before the store is asked, what can never be charged here."""
         _checks.member("event", event, Event, remedy="For example Laplace(scale=2).")
         one_relation(self.relation, event.relation, doing="charge")
         one_unit(self.unit, event.unit, doing="charge")
-        if not isinstance(purpose, str) or not purpose.strip():
-            raise InvalidArgument("purpose", purpose, "a few words that say what the charge is for")
-        for name, value in (("who", who), ("key", key)):
-            if value is not None and (not isinstance(value, str) or not value.strip()):
-                raise InvalidArgument(name, value, "a word or None")
+        if at is not None:
+            _checks.member("at", at, (ApproxDP, PureDP), remedy="For example ApproxDP(1, 1e-7).")
+            one_relation(event.relation, at.relation, doing="charge")
+            one_unit(event.unit, at.unit, doing="charge")
+
+    def _refuse_second(self, who: str) -> None:
+        if self._store.balance(who) is not None:
+            raise LedgerError(f"{who} already has a budget here; an allotment is made once and never changed.")
 
     def _attempt(self, entry: Entry, *, curves: bool, purpose: str, who: str | None, key: str | None) -> Charge | None:
         """One try, as the sole writer; None when it does not fit."""
@@ -266,34 +224,21 @@ class Ledger(Shown):
                 what = records.what(settled, who)
             time = records.now()
             row = self._append(what, accounts, last, time=time, purpose=purpose, key=key)
-        return Charge(row.seq, time, settled.event, purpose, who, key, settled.at, row.hash)
+        return Charge(row.seq, time, purpose, who, key, row.hash, what)
 
-    def _account(self, who: str | None) -> Account:
-        """The common account, or an analyst's own where budgets were allotted."""
-        return self._accounts(who)[-1] if who is not None else self._common()
-
-    def _common(self) -> Account:
-        found = read(self._store, COMMON)
-        if found is None:
-            raise LedgerDamaged("the totals of the ledger are missing; restore its latest state.")
-        return found
-
-    def _accounts(self, who: str | None) -> list[Account]:
-        """The accounts that a charge must fit: the common one, and the analyst's own where budgets were allotted."""
-        common = self._common()
-        if who is not None and (own := read(self._store, who)) is not None:
-            return [common, own]
-        if self.analysts():
-            raise LedgerError(
-                f"this ledger has a budget for each analyst; who={who!r} is none of them. Use ledger.allot first."
-            )
-        return [common]
+    def _payers(self, who: str | None) -> list[Account]:
+        """The accounts that a charge must fit, in one view."""
+        with self._store.reading():
+            accounts = self._accounts(who)
+            self._vouch(accounts, self._store.last())
+        return accounts
 
     def _vouched_last(self, accounts: list[Account]) -> Row | None:
         """The newest row, which must vouch for the totals that are about to be added to."""
         last = self._store.last()
-        for account in accounts:
-            vouched(account, last, self._store)
+        if last is None and self._store.header() != self._header_text:
+            raise LedgerDamaged(f"the header of {self.place} was changed after the ledger was opened.")
+        self._vouch(accounts, last)
         return last
 
     def _append(
@@ -304,7 +249,7 @@ class Ledger(Shown):
         balances = [account.balance(seq) for account in accounts]
         row = records.written(
             seq=seq,
-            prev=records.digest(self._store.header()) if last is None else last.hash,
+            prev=records.digest(self._header_text) if last is None else last.hash,
             totals={balance.owner: records.voucher(balance) for balance in balances},
             time=time,
             purpose=purpose,
@@ -317,15 +262,16 @@ class Ledger(Shown):
     def _recount(self) -> None:
         """Compute all totals again by this version's cost rules, and write down that it was done."""
         with self._store.writing():
-            accounts = verification.recounted(self._store)
+            if self._common().rules == records.RULES:
+                return  # another process was faster
+            accounts = verification.recount(self._store)
             last = self._store.last()
             what = records.canonical({"who": None, "recount": {"rules": records.RULES}})
             self._append(what, accounts, last, time=records.now(), purpose="recount", key=None)
 
     def _refusal(self, entry: Entry, who: str | None) -> Exception:
         """Why it does not fit. An analyst is told about their own budget only."""
-        accounts = self._accounts(who)
-        own = accounts[-1]
+        own = self._payers(who)[-1]
         asked = refusals.requested(entry, own.terms.budget)
         if own.owner != COMMON and decide(entry, [own], curves=entry.at is None) is not None:
             return refusals.shared_refusal(asked, own.left, who=own.owner)

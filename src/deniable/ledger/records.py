@@ -16,13 +16,16 @@ from __future__ import annotations
 
 import hashlib
 import json
+import re
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from functools import lru_cache
 from typing import Any, NamedTuple
 
-from deniable.accounting.filters import Entry, Filters, Totals
+from deniable import _checks
+from deniable._escapes import printable
+from deniable.accounting.filters import Entry, Filters, Totals, certify
 from deniable.errors import DeniableError, LedgerDamaged
 from deniable.events import Claimed, Event
 from deniable.guarantees import ApproxDP, Guarantee
@@ -31,8 +34,17 @@ from deniable.units import Unit
 
 FORMAT = 1
 """The version of the record. A new one is written beside the old one's reader."""
-RULES = 1
-"""The version of the cost rules that the running totals were computed with."""
+RULES = 2
+"""The version of the rules that the running totals were computed with: what an event costs, and whom it counts for.
+
+Version 1 gave an analyst's new budget fresh totals. Since version 2 they begin with what that analyst was told before.
+"""
+
+LONGEST_PURPOSE = 10_000
+LONGEST_NAME = 200
+"""Of an analyst, and of the unit's column and noun."""
+LONGEST_KEY = 500
+"""In characters. PostgreSQL indexes keys and names, and an entry of its index holds some 2,700 bytes."""
 
 
 class Head(NamedTuple):
@@ -55,21 +67,34 @@ class Head(NamedTuple):
         return cls(int(seq), found)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Charge:
-    """One row of the record: what was paid for, by whom and why."""
+    """One row of the record: what was paid for, by whom and why. `event` and `at` are read from it when asked for."""
 
     seq: int
     time: str
-    event: Event
     purpose: str
     who: str | None
     key: str | None
-    at: ApproxDP | None
-    """The (ε, δ) at which the event entered the basic filter, where that is not the event's own."""
     hash: str
+    what: str = field(repr=False)
+    """The end of the row as it is written: `who`, `at` and `event` in JSON."""
     fresh: bool = True
     """False when an idempotency key found a charge already paid: then only the release it paid for may be resumed."""
+
+    @property
+    def event(self) -> Event:
+        """What was done to the data."""
+        return entry_in(self.what).event
+
+    @property
+    def at(self) -> ApproxDP | None:
+        """The (ε, δ) at which the event entered the basic filter, where that is not the event's own."""
+        return entry_in(self.what).at
+
+    def __repr__(self) -> str:
+        names = ("seq", "time", "event", "purpose", "who", "key", "at", "hash", "fresh")
+        return f"Charge({', '.join(f'{name}={getattr(self, name)!r}' for name in names)})"
 
 
 @dataclass(frozen=True)
@@ -125,18 +150,34 @@ class Header:
             }
         )
 
-    @classmethod
-    def from_json(cls, text: str) -> Header:
-        """The header that `to_json` wrote."""
-        found = parsed(text)
-        if found.get("deniable_ledger") != FORMAT:
-            raise LedgerDamaged(
-                f"this ledger is written in format {found.get('deniable_ledger')}; this program reads {FORMAT}."
-            )
-        try:
-            return cls(Unit(**found["unit"]), Terms.from_plain(found), found["created"])
-        except (KeyError, TypeError, ValueError) as error:
-            raise LedgerDamaged(f"the header of the ledger cannot be read ({error}).") from None
+    @staticmethod
+    def from_json(text: str) -> Header:
+        """The header that `to_json` wrote: a unit, a budget about that unit, and filters that keep the budget."""
+        return _header_of(text)
+
+
+@lru_cache(maxsize=64)
+def _header_of(text: str) -> Header:
+    plain_header = parsed(text)
+    version = plain_header.get("deniable_ledger")
+    if version is None:
+        raise LedgerDamaged("the header of the ledger is not one that Ledger.create wrote.")
+    if version != FORMAT:
+        raise LedgerDamaged(f"this ledger is written in format {version!r}; this program reads {FORMAT}.")
+    try:
+        unit = Unit(**plain_header["unit"])
+        header = Header(unit, Terms.from_plain(plain_header), plain_header["created"])
+        check_unit(unit)
+        certify(header.terms.filters, header.terms.budget)
+        if header.terms.budget.unit != unit:
+            raise LedgerDamaged("the budget in the header of the ledger is about another unit; it was edited.")
+        if header.to_json() != text:
+            raise LedgerDamaged("the header of the ledger is not spelt as Ledger.create writes it; it was edited.")
+    except LedgerDamaged:
+        raise
+    except (DeniableError, KeyError, TypeError, ValueError, AttributeError, ArithmeticError) as error:
+        raise LedgerDamaged(f"the header of the ledger cannot be read ({error}).") from None
+    return header
 
 
 def digest(text: str) -> str:
@@ -181,6 +222,9 @@ def promise(found: Any) -> Guarantee:
     return event.guarantee
 
 
+# rows
+
+
 def what(entry: Entry, who: str | None) -> str:
     """The end of a row, which decides what it costs: the same text for equal charges."""
     at = None if entry.at is None else plain(Claimed(entry.at))
@@ -196,6 +240,36 @@ def written(
     return Row(seq, key, body, digest(body))
 
 
+_STRING = r'"[^"\\]*(?:\\.[^"\\]*)*"'
+_ROW = re.compile(
+    rf'\{{"seq":(?P<seq>\d+),"prev":"(?P<prev>[0-9a-f]*)",'
+    rf'"totals":(?P<totals>\{{(?:{_STRING}:{_STRING}(?:,{_STRING}:{_STRING})*)?\}}),'
+    rf'"time":(?P<time>{_STRING}),"purpose":(?P<purpose>{_STRING}),"key":(?P<key>{_STRING}|null),'
+    rf'(?P<what>"who":(?:{_STRING}|null),"(?:at|allot|recount)":.*\}})'
+)
+
+
+class Body(NamedTuple):
+    """The fields of a row, each as it is written in JSON; `what` is an object of the last ones."""
+
+    seq: str
+    prev: str
+    totals: str
+    time: str
+    purpose: str
+    key: str
+    what: str
+
+    @classmethod
+    def of(cls, text: str) -> Body | None:
+        """The fields of a line; None when it is not a row."""
+        match = _ROW.fullmatch(text)
+        if match is None:
+            return None
+        seq, prev, totals, time, purpose, key, what = match.groups()
+        return cls(seq, prev, totals, time, purpose, key, "{" + what)
+
+
 def entry_of(found: Mapping[str, Any]) -> Entry:
     """The entry in a parsed row."""
     at = None if found["at"] is None else promise(found["at"])
@@ -204,20 +278,86 @@ def entry_of(found: Mapping[str, Any]) -> Entry:
     return Entry(event_of(found["event"]), at)
 
 
+@lru_cache(maxsize=4096)
+def entry_in(what: str) -> Entry:
+    """The entry at the end of a row."""
+    try:
+        return entry_of(parsed(what))
+    except KeyError:
+        raise LedgerDamaged("a row of the ledger has no event; it was edited.") from None
+
+
 def charge_of(row: Row) -> Charge | None:
     """The charge in a row, which was paid before; None for a row that charges nothing."""
-    found = parsed(row.body)
-    if "event" not in found:
+    body = Body.of(row.body)
+    if body is None:
+        raise LedgerDamaged(f"row {row.seq} of the ledger cannot be read; it was edited.")
+    who, kind = _kind(body.what)
+    if kind != "at":
         return None
-    entry = entry_of(found)
-    return Charge(
-        row.seq, found["time"], entry.event, found["purpose"], found["who"], found["key"], entry.at, row.hash, False
-    )
+    key = None if body.key == "null" else string(body.key)
+    return Charge(row.seq, string(body.time), string(body.purpose), who, key, row.hash, body.what, False)
+
+
+def string(text: str) -> str:
+    """A string of JSON, which has no escapes in most rows."""
+    return str(json.loads(text)) if "\\" in text else text[1:-1]
+
+
+@lru_cache(maxsize=4096)
+def _kind(what: str) -> tuple[str | None, str]:
+    """Whom a row is about, and the field behind the name: `at` of a charge, `allot` or `recount`."""
+    who, kind = list(parsed(what).items())[:2]
+    return who[1], kind[0]
+
+
+# text
+
+
+def check_purpose(purpose: object) -> None:
+    """Refuse what cannot be stored as a purpose."""
+    _checks.text("purpose", purpose, most=LONGEST_PURPOSE, expected="a few words that say what the charge is for")
+
+
+def check_who(who: object) -> None:
+    """Refuse what cannot be stored as an analyst's name."""
+    _checks.text("who", who, most=LONGEST_NAME, expected="an analyst's name")
+
+
+def check_key(key: object) -> None:
+    """Refuse what cannot be stored as a key."""
+    _checks.text("key", key, most=LONGEST_KEY, expected="a word that names one release, or None")
+
+
+def check_unit(unit: Unit) -> None:
+    """Refuse a unit whose column or noun cannot be stored."""
+    if unit.column is not None:
+        _checks.text("unit", unit.column, most=LONGEST_NAME, expected="a column's name")
+    _checks.text("unit", unit.noun, most=LONGEST_NAME, expected="a word for one unit")
+
+
+def as_purpose(text: str) -> str:
+    """Any text as a purpose: on one line, what would act unseen as an escape, and the end of a long one left out.
+
+    >>> as_purpose("SELECT city,\\n       COUNT(*) FROM visits GROUP BY city")
+    'SELECT city, COUNT(*) FROM visits GROUP BY city'
+    """
+    line = printable(" ".join(text.split()))
+    return line if len(line) <= LONGEST_PURPOSE else f"{line[: LONGEST_PURPOSE - 1]}…"
+
+
+# totals
 
 
 def voucher(balance: Balance) -> str:
     """The hash of an owner's terms and totals, which the row that made them carries."""
     return digest(f"{balance.terms}\n{balance.totals}")
+
+
+def vouchers(row: Row) -> dict[str, Any]:
+    """The hashes of totals that a row carries, by owner."""
+    body = Body.of(row.body)
+    return {} if body is None else parsed(body.totals)
 
 
 def totals_text(totals: Totals, *, rules: int) -> str:

@@ -11,7 +11,7 @@ from deniable.accounting.filters import Cost, Filters, Sum, Totals, addends, cos
 from deniable.accounting.filters.bounds import pure_to_renyi, pure_to_rho
 from deniable.accounting.filters.rounding import ceiling, floor, sqrt_down, sqrt_up
 from deniable.accounting.filters.totals import Entry
-from deniable.errors import BudgetExceeded, NotSupported
+from deniable.errors import BudgetExceeded, LedgerError, NotSupported
 from deniable.events import Event
 from deniable.guarantees import GDP, RDP, TCDP, ZCDP, ApproxDP, ApproxZCDP, Guarantee, PureDP
 from deniable.guarantees.rounding import float_below
@@ -130,6 +130,25 @@ def shared_refusal(requested: Guarantee | None, left: Left, *, who: str) -> Budg
         requested=requested,
         remaining=left.room,
         largest=None,
+    )
+
+
+def allotment_refusal(own: Guarantee, common: Guarantee, *, who: str) -> BudgetExceeded:
+    """The whole common budget does not hold what an analyst was to get."""
+    return BudgetExceeded(
+        f"a budget of {own.figures} for {who} does not fit the ledger's whole budget of {common.figures}: it would"
+        " promise less than what is promised already. Allot at most that.",
+        requested=own,
+        remaining=common,
+        largest=common,
+    )
+
+
+def late_refusal(own: Guarantee, *, who: str) -> LedgerError:
+    """An analyst was told too much already for the budget they were to get."""
+    return LedgerError(
+        f"what was charged in the name of {who}, or in nobody's and so perhaps told to {who}, does not fit a budget of"
+        f" {own.figures}. Allot more, or leave {who} without a budget of their own; nothing was allotted."
     )
 
 

@@ -1,142 +1,232 @@
-"""Reading a whole ledger again: every hash, every link, every total.
+"""Reading a whole record again: every hash, every link, every total. A ledger and its export are read by the same code.
 
-What this notices: a row that was changed, removed or put in; totals that are not the sum of the rows; a file that was
-cut. What it cannot notice without help: a whole file exchanged for an older copy of itself. Give it a head that was
+What this notices: a row that was changed, removed or put in; totals that are not the sum of the rows; a record that was
+cut. What it cannot notice without help: a whole record exchanged for an older copy of itself. Give it a head that was
 kept elsewhere, and it notices that too.
 """
 
 from __future__ import annotations
 
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
-from typing import Any
 
-from deniable.accounting.filters import Family, Tally, accepts, addends, after, emptied, families_of, nothing
-from deniable.accounting.filters.totals import ROUNDED
-from deniable.errors import LedgerDamaged
+from deniable.accounting.filters import Entry, accepts, certify, nothing
+from deniable.accounting.filters import replay as replay_filters
+from deniable.accounting.filters.totals import ROUNDED, Totals
+from deniable.errors import DeniableError, LedgerDamaged
 from deniable.ledger import accounts, records
 from deniable.ledger.accounts import COMMON, Account
-from deniable.ledger.records import Head, Header, Terms
-from deniable.ledger.stores import Store
+from deniable.ledger.records import Body, Head, Header, Terms
+from deniable.ledger.stores import Balance, Row, Source
 
 
 @dataclass
-class Kind:
-    """Rows that say the same: how often, and the first and the last."""
+class Tail:
+    """Rows that end in the same words, and so cost the same: how many, and the first and the last."""
 
     count: int
     first: int
     last: int
 
 
-def head(store: Store) -> Head:
+@dataclass(frozen=True)
+class Kind:
+    """What rows with one ending say: a charge (`entry`), or a budget for an analyst (`terms`), or a recount."""
+
+    who: str | None
+    entry: Entry | None
+    terms: Terms | None
+    rows: Tail
+
+
+class Chain:
+    """A record as far as it was followed from its header. Rows never change, so it can be followed further later."""
+
+    def __init__(self, header: str) -> None:
+        self.head = Head(0, records.digest(header))
+        self._tails: dict[str, Tail] = {}
+        self._keys: set[str] = set()
+
+    def follow(
+        self, source: Source, *, stop: int, known: Head | None = None, wanted: Collection[int] = ()
+    ) -> dict[int, Row]:
+        """Check every hash and link up to a row; the wanted rows, by number. `known` is a head that must be met."""
+        seq, prev = self.head
+        if known is not None and known.seq == seq == 0 and known.hash != prev:
+            raise LedgerDamaged("the ledger's header is not the one that the kept head names: the ledger was replaced.")
+        tails, keys, picked = self._tails, self._keys, {}
+        for row in source.rows(start=seq + 1, stop=stop):
+            seq += 1
+            if row.seq != seq:
+                raise LedgerDamaged(f"{source.where(seq)} is missing.")
+            body = Body.of(row.body)
+            if body is None or records.digest(row.body) != row.hash or body.seq != str(seq):
+                raise LedgerDamaged(f"{source.where(seq)} does not verify: it was changed.")
+            if body.prev != prev:
+                one = f"{source.where(0)} was" if seq == 1 else "it, or one before it, was"
+                raise LedgerDamaged(f"{source.where(seq)} does not follow from the one before: {one} changed.")
+            if body.key != "null" or row.key is not None:
+                if row.key is None or body.key != records.canonical(row.key) or body.key in keys:
+                    raise LedgerDamaged(f"{source.where(seq)} does not verify: its key was changed.")
+                keys.add(body.key)
+            tail = tails.get(body.what)
+            if tail is None:
+                tails[body.what] = Tail(1, seq, seq)
+            else:
+                tail.count += 1
+                tail.last = seq
+            prev = row.hash
+            if known is not None and known.seq == seq and known.hash != prev:
+                raise LedgerDamaged(f"{source.where(seq)} is not the one that the kept head names: it was replaced.")
+            if seq in wanted:
+                picked[seq] = row
+        if seq != stop:
+            raise LedgerDamaged(f"the record ends at row {seq}, before row {stop}.")
+        self.head = Head(seq, prev)
+        return picked
+
+    def kinds(self) -> list[Kind]:
+        """What the rows say, in the order in which it was said first. Rows with the same ending are read once."""
+        return [_kind(text, tail) for text, tail in self._tails.items()]
+
+
+def _kind(text: str, tail: Tail) -> Kind:
+    plain = records.parsed(text)
+    who = plain["who"]
+    if records.canonical(plain) != text:
+        raise LedgerDamaged(f"row {tail.first} of the ledger is not spelt as it was written.")
+    if "event" in plain:
+        return Kind(who, records.entry_of(plain), None, tail)
+    if "allot" in plain and who and tail.count == 1:
+        return Kind(who, None, Terms.from_plain(plain["allot"]), tail)
+    if "recount" in plain:
+        return Kind(who, None, None, tail)
+    raise LedgerDamaged(f"row {tail.first} of the ledger says nothing that a ledger writes.")
+
+
+def head(source: Source) -> Head:
     """Where the record ends."""
-    last = store.last()
-    return Head(0, records.digest(store.header())) if last is None else Head(last.seq, last.hash)
+    last = source.last()
+    return Head(0, records.digest(source.header())) if last is None else Head(last.seq, last.hash)
 
 
-def verify(store: Store, known: Head | None) -> Head:
-    """The head of a ledger that verifies; `LedgerDamaged` with the first row that does not."""
-    store.examine()
-    with store.reading():
-        last, balances, header_text = store.last(), store.balances(), store.header()
+def verify(source: Source, known: Head | None) -> Head:
+    """The head of a record that verifies; `LedgerDamaged` with the first row that does not."""
+    source.examine()
+    with source.reading():
+        last, balances, header_text = source.last(), source.balances(), source.header()
     end = 0 if last is None else last.seq
-    kinds, newest = _follow(store, header_text, end, known)
-    # Rows that say the same are read once: what they cost is counted, not computed again.
-    read = [(records.parsed('{"who":' + tail), kind) for tail, kind in kinds.items()]
-    terms = {COMMON: Header.from_json(header_text).terms}
-    terms |= {found["who"]: Terms.from_plain(found["allot"]) for found, _ in read if "allot" in found}
+    if known is not None and known.seq > end:
+        raise LedgerDamaged(f"the kept head names row {known.seq}, the ledger ends at row {end}: it was set back.")
+    chain = Chain(header_text)
+    rows = chain.follow(source, stop=end, known=known, wanted={balance.seq for balance in balances})
+    try:
+        _check_accounts(Header.from_json(header_text), chain.kinds(), rows, balances, end)
+    except LedgerDamaged as damage:
+        place = source.where(None)
+        raise LedgerDamaged(f"{place}: {damage}" if place else str(damage)) from None
+    return chain.head
+
+
+def _check_accounts(
+    header: Header, kinds: list[Kind], rows: Mapping[int, Row], balances: Sequence[Balance], end: int
+) -> None:
+    """Every owner's totals must be the sum of what the rows charge them, and their budget must hold it."""
+    terms = {COMMON: header.terms} | _allotments(header, kinds)
     if sorted(terms) != sorted(balance.owner for balance in balances):
         raise LedgerDamaged("the ledger's totals are not those of the analysts who were given a budget.")
     for balance in balances:
         account = accounts.of(balance)
         if account.terms != terms[balance.owner]:
             raise LedgerDamaged("the filters of the ledger are not those it was created with.")
-        accounts.vouched(account, last, store)
-        _check_totals(account, read)
-    return newest
+        if account.owner == COMMON and account.seq != end:
+            raise LedgerDamaged(f"the totals are of row {account.seq}, and the rows end at {end}.")
+        accounts.vouched(account, rows.get(account.seq), header)
+        _check_totals(account, kinds)
 
 
-def _follow(store: Store, header_text: str, end: int, known: Head | None) -> tuple[dict[str, Kind], Head]:
-    """Follow the chain to its end, and sort the rows by what they say about cost."""
-    kinds: dict[str, Kind] = {}
-    prev, seq = records.digest(header_text), 0
-    if known is not None and known.seq == 0 and known.hash != prev:
-        raise LedgerDamaged("the ledger's header is not the one that the kept head names: the ledger was replaced.")
-    for row in store.rows(stop=end):
-        seq += 1
-        body = row.body
-        if row.seq != seq:
-            raise LedgerDamaged(f"row {seq} of the ledger is missing.")
-        if records.digest(body) != row.hash or not body.startswith(f'{{"seq":{seq},"prev":"{prev}",'):
-            raise LedgerDamaged(f"row {seq} of the ledger does not verify: it, or one before it, was changed.")
-        # A bare quote ends a JSON string, so this can only be the field itself, whatever the purpose says.
-        front, found, tail = body.partition(',"who":')
-        key = "null" if row.key is None else records.canonical(row.key)
-        if not found or not front.endswith(f',"key":{key}'):
-            raise LedgerDamaged(f"row {seq} of the ledger does not verify: its key was changed.")
-        kind = kinds.get(tail)
-        if kind is None:
-            kinds[tail] = Kind(1, seq, seq)
-        else:
-            kind.count += 1
-            kind.last = seq
-        prev = row.hash
-        if known is not None and known.seq == seq and known.hash != prev:
-            raise LedgerDamaged(f"row {seq} is not the one that the kept head names: the ledger was replaced.")
-    if seq != end:
-        raise LedgerDamaged(f"the ledger ends at row {seq}, before row {end}.")
-    if known is not None and known.seq > seq:
-        raise LedgerDamaged(f"the kept head names row {known.seq}, the ledger ends at row {seq}: it was set back.")
-    return kinds, Head(seq, prev)
+def _allotments(header: Header, kinds: Iterable[Kind]) -> dict[str, Terms]:
+    """The budget of every analyst. From the first of them on, every charge names an analyst who has one."""
+    given = {kind.who: kind for kind in kinds if kind.terms is not None}
+    terms: dict[str, Terms] = {}
+    for kind in kinds:
+        if kind.terms is None or kind.who is None:
+            continue
+        if kind.who in terms:
+            raise LedgerDamaged(f"row {kind.rows.first} gives {kind.who} a second budget; it was edited.")
+        budget = kind.terms.budget
+        if (budget.unit, budget.relation) != (header.unit, header.terms.budget.relation):
+            raise LedgerDamaged(f"row {kind.rows.first} gives {kind.who} a budget about another unit; it was edited.")
+        try:
+            certify(kind.terms.filters, budget)
+        except DeniableError:
+            raise LedgerDamaged(f"the filters of {kind.who} do not keep their budget; they were edited.") from None
+        terms[kind.who] = kind.terms
+    first = min((kind.rows.first for kind in given.values()), default=None)
+    for kind in kinds:
+        if first is not None and kind.entry is not None and kind.who not in terms and kind.rows.last > first:
+            raise LedgerDamaged(f"row {kind.rows.last} charges nobody who has a budget; it was edited.")
+    return terms
 
 
-def _check_totals(account: Account, read: list[tuple[dict[str, Any], Kind]]) -> None:
+def concerns(owner: str, who: str | None) -> bool:
+    """Whether a charge in the name of `who` counts for an owner.
+
+    Everything counts for the common budget. For an analyst's own count the charges in their name, before the allotment
+    too, and the charges in nobody's name: their answers may have been told to anybody.
+    """
+    return owner == COMMON or who is None or who == owner
+
+
+def replay(owner: str, terms: Terms, kinds: Iterable[Kind], *, choice: str | None = None) -> Totals:
+    """An owner's totals, exactly, as if their filters had been there from the first row."""
+    entries = [(k.entry, k.rows.count) for k in kinds if k.entry is not None and concerns(owner, k.who)]
+    return replay_filters(terms.filters, entries, choice="alone" if choice == "alone" else "list" if choice else None)
+
+
+def _check_totals(account: Account, kinds: list[Kind]) -> None:
     """The stored totals must cover the recomputed ones, and be equal unless a sum had to be shortened."""
-    mine = [(found, kind) for found, kind in read if "event" in found and account.owner in (COMMON, found["who"])]
+    mine = [kind for kind in kinds if kind.entry is not None and concerns(account.owner, kind.who)]
     filters, stored = account.terms.filters, account.totals
+    whose = "the ledger's" if account.owner == COMMON else f"{account.owner}'s"
     if not mine:
         if stored != nothing(filters):
-            raise LedgerDamaged("the ledger has totals but no charges.")
+            raise LedgerDamaged(f"{whose} totals are not zero, and there are no charges.")
         return
-    if account.owner != COMMON and account.seq < max(kind.last for _, kind in mine):
-        raise LedgerDamaged(f"the totals of {account.owner} stop before their last charge.")
-    if stored.choice == "open" or not accepts(filters, stored):
-        raise LedgerDamaged("the ledger is overspent: no filter accepts its charges.")
-    slack = Fraction(sum(kind.count for _, kind in mine), ROUNDED)
-    for family, kept in zip(families_of(filters, stored), stored.tallies, strict=True):
-        exact = _sum(family, mine)
-        for true, said in [(exact.delta, kept.delta), *zip(exact.amounts, kept.amounts, strict=True)]:
+    if account.seq < max(kind.rows.last for kind in mine):
+        raise LedgerDamaged(f"{whose} totals stop before their last charge.")
+    # Older rules may have chosen otherwise; whoever counted again wrote that down, and kept the choice.
+    recounted = any(kind.entry is None and kind.terms is None for kind in kinds)
+    exact = replay(account.owner, account.terms, mine, choice=stored.choice if recounted else None)
+    if stored.choice != exact.choice or len(stored.tallies) != len(exact.tallies):
+        raise LedgerDamaged(f"{whose} totals follow another filter than the first charge chose.")
+    if not accepts(filters, stored):
+        raise LedgerDamaged(f"{whose} budget is overspent: no filter accepts the charges.")
+    slack = Fraction(sum(kind.rows.count for kind in mine), ROUNDED)
+    for sums, kept in zip(exact.tallies, stored.tallies, strict=True):
+        for true, said in [(sums.delta, kept.delta), *zip(sums.amounts, kept.amounts, strict=True)]:
             if true is said is None:
                 continue
             if true is None or said is None or not true <= said <= true + slack:
-                raise LedgerDamaged("the totals of the ledger are not the sum of its rows.")
+                raise LedgerDamaged(f"{whose} totals are not the sum of the rows.")
 
 
-def _sum(family: Family, mine: list[tuple[dict[str, Any], Kind]]) -> Tally:
-    """What all charges add to one family, exactly."""
-    delta: Fraction = Fraction(0)
-    amounts: list[Fraction | None] = [Fraction(0)] * len(family.sums)
-    for found, kind in mine:
-        each = addends(family, records.entry_of(found)).times(kind.count)
-        delta += each.delta
-        amounts = [None if a is None or b is None else a + b for a, b in zip(amounts, each.amounts, strict=True)]
-    return Tally(delta, tuple(amounts))
-
-
-def recounted(store: Store) -> list[Account]:
+def recount(source: Source) -> list[Account]:
     """Every account with its totals computed again from the rows, by this version's rules."""
-    found = {b.owner: accounts.of(b) for b in store.balances()}
-    fresh = {
-        owner: replace(account, totals=emptied(account.terms.filters, account.totals), rules=records.RULES)
-        for owner, account in found.items()
-    }
-    for row in store.rows():
-        said = records.parsed(row.body)
-        if "event" not in said:
-            continue
-        entry = records.entry_of(said)
-        for owner in {COMMON, said["who"] or COMMON} & fresh.keys():
-            account = fresh[owner]
-            fresh[owner] = replace(account, totals=after(account.terms.filters, account.totals, entry))
-    return list(fresh.values())
+    last, header_text = source.last(), source.header()
+    chain = Chain(header_text)
+    chain.follow(source, stop=0 if last is None else last.seq)
+    header, kinds = Header.from_json(header_text), chain.kinds()
+    terms = {COMMON: header.terms} | _allotments(header, kinds)
+    stored = [accounts.of(balance) for balance in source.balances()]
+    if {account.owner: account.terms for account in stored} != terms:
+        raise LedgerDamaged("the filters of the ledger are not those it was created with.")
+    return [_count_again(account, kinds) for account in stored]
+
+
+def _count_again(account: Account, kinds: list[Kind]) -> Account:
+    # The choice was made by the first charge, and stands. By the first rules an analyst's account did not know it.
+    stands = account.totals.choice != "open" and (account.owner == COMMON or account.rules > 1)
+    totals = replay(account.owner, account.terms, kinds, choice=account.totals.choice if stands else None)
+    return replace(account, totals=totals.shorten(), rules=records.RULES)

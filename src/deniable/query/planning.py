@@ -25,6 +25,7 @@ from deniable._checks import Number
 from deniable.errors import InvalidArgument, QueryError
 from deniable.events import DiscreteLaplace, Event
 from deniable.guarantees import ApproxDP, ApproxZCDP, Guarantee, PureDP
+from deniable.ledger.records import as_purpose
 from deniable.query import grids as gridding
 from deniable.query.aggregates import Aggregate, ExpectedError, build
 from deniable.query.answering import answered
@@ -114,7 +115,7 @@ class QueryPlan:
     def run(self) -> Release:
         """Charge the ledger, compute, add noise. Every call charges again and answers with fresh noise."""
         self._engine.check()
-        self._ledger.charge(self.event, purpose=" ".join(self.sql.split()), who=self._who)
+        self._ledger.charge(self.event, purpose=as_purpose(self.sql), who=self._who)
         return answer(self)
 
     def explain(self) -> str:

@@ -26,6 +26,7 @@ from deniable._checks import Number
 from deniable.errors import InvalidArgument
 from deniable.events import Claimed, Event
 from deniable.guarantees import ApproxDP, PureDP
+from deniable.ledger.records import as_purpose
 from deniable.noise import Grid
 from deniable.query import planning
 from deniable.query.aggregates import ExpectedError
@@ -109,7 +110,7 @@ class StagedPlan:
         """Charge the ledger, survey, compute, add noise. Every call charges again and answers with fresh noise."""
         plan = self.answer
         plan._engine.check()
-        plan._ledger.charge(self.event, purpose=" ".join(plan.sql.split()), who=plan._who)
+        plan._ledger.charge(self.event, purpose=as_purpose(plan.sql), who=plan._who)
         return answer(self)
 
     def explain(self) -> str:

@@ -15,7 +15,7 @@ True
 """
 
 from deniable.accounting.filters.costs import Cost, cost
-from deniable.accounting.filters.lists import Family, Filters, Sum, basic, filters_for
+from deniable.accounting.filters.lists import Family, Filters, Sum, basic, certify, filters_for
 from deniable.accounting.filters.totals import (
     Entry,
     Tally,
@@ -24,9 +24,9 @@ from deniable.accounting.filters.totals import (
     addends,
     admitted,
     after,
-    emptied,
     families_of,
     nothing,
+    replay,
     room_left,
 )
 
@@ -43,10 +43,11 @@ __all__ = [
     "admitted",
     "after",
     "basic",
+    "certify",
     "cost",
-    "emptied",
     "families_of",
     "filters_for",
     "nothing",
+    "replay",
     "room_left",
 ]

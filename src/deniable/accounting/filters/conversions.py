@@ -13,7 +13,7 @@ import math
 from fractions import Fraction
 
 from deniable.accounting.filters.normal import gaussian_delta_up
-from deniable.accounting.filters.rounding import floor, log_down, log_up
+from deniable.accounting.filters.rounding import floor, log_down, log_up, sqrt_up
 
 
 def renyi_limit(epsilon: Fraction, delta: Fraction, order: Fraction) -> Fraction:
@@ -27,6 +27,34 @@ def renyi_limit(epsilon: Fraction, delta: Fraction, order: Fraction) -> Fraction
 
 def rho_limit(epsilon: Fraction, delta: Fraction) -> Fraction:
     """The largest ρ for which ρ-zCDP gives (ε, δ)-DP: D_α ≤ ρα at every order, so any order's limit over α is sound."""
+    return _rho_limit_at(epsilon, delta, _best_order(epsilon, delta))
+
+
+def rho_keeps(rho: Fraction, epsilon: Fraction, delta: Fraction) -> bool:
+    """Whether an order is found at which ρ-zCDP gives (ε, δ)-DP.
+
+    Another machine's floats may have found a slightly better order than `rho_limit` finds here: its neighbours are
+    tried as well. What is accepted is proved in exact fractions.
+    """
+    best = float(_best_order(epsilon, delta))
+    return any(_rho_limit_at(epsilon, delta, best * 10 ** (k / 10_000)) >= rho for k in range(-40, 41))
+
+
+def gaussian_keeps(mu_squared: Fraction, epsilon: Fraction, delta: Fraction) -> bool:
+    """Whether μ-GDP gives (ε, δ)-DP."""
+    root = Fraction(math.isqrt(mu_squared.numerator), math.isqrt(mu_squared.denominator))
+    mu = root if root * root == mu_squared else sqrt_up(mu_squared)
+    return mu == 0 or gaussian_delta_up(mu, epsilon) <= delta
+
+
+def _rho_limit_at(epsilon: Fraction, delta: Fraction, beyond: float) -> Fraction:
+    """The limit on ρ by way of the order 1 + beyond."""
+    order = 1 + Fraction(beyond).limit_denominator(10**9)
+    return floor(renyi_limit(epsilon, delta, order) / order)
+
+
+def _best_order(epsilon: Fraction, delta: Fraction) -> float:
+    """About the order, less 1, at which zCDP converts best."""
     e, log_delta = float(epsilon), float(log_down(delta))
 
     def limit(beyond: float) -> float:
@@ -37,8 +65,7 @@ def rho_limit(epsilon: Fraction, delta: Fraction) -> Fraction:
     best = max((10 ** (k / 10) for k in range(-30, 91)), key=limit)
     for step in (50, 500):
         best = max((best * 10 ** (k / step) for k in range(-10, 11)), key=limit)
-    order = 1 + Fraction(best).limit_denominator(10**9)
-    return floor(renyi_limit(epsilon, delta, order) / order)
+    return best
 
 
 def gaussian_limit(epsilon: Fraction, delta: Fraction) -> Fraction:

@@ -25,8 +25,14 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any, Literal
 
-from deniable.accounting.filters.conversions import gaussian_limit, renyi_limit, rho_limit
-from deniable.errors import NotSupported
+from deniable.accounting.filters.conversions import (
+    gaussian_keeps,
+    gaussian_limit,
+    renyi_limit,
+    rho_keeps,
+    rho_limit,
+)
+from deniable.errors import InvalidArgument, NotSupported
 from deniable.guarantees import GDP, RDP, TCDP, ZCDP, ApproxDP, ApproxZCDP, Guarantee, PureDP
 
 Kind = Literal["epsilon", "rho", "renyi", "truncated", "mu_squared"]
@@ -113,6 +119,55 @@ def filters_for(budget: Guarantee) -> Filters:
         case GDP(mu=mu):
             return Filters((Family("gaussian", (Sum("mu_squared", mu * mu),)),))
     raise NotSupported(f"a ledger cannot hold a budget of kind {type(budget).__name__}; use PureDP, ApproxDP or ZCDP.")
+
+
+def certify(filters: Filters, budget: Guarantee) -> None:
+    """Refuse filters that do not keep a budget, wherever they come from: every limit, share and cap is proved again.
+
+    >>> certify(filters_for(PureDP(1)), PureDP(2))
+    >>> certify(filters_for(PureDP(2)), PureDP(1))
+    Traceback (most recent call last):
+    ...
+    deniable.errors.InvalidArgument: filters must be filters that keep the budget; got filters='basic'.
+    """
+    delta = budget.delta if isinstance(budget, ApproxDP | ApproxZCDP) else Fraction(0)
+    families = filters.families if filters.alone is None else (*filters.families, filters.alone)
+    for family in families:
+        # These two sums split events in their own way, so neither shares a family with another.
+        single = not isinstance(budget, ApproxDP) or any(s.kind in ("epsilon", "mu_squared") for s in family.sums)
+        counted = len(family.sums) == 1 if single else bool(family.sums)
+        if not counted or family.cap < 0 or not all(_keeps(each, budget) for each in family.sums):
+            raise InvalidArgument("filters", family.name, "filters that keep the budget")
+    several = isinstance(budget, ApproxDP)
+    if not filters.families or filters.delta > delta or (len(families) > 1 and not several):
+        raise InvalidArgument("filters", "...", "filters that keep the budget, with its δ and no more")
+
+
+def _keeps(each: Sum, budget: Guarantee) -> bool:
+    """Whether a sum within its limit, with its share of δ, keeps the budget's promise but for the events' own δ."""
+    if each.share < 0 or each.limit < 0:
+        return False
+    match each.kind, budget:
+        case "epsilon", PureDP(epsilon=epsilon) | ApproxDP(epsilon=epsilon):
+            return each.limit <= epsilon
+        case "rho", ZCDP(rho=rho) | ApproxZCDP(rho=rho):
+            return each.limit <= rho
+        case "truncated", TCDP(rho=rho, omega=omega):
+            return each.limit <= rho and each.order == omega
+        case "renyi", RDP(order=order, epsilon=epsilon):
+            return each.limit <= epsilon and each.order == order
+        case "mu_squared", GDP(mu=mu):
+            return each.limit <= mu * mu
+    if not isinstance(budget, ApproxDP) or not each.share:
+        return False
+    match each:
+        case Sum(kind="rho", order=None):
+            return rho_keeps(each.limit, budget.epsilon, each.share)
+        case Sum(kind="mu_squared", order=None):
+            return gaussian_keeps(each.limit, budget.epsilon, each.share)
+        case Sum(kind="renyi", order=Fraction() as order):
+            return order > 1 and each.limit <= renyi_limit(budget.epsilon, each.share, order)
+    return False
 
 
 def _basic(epsilon: Fraction, cap: Fraction) -> Family:

@@ -18,6 +18,7 @@ while another one still accepted. A refused event adds nothing.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any, Literal
@@ -52,6 +53,10 @@ class Tally:
     def __add__(self, other: Tally) -> Tally:
         return Tally(_short(self.delta + other.delta), tuple(map(_add, self.amounts, other.amounts)))
 
+    def shorten(self) -> Tally:
+        """The same, with long fractions rounded up."""
+        return Tally(_short(self.delta), tuple(None if a is None else _short(a) for a in self.amounts))
+
     def times(self, count: int) -> Tally:
         """The same addends, count times."""
         return Tally(self.delta * count, tuple(None if a is None else a * count for a in self.amounts))
@@ -63,6 +68,10 @@ class Totals:
 
     tallies: tuple[Tally, ...]
     choice: Literal["open", "list", "alone"] = "open"
+
+    def shorten(self) -> Totals:
+        """The same, with long fractions rounded up."""
+        return Totals(tuple(tally.shorten() for tally in self.tallies), self.choice)
 
     def to_plain(self) -> dict[str, Any]:
         """As JSON: fractions are strings."""
@@ -84,9 +93,35 @@ def nothing(filters: Filters) -> Totals:
     return Totals(tuple(_empty(f) for f in filters.families))
 
 
-def emptied(filters: Filters, totals: Totals) -> Totals:
-    """No charges, but the choice that the first one made."""
-    return Totals(tuple(_empty(f) for f in families_of(filters, totals)), totals.choice)
+def replay(
+    filters: Filters, entries: Sequence[tuple[Entry, int]], *, choice: Literal["list", "alone"] | None = None
+) -> Totals:
+    """The totals of entries that were charged, each so many times, in exact fractions; the first one made the choice.
+
+    They are what `admitted` would have added up one by one, but for the rounding of long fractions. Totals only grow:
+    every step was admitted exactly when `accepts` says yes to the end.
+
+    >>> from deniable.events import Laplace
+    >>> from deniable.guarantees import PureDP
+    >>> from deniable.accounting.filters.lists import filters_for
+    >>> replay(filters_for(PureDP(1)), [(Entry(Laplace(scale=4)), 3)]).tallies[0].amounts
+    (Fraction(3, 4),)
+    """
+    if not entries:
+        return nothing(filters)
+    if choice is None:
+        first = admitted(filters, nothing(filters), entries[0][0])
+        choice = "alone" if first is not None and first.choice == "alone" else "list"
+    tallies = []
+    for family in families_of(filters, Totals((), choice)):
+        delta: Fraction = Fraction(0)
+        amounts: list[Fraction | None] = [Fraction(0)] * len(family.sums)
+        for entry, count in entries:
+            each = addends(family, entry).times(count)
+            delta += each.delta
+            amounts = [None if a is None or b is None else a + b for a, b in zip(amounts, each.amounts, strict=True)]
+        tallies.append(Tally(delta, tuple(amounts)))
+    return Totals(tuple(tallies), choice)
 
 
 def families_of(filters: Filters, totals: Totals) -> tuple[Family, ...]:

@@ -1,10 +1,13 @@
 """Where a ledger is kept. A store remembers and orders; what a row means is the ledger's business.
 
-A store promises four things: rows are only ever appended; `writing()` lets one writer in at a time, across threads and
-processes; when `writing()` ends without an error its rows survive a crash of the process and of the machine; when it
-ends with an error nothing of it remains (where a connection is lost at the wrong moment and nobody can be asked, the
-error is `LedgerUnsure`). SQLite keeps these promises on a local disk (`sqlite.py`), PostgreSQL for several hosts
-(`postgres.py`); both are `tables.py`. Another store is another class with these methods.
+A `Source` can be read: the header, the rows, the totals. An export is one (`deniable.ledger.exports`).
+
+A `Store` is a source that also takes rows. It promises four things: rows are only ever appended; `writing()` lets one
+writer in at a time, across threads and processes; when `writing()` ends without an error its rows survive a crash of
+the process and of the machine; when it ends with an error nothing of it remains (where a connection is lost at the
+wrong moment and nobody can be asked, the error is `LedgerUnsure`). SQLite keeps these promises on a local disk
+(`sqlite.py`), PostgreSQL for several hosts (`postgres.py`); both are `tables.py`. Another store is another class with
+these methods.
 """
 
 from __future__ import annotations
@@ -32,23 +35,14 @@ class Balance(NamedTuple):
     totals: str
 
 
-class Store(Protocol):
-    """What the ledger needs of a place to be kept."""
+class Source(Protocol):
+    """A record that can be read."""
 
     place: str
     """Where it is, in words that may be printed."""
 
-    @property
-    def address(self) -> str:
-        """What `Ledger.open` takes to find it again from another process; it holds no password."""
-        ...
-
     def header(self) -> str:
         """The first line: what the ledger is about, as it was created."""
-        ...
-
-    def writing(self) -> AbstractContextManager[None]:
-        """Sole writer while it lasts; durable when it ends."""
         ...
 
     def reading(self) -> AbstractContextManager[None]:
@@ -61,10 +55,6 @@ class Store(Protocol):
 
     def row(self, seq: int) -> Row | None:
         """The row with a number."""
-        ...
-
-    def by_key(self, key: str) -> Row | None:
-        """The row with an idempotency key."""
         ...
 
     def rows(self, *, start: int = 1, stop: int | None = None) -> Iterator[Row]:
@@ -83,10 +73,31 @@ class Store(Protocol):
         """Refuse a place whose own structure, its indexes included, is damaged."""
         ...
 
-    def append(self, row: Row, balances: list[Balance]) -> None:
-        """One more row and the totals after it; inside `writing()` only."""
+    def where(self, seq: int | None) -> str:
+        """Where a row is, in words: row 7 of the ledger, line 8 of a file. 0 is the header, None the totals."""
         ...
 
     def close(self) -> None:
         """Let go of files; a later call opens them again."""
+        ...
+
+
+class Store(Source, Protocol):
+    """What the ledger needs of a place to be kept."""
+
+    @property
+    def address(self) -> str:
+        """What `Ledger.open` takes to find it again from another process; it holds no password."""
+        ...
+
+    def writing(self) -> AbstractContextManager[None]:
+        """Sole writer while it lasts; durable when it ends."""
+        ...
+
+    def by_key(self, key: str) -> Row | None:
+        """The row with an idempotency key."""
+        ...
+
+    def append(self, row: Row, balances: list[Balance]) -> None:
+        """One more row and the totals after it; inside `writing()` only."""
         ...

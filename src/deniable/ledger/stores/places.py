@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import re
+from numbers import Number
 from pathlib import Path
 from typing import TypeGuard
 
@@ -11,6 +13,12 @@ from deniable.ledger.stores import Balance, Store
 
 Place = str | os.PathLike[str]
 _SERVERS = ("postgresql://", "postgres://")
+_WORD = r"(?:^|\s)(?:host|hostaddr|port|dbname|user|service|sslmode)\s*="
+_ADDRESS = re.compile(
+    rf"://|^\s*postgres[\w+]*[:;]|(?:^|\s)(?:pass\w*|pwd)\s*=|{_WORD}.*{_WORD}|(?:^|[/\\])[^/\\]*:[^/\\]*@",
+    re.IGNORECASE | re.DOTALL,
+)
+"""What an address looks like that was mistyped: another scheme, one slash, words of libpq, `user:password@host`."""
 
 
 def created(place: Place, *, header: str, balance: Balance) -> Store:
@@ -21,7 +29,7 @@ def created(place: Place, *, header: str, balance: Balance) -> Store:
         return PostgresStore.create(place, header=header, balance=balance)
     from deniable.ledger.stores.sqlite import SQLiteStore
 
-    return SQLiteStore.create(_file(place), header=header, balance=balance)
+    return SQLiteStore.create(file_at(place), header=header, balance=balance)
 
 
 def opened(place: Place) -> Store:
@@ -32,7 +40,7 @@ def opened(place: Place) -> Store:
         return PostgresStore.open(place)
     from deniable.ledger.stores.sqlite import SQLiteStore
 
-    return SQLiteStore.open(_file(place))
+    return SQLiteStore.open(file_at(place))
 
 
 def is_server(place: Place) -> TypeGuard[str]:
@@ -40,10 +48,13 @@ def is_server(place: Place) -> TypeGuard[str]:
     return isinstance(place, str) and place.startswith(_SERVERS)
 
 
-def _file(place: Place) -> Path:
-    # Another spelling of a server's address is not taken for a file's name, nor printed: it may hold a password.
-    if isinstance(place, str) and ("://" in place or "password=" in place.lower()):
-        raise InvalidArgument("path", "...", "the path of a file, or postgresql://user:password@host/database#ledger")
-    if not isinstance(place, str | os.PathLike) or not os.fspath(place):
-        raise InvalidArgument("path", place, "the path of a ledger's file, or a postgresql:// address")
-    return Path(place)
+def file_at(place: object) -> Path:
+    """The path of a file. Another spelling of a server's address is not taken for one, and its password not shown."""
+    expected = "the path of a file, or postgresql://user:password@host/database#ledger"
+    text = os.fspath(place) if isinstance(place, str | os.PathLike) else None
+    if not isinstance(text, str) or not text:
+        # Whatever it is, an address may be in it.
+        raise InvalidArgument("path", place if place is None or isinstance(place, Number) else "...", expected)
+    if _ADDRESS.search(text):
+        raise InvalidArgument("path", "...", expected)
+    return Path(text)

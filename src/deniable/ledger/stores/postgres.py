@@ -22,6 +22,7 @@ from dataclasses import dataclass, field
 from typing import Any
 from urllib.parse import quote, urlencode
 
+from deniable._escapes import printable, redacted
 from deniable.errors import (
     InvalidArgument,
     LedgerDamaged,
@@ -50,6 +51,10 @@ WAIT = 60
 
 _DEFAULTS = {"connect_timeout": "10", "keepalives_idle": "30", "keepalives_interval": "10", "keepalives_count": "3"}
 _SECRETS = ("password", "sslpassword", "oauth_client_secret", "scram_client_key", "scram_server_key")
+_RIGHTS = (
+    "to look it needs USAGE on the schema and SELECT on its tables; to charge, also INSERT on rows, and INSERT and"
+    " UPDATE on balances"
+)
 _LOCK = "LOCK TABLE balances IN EXCLUSIVE MODE"
 _TABLES = """
 CREATE TABLE about (application TEXT PRIMARY KEY CHECK (application = 'deniable ledger'), schema INTEGER NOT NULL);
@@ -77,21 +82,21 @@ class Address:
     def parse(cls, text: str) -> Address:
         """`postgresql://user:password@host/database#ledger`; the part behind # may be left out."""
         before, _, name = text.partition("#")
-        # The text may hold a password, unescaped too, and so may any part of it or a complaint about it: none is shown.
-        refused = InvalidArgument(
-            "path", "postgresql://...", "postgresql://user:password@host/database#ledger",
-            "The ledger's name has small letters, digits and _. Write @ / # : ? in a password as %40 %2F %23 %3A %3F.",
-        )  # fmt: skip
-        if not re.fullmatch(r"[a-z_][a-z0-9_]{0,62}", name or NAME):
-            raise refused
         try:
             parts = conninfo_to_dict(before)
-            connection = make_conninfo(**{**_DEFAULTS, **{name: str(value) for name, value in parts.items()}})
+            connection = make_conninfo(**{**_DEFAULTS, **{key: str(value) for key, value in parts.items()}})
         except psycopg.Error:
-            raise refused from None
+            # Its complaint is dropped, and not even the context of another: it may quote a password.
+            parts, connection = {}, ""
         misread = re.search("[@/#?]", f"{parts.get('dbname') or ''}") or "@" in f"{parts.get('host') or ''}"
-        if misread or not re.fullmatch(r"[\d,]*", f"{parts.get('port') or ''}"):
-            raise refused
+        named = re.fullmatch(r"[a-z_][a-z0-9_]{0,62}", name or NAME)
+        if not connection or not named or misread or not re.fullmatch(r"[\d,]*", f"{parts.get('port') or ''}"):
+            # The text may hold a password, unescaped too, and so may any part of it: none is shown.
+            raise InvalidArgument(
+                "path", "postgresql://...", "postgresql://user:password@host/database#ledger",
+                "The ledger's name has small letters, digits and _. Write @ / # : ? in a password as"
+                " %40 %2F %23 %3A %3F.",
+            )  # fmt: skip
         user = f"{parts['user']}@" if parts.get("user") else ""
         host = quote(str(parts.get("host") or ""), safe=",:[].")
         port = f":{parts['port']}" if parts.get("port") else ""
@@ -127,6 +132,11 @@ class PostgresStore(TableStore):
             except (psycopg.errors.DuplicateSchema, psycopg.errors.UniqueViolation):
                 raise LedgerExists(
                     f"there is already something at {store.place}; open it with Ledger.open, or choose another name."
+                ) from None
+            except psycopg.errors.InsufficientPrivilege:
+                raise LedgerError(
+                    f"this role may not create a ledger at {store.place}: it needs CREATE on the database. Nothing was"
+                    " created."
                 ) from None
             connection.execute("INSERT INTO about VALUES ('deniable ledger', %s)", (SCHEMA,))
             connection.execute("INSERT INTO header (body) VALUES (%s)", (header,))
@@ -250,10 +260,14 @@ class PostgresStore(TableStore):
 
     def _connect(self) -> Any:
         """A connection with the durability that a ledger needs."""
+        connection, reason = None, ""
         try:
             connection = psycopg.connect(self._address.connection, autocommit=True, prepare_threshold=None)
         except psycopg.OperationalError as error:
-            raise LedgerError(f"{self.place} cannot be reached: {_first_line(error)}") from error
+            reason = _first_line(error)
+        if connection is None:
+            # Not from the driver's error, which holds the password.
+            raise LedgerError(f"{self.place} cannot be reached: {reason}")
         try:
             settings = {
                 "search_path": f'"{self._address.name}", pg_temp',
@@ -280,9 +294,12 @@ class PostgresStore(TableStore):
 
     def _check(self, connection: Any) -> None:
         """Refuse what is not a ledger; lift an older one to this version, in one transaction."""
-        name = self._address.name
-        if not connection.execute("SELECT 1 FROM pg_namespace WHERE nspname = %s", (name,)).fetchone():
+        usage = "SELECT has_schema_privilege(oid, 'USAGE') FROM pg_namespace WHERE nspname = %s"
+        found = connection.execute(usage, (self._address.name,)).fetchone()
+        if found is None:
             raise LedgerMissing(f"there is no ledger at {self.place}; create it once with Ledger.create.")
+        if not found[0]:
+            raise LedgerError(f"this role may not look into the ledger at {self.place}: {_RIGHTS}.")
         version = self._version(connection)
         if version == SCHEMA:
             return
@@ -321,14 +338,18 @@ class PostgresStore(TableStore):
                 return LedgerError(
                     f"another process has been writing to {self.place} for {WAIT} s; nothing was charged. Try again."
                 )
-            case psycopg.errors.InsufficientPrivilege() | psycopg.errors.ReadOnlySqlTransaction():
+            case psycopg.errors.InsufficientPrivilege():
                 return LedgerError(
-                    f"{self.place} cannot be written to ({text}), so nothing can be charged; whoever charges needs"
-                    " SELECT on all its tables, INSERT on rows, and INSERT and UPDATE on balances."
+                    f"this role may not do that at {self.place} ({text}), so nothing was charged: {_RIGHTS}."
+                )
+            case psycopg.errors.ReadOnlySqlTransaction():
+                return LedgerError(
+                    f"the server at {self.place} only reads ({text}), so nothing was charged; connect to the primary."
                 )
             case psycopg.OperationalError() | psycopg.errors.IdleInTransactionSessionTimeout():
                 return LedgerError(
-                    f"the server at {self.place} did not take the charge ({text}); nothing may be released."
+                    f"the server at {self.place} did not take the charge ({text}); nothing was charged, and nothing"
+                    " may be released."
                 )
             case psycopg.DataError():
                 return LedgerError(f"{self.place} cannot hold that text ({text}); nothing was charged.")
@@ -342,4 +363,4 @@ def _close_own(connection: Any, process: int) -> None:
 
 
 def _first_line(error: psycopg.Error) -> str:
-    return (str(error).strip() or type(error).__name__).splitlines()[0]
+    return printable(redacted((str(error).strip() or type(error).__name__).splitlines()[0]))

@@ -92,6 +92,11 @@ class TableStore(ABC):
     def examine(self) -> None:  # noqa: B027  a database server looks after its own pages
         """Refuse a place whose own structure is damaged."""
 
+    def where(self, seq: int | None) -> str:
+        if seq is None:
+            return ""
+        return f"row {seq} of the ledger" if seq else "the ledger's header"
+
     def append(self, row: Row, balances: list[Balance]) -> None:
         self.ask(_ADD_ROW, *row)
         for balance in balances:

@@ -43,9 +43,10 @@ from types import TracebackType
 from typing import Any, Self
 
 from deniable.descriptions import Description
-from deniable.errors import DeniableError
+from deniable.errors import DeniableError, LedgerUnsure
 from deniable.events import Event
 from deniable.guarantees import ApproxDP, PureDP
+from deniable.ledger.records import as_purpose
 from deniable.query import planning, staging
 from deniable.query.explanation import Words, aligned
 from deniable.query.notebook import plan_html
@@ -119,11 +120,14 @@ class Publication:
             try:
                 charge = ledger.charge(
                     self.event,
-                    purpose=f"publication: {self.draft.title}",
+                    purpose=as_purpose(f"publication: {self.draft.title}"),
                     who=self.draft.who,
                     key=folder.key,
                     at=None if self.summed or not isinstance(ledger.budget, ApproxDP) else self.cost,
                 )
+            except LedgerUnsure:
+                # The charge may stand. The folder keeps its key, and running again finds out without paying twice.
+                raise
             except DeniableError:
                 folder.forget()
                 raise

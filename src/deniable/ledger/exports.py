@@ -1,0 +1,213 @@
+"""An export: a ledger's whole record as lines of JSON, which verifies without the database it came from.
+
+    {"deniable_ledger":1,"unit":{…},"budget":{…},"filters":{…},"created":"…"}         the header
+    {"seq":1,"prev":"…","totals":{…},…,"event":{…},"hash":"…"}                        one line for each row
+    {"deniable_ledger_end":1,"head":"1:…","balances":[…]}                             the head, and the totals after it
+
+A row's hash is over the row without it. The first row names the hash of the header, every other that of the row before,
+so an edited line is found; the last line shows that nothing was cut. The totals of the last line are those whose hashes
+the rows carry. Lines are ASCII and end in a line feed.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any, BinaryIO, NamedTuple
+
+from deniable._files import shown
+from deniable.errors import LedgerDamaged, LedgerError, LedgerMissing
+from deniable.ledger import records
+from deniable.ledger.records import Head
+from deniable.ledger.stores import Balance, Row, Source
+from deniable.ledger.stores.places import file_at
+
+FORMAT = 1
+"""The version of the last line; the header states the version of the rows."""
+
+FIRST = b'{"deniable_ledger":'
+"""How an export begins."""
+_LAST = b'{"deniable_ledger_end":'
+_HASH = b',"hash":"'
+_TAIL = len(_HASH) + 64 + len(b'"}\n')
+_STEP = 1000
+"""Every so many rows their place in the file is noted, so that later rows are found without reading all before them."""
+
+
+def export(source: Source) -> Iterator[str]:
+    """The lines of an export, without their line feeds."""
+    with source.reading():
+        header, last, balances = source.header(), source.last(), source.balances()
+    yield header
+    for row in source.rows(stop=0 if last is None else last.seq):
+        yield f'{row.body[:-1]},"hash":"{row.hash}"}}'
+    head = Head(0, records.digest(header)) if last is None else Head(last.seq, last.hash)
+    yield records.canonical(
+        {"deniable_ledger_end": FORMAT, "head": str(head), "balances": [_plain(balance) for balance in balances]}
+    )
+
+
+def is_export(path: str | os.PathLike[str]) -> bool:
+    """Whether a file begins as an export does."""
+    try:
+        with open(path, "rb") as file:
+            return file.read(len(FIRST)) == FIRST
+    except (OSError, ValueError):
+        return False
+
+
+class ExportFile:
+    """An export that can be read, and nothing else. A file that changes after it was opened is refused."""
+
+    def __init__(self, path: str | os.PathLike[str]) -> None:
+        self.path = file_at(path).absolute()
+        self.place = shown(path)
+        self._state: tuple[int, ...] | None = None
+        with self._open() as file:
+            self._header = self._text(file.readline(), 1).removesuffix("\n")
+            if not self._header.startswith(FIRST.decode()):
+                raise LedgerDamaged(f"line 1 of {self.place} is not the header of an export that deniable wrote.")
+            try:
+                records.Header.from_json(self._header)
+            except LedgerDamaged as damage:
+                raise LedgerDamaged(f"line 1 of {self.place}: {damage}") from None
+            self._places = {1: file.tell()}
+            self._end = self._read_end(file)
+
+    # what a source answers
+
+    def header(self) -> str:
+        return self._header
+
+    @contextmanager
+    def reading(self) -> Iterator[None]:
+        yield
+
+    def last(self) -> Row | None:
+        return self.row(self._end.head.seq)
+
+    def row(self, seq: int) -> Row | None:
+        return next(self.rows(start=seq, stop=seq), None) if 1 <= seq <= self._end.head.seq else None
+
+    def rows(self, *, start: int = 1, stop: int | None = None) -> Iterator[Row]:
+        end = self._end.head.seq
+        stop = end if stop is None else min(stop, end)
+        seq = max(place for place in self._places if place <= max(start, 1))
+        with self._open() as file:
+            file.seek(self._places[seq])
+            while seq <= stop:
+                if seq % _STEP == 1:
+                    self._places[seq] = file.tell()
+                row = self._row(file.readline(), seq)
+                if seq >= start:
+                    yield row
+                seq += 1
+            if seq > end and file.tell() != self._end.place:
+                raise LedgerDamaged(f"{self.where(seq)} is one too many: the last line counts {end} rows.")
+
+    def balance(self, owner: str) -> Balance | None:
+        return next((balance for balance in self._end.balances if balance.owner == owner), None)
+
+    def balances(self) -> list[Balance]:
+        return list(self._end.balances)
+
+    def examine(self) -> None:
+        """Everything is checked as it is read; here that the last line names the last row."""
+        last = self.last()
+        hash = records.digest(self._header) if last is None else last.hash
+        if hash != self._end.head.hash:
+            raise LedgerDamaged(f"{self.where(None)}, its last, names another row than the one before it.")
+
+    def where(self, seq: int | None) -> str:
+        return f"line {self._end.head.seq + 2 if seq is None else seq + 1} of {self.place}"
+
+    def close(self) -> None:
+        """Nothing is held open."""
+
+    # reading
+
+    @contextmanager
+    def _open(self) -> Iterator[BinaryIO]:
+        try:
+            file = self.path.open("rb")
+        except FileNotFoundError:
+            raise LedgerMissing(f"there is no export at {self.place}.") from None
+        except (OSError, ValueError) as failure:
+            reason = failure.strerror if isinstance(failure, OSError) else failure
+            raise LedgerError(f"{self.place} cannot be read: {reason}.") from None
+        with file:
+            found = os.fstat(file.fileno())
+            state = (found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns)
+            if self._state not in (None, state):
+                raise LedgerDamaged(f"{self.place} changed after it was read; read it again.")
+            self._state = state
+            yield file
+
+    def _text(self, line: bytes, number: int) -> str:
+        if not line.endswith(b"\n"):
+            raise LedgerDamaged(f"line {number} of {self.place} is cut; export the ledger again.")
+        try:
+            return line.decode("ascii")
+        except UnicodeDecodeError:
+            raise LedgerDamaged(f"line {number} of {self.place} is not as it was exported; it was edited.") from None
+
+    def _row(self, line: bytes, seq: int) -> Row:
+        text = self._text(line, seq + 1)
+        body, hash = text[:-_TAIL] + "}", text[-67:-3]
+        if text[-_TAIL:] != f'{_HASH.decode()}{hash}"}}\n':
+            raise LedgerDamaged(f"{self.where(seq)} is not as it was exported; it was edited.")
+        fields = records.Body.of(body)
+        key = None if fields is None or fields.key == "null" else records.string(fields.key)
+        return Row(seq, key, body, hash)
+
+    def _read_end(self, file: BinaryIO) -> End:
+        """The last line, which only a whole export has."""
+        size, step = file.seek(0, os.SEEK_END), 1 << 16
+        block = b""
+        while len(block) < size and block.count(b"\n", 0, -1) < 1:
+            block_size = min(size, len(block) + step)
+            file.seek(size - block_size)
+            block, step = file.read(block_size), 2 * step
+        line = block[block.rfind(b"\n", 0, -1) + 1 :]
+        if not line.startswith(_LAST) or not line.endswith(b"\n"):
+            number = self._count(file)
+            raise LedgerDamaged(
+                f"{self.place} was cut, or more was added: line {number}, its last, is not the line that states the"
+                " head. Export the ledger again."
+            )
+        try:
+            plain = records.parsed(line.decode("ascii"))
+            if plain["deniable_ledger_end"] != FORMAT or records.canonical(plain) != line.decode("ascii").rstrip("\n"):
+                raise ValueError
+            return End(Head.parse(plain["head"]), tuple(map(_balance, plain["balances"])), size - len(line))
+        except (LedgerDamaged, KeyError, TypeError, ValueError, AttributeError):
+            number = self._count(file)
+            raise LedgerDamaged(f"line {number} of {self.place} is not as it was exported; it was edited.") from None
+
+    def _count(self, file: BinaryIO) -> int:
+        file.seek(0)
+        return sum(1 for _ in file)
+
+
+class End(NamedTuple):
+    """What the last line says, and where in the file it begins."""
+
+    head: Head
+    balances: tuple[Balance, ...]
+    place: int
+
+
+def _plain(balance: Balance) -> dict[str, Any]:
+    return {
+        "owner": balance.owner,
+        "seq": balance.seq,
+        "terms": records.parsed(balance.terms),
+        "totals": records.parsed(balance.totals),
+    }
+
+
+def _balance(plain: dict[str, Any]) -> Balance:
+    return Balance(
+        str(plain["owner"]), int(plain["seq"]), records.canonical(plain["terms"]), records.canonical(plain["totals"])
+    )

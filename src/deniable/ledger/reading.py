@@ -1,0 +1,207 @@
+"""A record that can be read: a ledger, or an export of one.
+
+>>> import tempfile, pathlib
+>>> from deniable.events import Laplace
+>>> from deniable.guarantees import PureDP
+>>> from deniable.ledger import Ledger
+>>> folder = pathlib.Path(tempfile.mkdtemp())
+>>> with Ledger.create(folder / "visits.ledger", unit="patient_id", budget=PureDP(1)) as ledger:
+...     _ = ledger.charge(Laplace(scale=4), purpose="how many visits")
+...     _ = (folder / "visits.jsonl").write_text("".join(f"{line}\\n" for line in ledger.export()))
+>>> record = Ledger.read_export(folder / "visits.jsonl")
+>>> print(record.remaining())
+ε ≤ 0.75, δ = 0, one patient added or removed
+>>> [charge.purpose for charge in record.charges()]
+['how many visits']
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from itertools import islice
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+from deniable import _checks
+from deniable._notebook import Shown
+from deniable.descriptions import Description
+from deniable.errors import LedgerDamaged, LedgerError
+from deniable.guarantees import Guarantee
+from deniable.ledger import exports, records, verification
+from deniable.ledger.accounts import COMMON, Account, read, vouched
+from deniable.ledger.exports import ExportFile
+from deniable.ledger.records import Charge, Head, Header, Terms
+from deniable.ledger.stores import Row, Source
+from deniable.units import Relation, Unit
+
+PAGE = 1000
+"""Rows that are read at a time where the last charges are looked for."""
+
+
+class LedgerRecord(Shown):
+    """What was charged against one budget, for one unit under one relation. `Ledger.read_export` reads one."""
+
+    def __init__(self, source: Source) -> None:
+        """The record in a source, whose header and whose end are checked; `verify` checks all of it."""
+        self._source = source
+        with source.reading():
+            self._header_text = source.header()
+            self._header = Header.from_json(self._header_text)
+            verification.Chain(self._header_text).follow(source, stop=0 if source.row(1) is None else 1)
+            common = self._common()
+            if common.terms != self._header.terms:
+                raise LedgerDamaged(
+                    f"the header of {source.place} does not state the budget that is charged; it was edited."
+                )
+            self._vouch([common], source.last())
+
+    @property
+    def place(self) -> str:
+        """Where the record is, without a password: fit to be printed."""
+        return self._source.place
+
+    @property
+    def unit(self) -> Unit:
+        """Who is protected."""
+        return self._header.unit
+
+    @property
+    def relation(self) -> Relation:
+        """What may change between neighbours."""
+        return self.budget.relation
+
+    @property
+    def budget(self) -> Guarantee:
+        """The promise that everything charged here keeps, all together."""
+        return self._header.terms.budget
+
+    def remaining(self, *, who: str | None = None) -> Guarantee:
+        """The largest request that fits, as a guarantee: of a fresh budget, all of it.
+
+        With `who`, what remains of their own budget; the common one may hold less, and is not told to an analyst.
+        """
+        return self._look(who)[-1].left.largest
+
+    def room(self, *, who: str | None = None) -> Guarantee:
+        """What a plan may be calibrated to: a charge within it fits the budget (`fits` says so for one event).
+
+        With `who`, their own budget; the common one may hold less.
+        """
+        return self._look(who)[-1].left.room
+
+    def analysts(self) -> dict[str, Guarantee]:
+        """Who has a budget of their own, and which."""
+        return {b.owner: Terms.from_json(b.terms).budget for b in self._source.balances() if b.owner != COMMON}
+
+    def charges(self, *, who: str | None = None, last: int | None = None) -> Iterator[Charge]:
+        """Every charge, oldest first; of one analyst; or the last so many, of these.
+
+        Args:
+            who: the analyst who is named in the charges.
+            last: how many, counted from the end; all if not given.
+        """
+        if last is None:
+            return _charges(self._source.rows(), who)
+        return iter(list(islice(self._backwards(who), _checks.count("last", last)))[::-1])
+
+    def head(self) -> Head:
+        """Where the record ends. A copy kept elsewhere lets `verify` notice a ledger that was set back."""
+        return verification.head(self._source)
+
+    def export(self) -> Iterator[str]:
+        """The whole record as lines of JSON: the header, every row with its hash, the head with the totals."""
+        return exports.export(self._source)
+
+    def verify(self, head: Head | str | None = None) -> Head:
+        """Check every hash and recompute every total; returns the head, or raises `LedgerDamaged`.
+
+        With a head from before, also check that the record still contains it: a restored old copy does not.
+        """
+        return verification.verify(self._source, Head.parse(head) if isinstance(head, str) else head)
+
+    def describe(self) -> Description:
+        """The budget, which is what is promised, and where the record stands. What remains is rounded down."""
+        head = self.head()
+        remaining = self._look(None)[-1].left.largest.figures
+        facts = (("remaining", remaining), ("rows", str(head.seq)), ("head", head.hash))
+        return Description(f"ledger {Path(self.place).name}", self.budget, facts)
+
+    def close(self) -> None:
+        """Let go of files. Using the record again opens them again."""
+        self._source.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({self.place!r}, budget={self.budget!r})"
+
+    # inside
+
+    def _look(self, who: str | None) -> list[Account]:
+        """The common account, and the analyst's own where budgets were allotted, in one view."""
+        with self._source.reading():
+            accounts = [self._common()] if who is None else self._accounts(who)
+            self._vouch(accounts, self._source.last())
+        return accounts
+
+    def _common(self) -> Account:
+        account = read(self._source, COMMON)
+        if account is None:
+            raise LedgerDamaged("the totals of the ledger are missing; restore its latest state.")
+        return account
+
+    def _accounts(self, who: str | None) -> list[Account]:
+        """The accounts that a charge must fit: the common one, and the analyst's own where budgets were allotted."""
+        common = self._common()
+        if who is not None:
+            records.check_who(who)
+            own = read(self._source, who)
+            if own is not None:
+                return [common, own]
+        if len(self._source.balances()) > 1:
+            raise LedgerError(
+                f"this ledger has a budget for each analyst; who={who!r} is none of them. Use ledger.allot first."
+            )
+        return [common]
+
+    def _vouch(self, accounts: list[Account], last: Row | None) -> None:
+        """Refuse totals for which the row that they are of, the newest for the common ones, does not vouch."""
+        end = 0 if last is None else last.seq
+        for account in accounts:
+            if account.owner == COMMON and account.seq != end:
+                raise LedgerDamaged(
+                    f"the ledger's totals are of row {account.seq}, its rows end at {end}; restore its latest state."
+                )
+            row = last if last is not None and last.seq == account.seq else self._source.row(account.seq)
+            vouched(account, row, self._header)
+
+    def _backwards(self, who: str | None) -> Iterator[Charge]:
+        """Charges from the newest to the oldest."""
+        newest = self._source.last()
+        stop = 0 if newest is None else newest.seq
+        while stop > 0:
+            start = max(1, stop - PAGE + 1)
+            yield from reversed(list(_charges(self._source.rows(start=start, stop=stop), who)))
+            stop = start - 1
+
+
+def _charges(rows: Iterator[Row], who: str | None) -> Iterator[Charge]:
+    for row in rows:
+        charge = records.charge_of(row)
+        if charge is not None and (who is None or charge.who == who):
+            yield charge
+
+
+def read_export(path: str | os.PathLike[str], head: Head | str | None = None) -> LedgerRecord:
+    """The record in an export, all of it verified."""
+    file = ExportFile(path)
+    verification.verify(file, Head.parse(head) if isinstance(head, str) else head)
+    return LedgerRecord(file)
