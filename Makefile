@@ -6,7 +6,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check install --quiet --constraint constraints.txt
 WORKERS ?= 2
-BENCHES := $(if $(ROOM),bench/$(ROOM).py,$(sort $(wildcard bench/*.py)))
+BENCHES := $(if $(ROOM),bench/$(ROOM).py,$(filter-out bench/deep_models.py bench/history.py,$(sort $(wildcard bench/*.py))))
 .DEFAULT_GOAL := help
 .PHONY: help demo test check lint types imports soak bench docs screenshots clean
 
@@ -35,8 +35,8 @@ imports: $(VENV)/.test  ## what each room may import, and how long an import tak
 soak: $(VENV)/.test  ## the long forms of the tests
 	@$(BIN)/python -m pytest -n $(WORKERS) --dist loadgroup --quiet -m soak $(ARGS)
 
-bench: $(VENV)/.test  ## every benchmark under bench/, or one: make bench ROOM=noise
-	@set -e; for file in $(BENCHES); do echo "== $$file"; $(BIN)/python $$file; done
+bench: $(VENV)/.test  ## every benchmark under bench/, or one (make bench ROOM=noise); figures join the history
+	@set -e; for file in $(BENCHES); do echo "== $$file"; $(BIN)/python $$file; done; $(BIN)/python bench/history.py --page
 
 docs: $(VENV)/.docs  ## the documentation as a site under site/
 	@NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet

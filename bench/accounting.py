@@ -7,7 +7,7 @@ enclosures from the proof mode (deniable.accounting.proof), which agrees with in
 
 Each tool runs in a process of its own on one core, so that its peak memory is its own. Times are processor seconds, the
 same as seconds on a quiet machine; ours are medians of 20 warm calls without the cache of `account`. The figures go to
-bench/results/accounting-<date>.md.
+bench/results: accounting-<date>.md and the history.
 """
 
 from __future__ import annotations
@@ -27,6 +27,8 @@ import venv
 from fractions import Fraction
 from pathlib import Path
 from typing import Any
+
+import history
 
 HERE = Path(__file__).resolve().parent
 PEERS = {"dp-accounting": "dp-accounting.txt", "prv-accountant": "prv-accountant.txt"}
@@ -262,6 +264,8 @@ def report(skip_peers: bool) -> str:
         tighter = mark(first is None or mine["upper"] <= first["epsilon"][0])
         if first and first["epsilon"][0] < mine["lower"]:
             tighter = "theirs is below the truth"
+        for peer, times in ratio.items() or {None: None}.items():
+            history.add("accounting", f"task {task}", mine["ms"], "ms", peer=peer, ratio=times)
         fast = not first or ratio["dp-accounting"] >= RATIOS[task]
         marks = (
             f"contains the truth: {mark(holds)}; ≤ 1e-6: {mark(width <= 1e-6)}; ≤ 20 ms: {mark(mine['ms'] <= 20)}; "
@@ -276,6 +280,7 @@ def report(skip_peers: bool) -> str:
     lines += tiny_rows(pythons)
     lines += sixty_row(pythons)
     chosen = elsewhere(sys.executable, "--calibration")
+    history.add("accounting", "calibration", chosen["seconds"], "s")
     lines += [
         f"Calibration (ε = 1, δ = 1e-5, q = 0.01, 10 000 steps; true σ = {SIGMA}): σ = {chosen['value']:.7f} in "
         f"{chosen['seconds']:.3f} s; mark ≤ 0.15 s, within 1e-5 above: "
@@ -340,9 +345,7 @@ def main() -> None:
     else:
         text = report(given.skip_peers)
         print(text)
-        results = HERE / "results"
-        results.mkdir(exist_ok=True)
-        (results / f"accounting-{datetime.date.today()}.md").write_text(text)
+        history.keep("accounting", text)
 
 
 if __name__ == "__main__":

@@ -6,7 +6,7 @@ half that was told where to look. The goal is 4 times as many.
 
 Also: what released versions of other libraries get wrong, where they are installed (bench/peers), and how near a
 white-box audit of noisy gradient steps comes to the truth. False alarms have a bench of their own (false_alarms.py).
-Results go to bench/results/audit-<date>.md.
+Results go to bench/results: audit-<date>.md and the history.
 """
 
 from __future__ import annotations
@@ -21,6 +21,7 @@ import sys
 import time
 from pathlib import Path
 
+import history
 import numpy as np
 from scipy import stats
 
@@ -116,6 +117,8 @@ def zoo() -> list[str]:
         mark = "refuted" if refuted == len(runs) else f"refuted {refuted} of {len(runs)}"
         if fixed:
             mark += "; ≤ 4×: " + ("met" if many <= 4 * fixed else "not met")
+        against = {"peer": "the best fixed-sample test", "ratio": fixed / many} if fixed else {}
+        history.add("audit", case.name.replace("_", " "), many, "runs", **against)
         lines.append(
             f"| {case.name.replace('_', ' ')} | {case.by} | {taken} | {statistics.median(seconds):.2f}"
             f" | {fixed or ''} | {ratio} | {mark} |"
@@ -175,7 +178,7 @@ def main() -> None:
         ]
     )
     print(text)
-    (HERE / "results" / f"audit-{datetime.date.today()}.md").write_text(text + "\n", encoding="utf-8")
+    history.keep("audit", text)
 
 
 if __name__ == "__main__":

@@ -24,6 +24,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import history
+
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "src"))
 
 from deniable.strategies import (
@@ -59,6 +61,8 @@ def errors(_: argparse.Namespace) -> None:
             iterations = 60 if steps < 16384 else LONG[bands]
             best = stored(optimal_banded, run, bands=bands, iterations=iterations)
             assert isinstance(best, Banded)
+            case, error = f"T = {steps}, {bands} bands", best.rmse(run)
+            history.add("correlated", case, error, "rmse", peer="cut square root", ratio=root / error)
             print(
                 f"| {steps} | {bands} | {best.rmse(run):.4f} | {proven_gap(best):.3%} | {flat:.4f} | {root:.4f} |",
                 flush=True,
@@ -101,6 +105,7 @@ def factors(_: argparse.Namespace) -> None:
     for name, find, steps in cases:
         start = time.process_time()
         found = find()
+        history.add("correlated", f"factors: {name}", time.process_time() - start, "CPU s")
         print(f"| {name} | {time.process_time() - start:.1f} | {found.rmse(once(steps)):.4f} |", flush=True)
 
 
@@ -334,7 +339,8 @@ def _climbed(trained: Callable[[float], Any], start: float) -> tuple[float, dict
 
 def main() -> None:
     options = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    options.add_argument("part", choices=["errors", "factors", "step", "fashion", "network", "characters"])
+    parts = ["errors", "factors", "step", "fashion", "network", "characters"]
+    options.add_argument("part", choices=parts, nargs="?", default="errors")
     options.add_argument("--epsilon", type=float, nargs="+", default=[3.0, 8.0])
     options.add_argument("--seeds", type=int, default=3)
     options.add_argument("--steps", type=int, default=20)
@@ -345,8 +351,8 @@ def main() -> None:
     chosen = options.parse_args()
     sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
     os.environ.setdefault("XDG_CACHE_HOME", str(Path.home() / ".cache"))
-    parts = {"errors": errors, "factors": factors, "step": step, "fashion": fashion, "network": network}
-    (parts | {"characters": characters})[chosen.part](chosen)
+    ways = {"errors": errors, "factors": factors, "step": step, "fashion": fashion, "network": network}
+    (ways | {"characters": characters})[chosen.part](chosen)
 
 
 if __name__ == "__main__":

@@ -32,6 +32,7 @@ from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any
 
+import history
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
@@ -366,10 +367,22 @@ def main() -> None:
     for job, method, result in run(given):
         found[job.case, job.precision, list(METHODS).index(method)] = result
         print(cases(given)[job.case].name, job.precision, method, result, sep=" | ", file=sys.stderr, flush=True)
+    _remember(found, given)
     text = "\n".join(_table(found, given)) + "\n"
     print(text)
     if given.out:
         given.out.write_text(text)
+
+
+def _remember(found: dict[tuple[int, str, int], Found | str], given: argparse.Namespace) -> None:
+    """What is ours goes to the history, beside plain training of the same case where that was measured."""
+    names, plain = list(METHODS), list(METHODS).index("plain")
+    for (case, precision, method), result in found.items():
+        base = found.get((case, precision, plain))
+        if not isinstance(result, str) and names[method].startswith("ours"):
+            against = {} if base is None or isinstance(base, str) else {"peer": "plain", "ratio": base[0] / result[0]}
+            metric = f"{cases(given)[case].name}, {precision}, {names[method].removeprefix('ours, ')}"
+            history.add("deep", metric, result[0], "ms a step", machine=_machine(given.device), **against)
 
 
 def _table(found: dict[tuple[int, str, int], Found | str], given: argparse.Namespace) -> Iterator[str]:

@@ -6,6 +6,7 @@ import time
 from collections.abc import Callable
 from functools import partial
 
+import history
 import torch
 
 from deniable.deep.randomness import PhiloxGenerator, SecureGenerator
@@ -36,6 +37,8 @@ def main() -> None:
                 nanoseconds(partial(g.noise, law, size, scale=1.0, step=0, device=device), size, device)
                 for g in (SecureGenerator(), PhiloxGenerator(1))
             )
+            where = torch.cuda.get_device_name() if device == "cuda" else "CPU"
+            history.add("deep_noise", f"{law}, {where}", ours, "ns", peer="torch", ratio=peer / ours)
             print(f"{device:5} {law:8} secure {ours:8.3f}   torch {peer:8.3f}   ratio {ours / peer:.1f}")
 
 

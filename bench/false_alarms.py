@@ -14,6 +14,8 @@ import time
 from collections import defaultdict
 from pathlib import Path
 
+import history
+
 sys.path[:0] = [str(Path(__file__).parents[1] / "src"), str(Path(__file__).parents[1])]
 
 from scipy import stats  # noqa: E402
@@ -49,6 +51,9 @@ def main(audits: int = 1000, runs: int = 400) -> None:
         most = int(stats.binom.ppf(0.999, audits, level))
         print(f"alarms at {level}: {count} of {audits}, at most {most} allowed; on the boundary", end=" ")
         print(f"{sum(value >= reached for value in edge)} of {len(edge)}")
+        room = level * audits / max(count, 1)
+        if audits >= 1000:
+            history.add("false_alarms", f"alarms at {level}", count / audits, "of audits", peer="allowed", ratio=room)
         assert count <= most
     assert any(value >= LEVELS[0.05] for value in edge), "an exact test never alarmed on the boundary"
 

@@ -33,6 +33,7 @@ import argparse
 import datetime
 import json
 import math
+import re
 import subprocess
 import sys
 import tempfile
@@ -44,6 +45,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any, TypeAlias
 
+import history
 import numpy as np
 from tables.adult import adult, categories, folder, plain, rich
 
@@ -175,6 +177,11 @@ class Report:
         low_is_good = scores.mean() < 0
         mean, worst = (-scores.mean(), -scores.min()) if low_is_good else (scores.mean(), scores.min())
         met = mean <= goal if low_is_good else mean >= goal
+        theirs = float(other) if re.fullmatch(r"[\d.e+-]+", other) else None
+        ratio = None if theirs is None else theirs / mean if low_is_good else mean / theirs
+        unit = "RMSE" if low_is_good else "accuracy"
+        name = f"{data.removesuffix(' RMSE')}, ε = {epsilon:g}"
+        history.add("learning", name, mean, unit, peer=None if ratio is None else "diffprivlib", ratio=ratio)
         self.lines.append(
             f"| {data} | {epsilon:g} | {mean:.4f} | {worst:.4f} | {goal:g} | {'yes' if met else 'NO'} | {solver} "
             f"| {took:.2f} | {other} |"
@@ -198,9 +205,7 @@ def main() -> None:
         if not options.only or options.only in part.__name__:
             part(report, options)
     options.out.mkdir(parents=True, exist_ok=True)
-    (options.out / f"learning-{datetime.date.today()}.md").write_text(
-        "\n".join([*report.lines, "", *report.notes, ""]), encoding="utf-8"
-    )
+    history.keep("learning", "\n".join([*report.lines, "", *report.notes]), folder=options.out)
 
 
 def adult_income(report: Report, options: argparse.Namespace) -> None:

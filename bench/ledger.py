@@ -4,7 +4,7 @@ Beside every round of charges, in the same run and on the same disk, bare SQLite
 transaction with the same durability (write-ahead log, synchronous FULL), with one process and with eight. Then the same
 charge against ten entries and against a million, and the time to verify the million.
 
-The figures go to bench/results/ledger-<date>.md.
+The figures go to bench/results: ledger-<date>.md and the history.
 """
 
 from __future__ import annotations
@@ -20,6 +20,8 @@ import sys
 import tempfile
 import time
 from pathlib import Path
+
+import history
 
 from deniable.accounting.filters import Entry, Totals, addends
 from deniable.events import Laplace
@@ -129,6 +131,7 @@ def main() -> None:
             pairs = [(rate("insert", folder, processes), rate("charge", folder, processes)) for _ in range(ROUNDS)]
             bare, ours = (statistics.median(column) for column in zip(*pairs, strict=True))
             ratio = statistics.median(charged / inserted for inserted, charged in pairs)
+            history.add("ledger", f"{processes} processes", ours, "charges/s", peer="bare inserts", ratio=ratio)
             lines.append(f"| {processes} | {bare:.0f} | {ours:.0f} | {ratio:.2f} |")
         few, many = filled(folder / "few", 10), filled(folder / "many", MANY)
         # In turns, so that both meet the same state of the disk.
@@ -137,6 +140,7 @@ def main() -> None:
         start, worked = time.perf_counter(), time.process_time()
         head = many.verify()
         verified, worked = time.perf_counter() - start, time.process_time() - worked
+        history.add("ledger", f"verify {MANY:,} entries", verified, "s")
         lines += [
             "",
             f"A charge against 10 entries takes {small:.2f} ms, against {MANY:,} {large:.2f} ms (medians of 300,"
@@ -151,9 +155,7 @@ def main() -> None:
     today = datetime.datetime.now(datetime.UTC).date().isoformat()
     versions = f"Python {platform.python_version()}, SQLite {sqlite3.sqlite_version}"
     machine = f"{platform.machine()}, {os.cpu_count()} cores, {versions}"
-    results = HERE / "results"
-    results.mkdir(exist_ok=True)
-    (results / f"ledger-{today}.md").write_text(f"# Ledger, {today}\n\n{machine}\n\n{report}\n", encoding="utf-8")
+    history.keep("ledger", f"# Ledger, {today}\n\n{machine}\n\n{report}")
 
 
 if __name__ == "__main__":

@@ -5,7 +5,7 @@ Canonne, Kamath and Steinke. Each round times the peer and then ours on the same
 gives medians over the rounds and their ratio. The peer runs as a subprocess in its own virtual environment, which the
 first run creates from bench/peers/opendp.txt; it is called through its Python interface, a list in and a list out.
 
-The figures go to bench/results/noise-<date>.md.
+The figures go to bench/results: noise-<date>.md and the history.
 """
 
 from __future__ import annotations
@@ -24,6 +24,8 @@ import venv
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
+
+import history
 
 HERE = Path(__file__).resolve().parent
 PEER = HERE / "peers" / ".venvs" / "opendp"
@@ -155,6 +157,7 @@ def report() -> str:
         floor, ratios = TARGETS[law]
         good = ours >= floor and ours / theirs >= ratios[scale] and single <= 20
         mark = f"≥ {floor:g} M/s, ≥ {ratios[scale]}×, ≤ 20 µs: {'met' if good else 'MISSED'}"
+        history.add("noise", case, ours, "M draws/s", peer="OpenDP", ratio=ours / theirs)
         lines.append(
             f"| {law} {scale:g} | {ours:.1f} | {theirs:.4f} | {ours / theirs:.0f}× | {mark} "
             f"| {single:.1f} | {their_single:.1f} | {cold[case]:.1f} |"
@@ -181,9 +184,7 @@ def main() -> None:
     else:
         text = report()
         print(text)
-        results = HERE / "results"
-        results.mkdir(exist_ok=True)
-        (results / f"noise-{datetime.date.today()}.md").write_text(text)
+        history.keep("noise", text)
 
 
 if __name__ == "__main__":

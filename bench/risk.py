@@ -22,6 +22,7 @@ import math
 from dataclasses import dataclass
 from pathlib import Path
 
+import history
 import numpy as np
 
 from deniable.guarantees import ApproxDP
@@ -169,6 +170,7 @@ def main() -> None:
             off = 100 * abs(found / theory - 1)
             notes.append(f"slope in {name}, {method}: {found:+.3f} (theory {theory:+.1f}), off by {off:.1f} %")
             print(notes[-1], flush=True)
+            history.add("risk", f"slope in {name}, {method}", found, f"theory {theory:+.1f}")
     population = gaussians(100_000, 10, seed=1)
     easy = []
     for n in (250, 500, 1000, 2000):
@@ -183,7 +185,7 @@ def main() -> None:
     lines += ["", *(f"- {note}" for note in notes), ""]
     print("\n".join(notes[-2:]))
     options.out.mkdir(parents=True, exist_ok=True)
-    (options.out / f"risk-{datetime.date.today()}.md").write_text("\n".join(lines), encoding="utf-8")
+    history.keep("risk", "\n".join(lines), folder=options.out)
     draw(curves, "learning-risk.png")
     draw({"n": easy}, "learning-benign.png")
 

@@ -12,8 +12,8 @@ Processor seconds are of the engine's process (PostgreSQL without parallel worke
 machine matters less; ratios are of them, within one run. Java is slow at first: on Spark the first round warms up, and
 does not count.
 
-PostgreSQL is started in a temporary folder (tests/postgres.py). The figures go to bench/results/scale-<date>.md, with
-what a billion rows would take by them.
+PostgreSQL is started in a temporary folder (tests/postgres.py). The figures go to bench/results: the history, and
+scale-<date>.md, with what a billion rows would take by them.
 """
 
 from __future__ import annotations
@@ -32,6 +32,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import duckdb
+import history
 
 import deniable as dn
 
@@ -218,10 +219,14 @@ def main() -> None:
                 else:
                     found = on_spark(folder, rows=given.rows, times=given.rounds, cores=os.cpu_count() or 1)
             lines += table({"postgres": "PostgreSQL", "spark": "Spark"}[name], found, rows=given.rows)
+            if not given.dry:
+                ours, hand = found["ours"].cpu, found[BASE].cpu
+                case = f"{name}, {given.rows:,} rows"
+                history.add("scale", case, ours, "CPU s", peer="the rule by hand", ratio=hand / ours)
     text = "\n".join(lines)
     print(text)
     if not given.dry and given.only is None:
-        (HERE / "results" / f"scale-{datetime.date.today()}.md").write_text(text, encoding="utf-8")
+        history.keep("scale", text)
 
 
 if __name__ == "__main__":

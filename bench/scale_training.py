@@ -23,6 +23,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+import history
 import torch
 from torch import Tensor, distributed, nn
 
@@ -110,6 +111,8 @@ def rank(folder: str, rounds: int, only: str) -> None:
             cpu, wall = ({k: statistics.median(each[at] for each in v) / 3 for k, v in spent.items()} for at in (0, 1))
             for kind in ("private", "compiled"):
                 ratio, met = cpu[kind] / cpu["plain"], "met" if cpu[kind] <= GOAL * cpu["plain"] else "missed"
+                case = f"{name}, {kind}"
+                history.add("scale_training", case, cpu[kind] * 1e3, "ms a step", peer="plain DDP", ratio=1 / ratio)
                 print(
                     f"| {name} | {kind} | {cpu['plain'] * 1e3:.1f} ms | {cpu[kind] * 1e3:.1f} ms | {ratio:.2f} |"
                     f" {wall[kind] / wall['plain']:.2f} | ≤ {GOAL}: {met} |", flush=True,

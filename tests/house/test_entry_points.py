@@ -97,14 +97,12 @@ READS_NO_PRIVATE_DATA: dict[str, str] = {
     "deniable.deep.WithoutReplacement.**": "draws positions, without data",
     "deniable.deep.Trainer.close": "lets go of files",
     # commands
-    "deniable account": "from an event to a curve",
     "deniable calibrate": "solves for a parameter",
     "deniable size": "accuracy from public parameters",
-    "deniable audit": "attacks mechanisms on neighbours that the auditor makes up",
     "deniable explain": "from promises, curves and descriptions",
     "deniable report": "from promises, curves and descriptions",
     "deniable demo": "makes up its own data",
-    "deniable ledger *": "takes events, never data",
+    "deniable ledger create": "takes events, never data",
 }
 
 STILL_TO_REGISTER: dict[str, set[str]] = {
@@ -127,7 +125,6 @@ STILL_TO_REGISTER: dict[str, set[str]] = {
     },
     "commands": {
         "deniable query",
-        "deniable publish",
     },
     "deep": {
         "deniable.deep.clipped_gradients",

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from deniable.cli.options import text_at
 from deniable.cli.printing import Force, Json, print_json, print_table
 from deniable.cli.training import Batch, Delta, Epochs, Examples, Rate, Replace, Steps, relation_of, step, training
 from deniable.errors import InvalidArgument
@@ -102,11 +103,11 @@ def _recorded(file: Path, *, shuffled: bool) -> Event:
     from deniable.events import Event
 
     expected = "a JSON file with an event, or with an Opacus history [[noise multiplier, rate, steps], ...]"
+    text = text_at("--from", file, expected)
     try:
-        text = file.read_text(encoding="utf-8")
         found = loads(text)
-    except (OSError, ValueError) as failure:
-        raise InvalidArgument("--from", str(file), expected, str(failure)) from None
+    except ValueError:
+        raise InvalidArgument("--from", str(file), expected) from None
     if isinstance(found, list) or (isinstance(found, dict) and "history" in found):
         return from_opacus(found, poisson=not shuffled)
     if shuffled:

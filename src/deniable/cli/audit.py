@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from deniable.cli.options import text_at
 from deniable.cli.printing import Force, Json
 from deniable.errors import DataError, InvalidArgument
 
@@ -118,11 +119,7 @@ def _claim(
     if mu is not None:
         return GDP(mu, relation=relation)
     if file is not None:
-        try:
-            text = file.read_text(encoding="utf-8")
-        except (OSError, UnicodeDecodeError) as failure:
-            raise InvalidArgument("--from", str(file), "a readable JSON file", str(failure)) from None
-        return Event.from_json(text)
+        return Event.from_json(text_at("--from", file, "a readable JSON file"))
     return None
 
 

@@ -126,8 +126,20 @@ def keys(given: Sequence[str]) -> dict[str, list[str]]:
     return found
 
 
+def text_at(option: str, path: Path, expected: str) -> str:
+    """The text of a file that somebody named. It may be the wrong file, with private data: nothing of it is told.
+
+    Bytes that are not UTF-8 become question marks, so that one record of a table does not decide the sentence.
+    """
+    try:
+        return path.read_text(encoding="utf-8", errors="replace")
+    except OSError as failure:
+        raise InvalidArgument(option, str(path), expected, f"{failure.strerror}.") from None
+
+
 def _lines(path: str) -> list[str]:
     try:
         return [line for line in Path(path).read_text(encoding="utf-8").splitlines() if line]
     except (OSError, UnicodeDecodeError) as failure:
-        raise InvalidArgument("--keys", f"@{path}", "a readable file with one key per line", str(failure)) from None
+        why = failure.strerror if isinstance(failure, OSError) else "It is not UTF-8"
+        raise InvalidArgument("--keys", f"@{path}", "a readable file with one key per line", f"{why}.") from None

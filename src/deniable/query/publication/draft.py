@@ -71,14 +71,17 @@ class Draft:
 def read(path: Path) -> Draft:
     """Read and check a file; nothing else is opened but lists of keys."""
     try:
-        text = path.read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError) as failure:
-        why = failure.strerror if isinstance(failure, OSError) else "it is not UTF-8"
-        raise DataError(f"{path} could not be read: {why}") from None
+        raw = path.read_bytes()
+    except OSError as failure:
+        raise DataError(f"{path} could not be read: {failure.strerror}") from None
+    # A table given by mistake is no TOML, whatever bytes its rows hold. Only what is TOML is told about its bytes.
+    text = raw.decode("utf-8", "replace").replace("\r\n", "\n")
     try:
         found = tomllib.loads(text, parse_float=Decimal)
     except tomllib.TOMLDecodeError as mistake:
         raise DataError(f"{path.name} is not TOML: {mistake}") from None
+    if text.encode() != raw.replace(b"\r\n", b"\n"):
+        raise DataError(f"{path} could not be read: it is not UTF-8")
     _only(path.name, found, _TOP)
     for needed in ("ledger", "data", "tables"):
         if needed not in found:
