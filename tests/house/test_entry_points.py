@@ -99,8 +99,6 @@ READS_NO_PRIVATE_DATA: dict[str, str] = {
     # commands
     "deniable calibrate": "solves for a parameter",
     "deniable size": "accuracy from public parameters",
-    "deniable explain": "from promises, curves and descriptions",
-    "deniable report": "from promises, curves and descriptions",
     "deniable demo": "makes up its own data",
     "deniable ledger create": "takes events, never data",
 }

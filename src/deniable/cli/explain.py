@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from enum import StrEnum
+from json import loads
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -159,7 +160,11 @@ def _parsed(file: Path) -> Explainable:
     from deniable.events import Event
 
     text = _text(file)
-    return _audit(file) if '"verdict"' in text else Event.from_json(text)
+    try:
+        found = loads(text)
+    except ValueError:
+        found = None  # the event says what it expects
+    return _audit(file) if isinstance(found, dict) and "verdict" in found else Event.from_json(text)
 
 
 def _audit(file: Path) -> AuditReport:
@@ -169,9 +174,13 @@ def _audit(file: Path) -> AuditReport:
 
 
 def _text(file: Path) -> str:
+    """The text of a file, with question marks for bytes that are not UTF-8.
+
+    It may be a table, given by mistake, and none of its records may decide what is said.
+    """
     try:
-        return file.read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError, ValueError) as failure:
+        return file.read_text(encoding="utf-8", errors="replace")
+    except (OSError, ValueError) as failure:
         raise InvalidArgument("FILE", str(file), SUBJECT, _reason(failure)) from None
 
 
@@ -185,4 +194,4 @@ def _begins_as_sqlite(file: str) -> bool:
 
 def _reason(failure: OSError | ValueError) -> str:
     """Why a file cannot be read, without its name: a mistyped address would show its password."""
-    return f"{failure.strerror}." if isinstance(failure, OSError) else "It is no text in UTF-8."
+    return f"{failure.strerror}." if isinstance(failure, OSError) else "No file has such a name."

@@ -33,9 +33,11 @@ def command(*arguments: str) -> Callable[[World, Any], Command]:
 COMMANDS = {
     "deniable account": ("account", "--from", "visits.csv", "--delta", "1e-6"),
     "deniable audit": ("audit", "--scores", "visits.csv", "--epsilon", "1"),
+    "deniable explain": ("explain", "visits.csv"),
     "deniable ledger export": ("ledger", "export", "visits.csv"),
     "deniable ledger show": ("ledger", "show", "visits.csv"),
     "deniable ledger verify": ("ledger", "verify", "visits.csv"),
+    "deniable report": ("report", "visits.csv"),
     "deniable publish": ("publish", "visits.csv", "--out", "release"),
 }
 ENTRY_POINTS = [
