@@ -19,7 +19,7 @@ import pytest
 
 from deniable import mechanisms, noise
 from deniable.events import Laplace
-from tests.laws.neighbours.core import REMOVED, EntryPoint, World, difference, observe
+from tests.laws.neighbours.core import REMOVED, Command, EntryPoint, World, difference, observe
 
 
 def total(world: World, unit: Any) -> Any:
@@ -116,6 +116,10 @@ def leaves_another_code(world: World, unit: Any) -> Any:
     return world.command("account", "--noise-multiplier", "1.1" if unit is None else "none", "--steps", "5")
 
 
+def leaves_quietly(world: World, unit: Any) -> Any:
+    return Command(0 if unit is None else 3, "done")
+
+
 def chains_a_cause(world: World, unit: Any) -> Any:
     try:
         try:
@@ -130,7 +134,7 @@ LEAKS: list[Callable[[World, Any], Any]] = [
     raises, warns, logs, prints, complains, writes_to_the_descriptor, charges_again, charges_another, names_the_purpose,
     writes_a_file, writes_another_word,
     changes_the_type, changes_the_length, changes_the_dtype, names_a_key, orders_the_keys, is_poisoned,
-    leaves_another_code, chains_a_cause,
+    leaves_another_code, leaves_quietly, chains_a_cause,
 ]  # fmt: skip
 
 

@@ -149,7 +149,7 @@ class World:
                 main()
             except SystemExit as leaving:
                 code = leaving.code if isinstance(leaving.code, int) else 1 if leaving.code else 0
-        return Command(f"exit code {code}", words(out.getvalue()))
+        return Command(code, words(out.getvalue()))
 
 
 @dataclass(frozen=True)
@@ -157,8 +157,11 @@ class Command:
     """What a command did: its exit code, and the words it printed (numbers are noise). What it wrote to standard error
     is observed as it is."""
 
-    code: str
+    code: int
     words: str
+
+    def __shape__(self) -> Shape:
+        return "exit code", self.code, self.words
 
 
 @dataclass(frozen=True)

@@ -2,7 +2,8 @@
 
 Types, lengths, keys and their order, column names, dtypes, and whether numbers are finite. A number's value is noise
 and is left out; that it is NaN or infinite is not noise, and stays. Of a text, numbers are left out and words stay.
-What is public by construction (events, guarantees, units, descriptions) stays as it is printed.
+What is public by construction (events, guarantees, units, descriptions) stays as it is printed. A class of this folder
+may say its own shape by `__shape__`.
 
 >>> shape_of({"a": 1, "b": [0.5, 0.25]}) == shape_of({"a": 7, "b": [0.1, 0.2]})
 True
@@ -69,6 +70,8 @@ def _shape(result: object, seen: tuple[int, ...]) -> Shape:
         return "itself"
     seen = (*seen, id(result))
     kind = type(result).__name__
+    if hasattr(type(result), "__shape__"):
+        return type(result).__shape__(result)
     if isinstance(result, type | ModuleType) or (callable(result) and hasattr(result, "__qualname__")):
         return getattr(result, "__qualname__", kind)
     if result is None or isinstance(result, bool | np.bool_):
