@@ -6,9 +6,10 @@ VENV := .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check install --quiet --constraint constraints.txt
 WORKERS ?= 2
+PYTHONS ?= 3.11 3.12 3.13
 BENCHES := $(if $(ROOM),bench/$(ROOM).py,$(filter-out bench/deep_models.py bench/history.py,$(sort $(wildcard bench/*.py))))
 .DEFAULT_GOAL := help
-.PHONY: help demo test check lint types imports soak bench docs screenshots clean
+.PHONY: help demo test check lint types imports cover lowest pythons soak bench docs screenshots clean
 
 help:  ## list the commands
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "make %-11s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
@@ -32,6 +33,16 @@ imports: $(VENV)/.test  ## what each room may import, and how long an import tak
 	@$(BIN)/lint-imports --no-cache
 	@$(BIN)/python -c 'import time; start = time.perf_counter(); import deniable; print(f"import deniable: {time.perf_counter() - start:.3f} s")'
 
+cover: $(VENV)/.test  ## all tests, slower, with the share of lines that they run and its floor
+	@COVERAGE_CORE=$$($(BIN)/python -c 'import sys; print("sysmon" if sys.version_info >= (3, 12) else "ctrace")') \
+		$(BIN)/python -m pytest -n $(WORKERS) --dist loadgroup --quiet --cov --cov-report=term:skip-covered $(ARGS)
+
+lowest: $(BIN)/python  ## the core's tests with the lowest versions that pyproject.toml allows
+	@WORKERS=$(WORKERS) $(BIN)/python .ci/elsewhere.py lowest
+
+pythons: $(BIN)/python  ## the core's tests with each Python at hand
+	@WORKERS=$(WORKERS) $(BIN)/python .ci/elsewhere.py $(PYTHONS)
+
 soak: $(VENV)/.test  ## the long forms of the tests
 	@$(BIN)/python -m pytest -n $(WORKERS) --dist loadgroup --quiet -m soak $(ARGS)
 
@@ -46,7 +57,7 @@ screenshots: $(VENV)/.test  ## the pictures under docs/screenshots, by a headles
 	@DENIABLE_SCREENSHOTS=docs/screenshots $(BIN)/python -m pytest --quiet tests/explaining -k 'browser or overlaps'
 
 clean:  ## remove everything that make created
-	rm -rf $(VENV) site build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache
+	rm -rf $(VENV) $(VENV)-* .coverage site build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache
 
 # A stamp is newer than what it was installed from, or the installation runs again.
 $(VENV)/.demo: pyproject.toml constraints.txt | $(BIN)/python

@@ -1,4 +1,4 @@
-"""The examples of README.md and docs/ run as tests, in order, one temporary folder and one namespace per page.
+"""The examples of README, SECURITY and docs/ run as tests, in order, one temporary folder and one namespace per page.
 
     ```python     runs; what it prints is compared with an ```output block that follows it
     ```console    every line after `$ ` runs in bash with `deniable` on the PATH; the lines below it are its output
@@ -25,7 +25,9 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[2]
-PAGES = [page for page in (ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))) if page.exists()]
+PAGES = [
+    page for page in (ROOT / "README.md", ROOT / "SECURITY.md", *sorted((ROOT / "docs").rglob("*.md"))) if page.exists()
+]
 FENCE = re.compile(r"^```(?P<language>[a-z]+)(?P<words>[a-z ]*)\n(?P<body>.*?)^```[ ]*$", re.MULTILINE | re.DOTALL)
 NUMBER = re.compile(r"[-+−]?\d+([,_]\d{3})*(\.\d+)?(e[-+]?\d+)?")
 RULE = re.compile(r"([─━═╌-])\1+")

@@ -3,12 +3,24 @@
 from __future__ import annotations
 
 import json
+import re
 from fractions import Fraction
 
 import pytest
 
 from deniable.errors import InvalidArgument
-from deniable.events import Claimed, Event, Gaussian, RandomizedResponse, TreeGaussian
+from deniable.events import (
+    Claimed,
+    DiscreteGaussian,
+    DiscreteLaplace,
+    Event,
+    ExponentialMechanism,
+    Gaussian,
+    Laplace,
+    MatrixGaussian,
+    RandomizedResponse,
+    TreeGaussian,
+)
 from deniable.guarantees import FDP, ApproxDP, TradeOff
 from deniable.units import Relation
 
@@ -29,6 +41,18 @@ WRITTEN = {
     ',"kind":"TradeOff"}},"kind":"Claimed"}': Claimed(FDP(TradeOff.of_lines([(2, 0)]))),
     '{"deniable":1,"kind":"TreeGaussian","participations":3,"relation":"zero_out","scale":"2",'
     '"steps":512}': TreeGaussian(2, 512, 3),
+    '{"deniable":1,"kind":"MatrixGaussian","participations":2,"relation":"zero_out","scale":"2","sensitivity":"1.5",'
+    '"separation":10,"steps":100}': MatrixGaussian(2, 1.5, 100, 2, 10),
+    '{"deniable":1,"kind":"Composed","parts":[{"event":{"coordinates":1,"kind":"Laplace","relation":"add_remove","scale":"2",'
+    '"sensitivity":"1"},"kind":"ForGroup","size":3},{"coordinates":1,"kind":"DiscreteGaussian","relation":"add_remove",'
+    '"scale":"5","sensitivity":"1"}]}': Laplace(2).for_group(3) + DiscreteGaussian(5),
+    '{"deniable":1,"event":{"coordinates":1,"kind":"DiscreteLaplace","relation":"add_remove","scale":"2.5",'
+    '"sensitivity":"2"},"kind":"ToReplace"}': DiscreteLaplace(2.5, 2).to_replace(),
+    '{"batch":10,"deniable":1,"event":{"coordinates":1,"kind":"Laplace","relation":"replace","scale":"1",'
+    '"sensitivity":"1"},"kind":"SampledWithoutReplacement","population":100}': Laplace(
+        1, relation=Relation.REPLACE
+    ).sampled_without_replacement(batch=10, population=100),
+    '{"deniable":1,"epsilon":"0.1","kind":"ExponentialMechanism","relation":"add_remove"}': ExponentialMechanism(0.1),
 }
 
 
@@ -36,6 +60,12 @@ WRITTEN = {
 def test_what_was_written_stays_readable(text: str, event: Event) -> None:
     assert Event.from_json(text) == event
     assert Event.from_json(event.to_json()) == event
+
+
+def test_every_kind_was_written_once() -> None:
+    """A new kind of event adds its line when it is new; from then on the line stays."""
+    written = {kind for text in WRITTEN for kind in re.findall(r'"kind":"(\w+)"', text)}
+    assert set(Event.registry) <= written
 
 
 def test_one_line_the_same_for_equal_events() -> None:
