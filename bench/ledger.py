@@ -2,7 +2,8 @@
 
 Beside every round of charges, in the same run and on the same disk, bare SQLite inserts one row of the same size per
 transaction with the same durability (write-ahead log, synchronous FULL), with one process and with eight. Then the same
-charge against ten entries and against a million, and the time to verify the million.
+charge against ten entries and against a million, and what it takes to open, read, verify and export the million, and to
+verify the export. Last, to verify entries that all differ, of which each is costed anew.
 
 The figures go to bench/results: ledger-<date>.md and the history.
 """
@@ -19,20 +20,23 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 import history
 
-from deniable.accounting.filters import Entry, Totals, addends
+from deniable.accounting.filters import Entry, replay
 from deniable.events import Laplace
 from deniable.guarantees import ApproxDP
 from deniable.ledger import Ledger, records
 from deniable.ledger.accounts import COMMON, Account, read
+from deniable.ledger.stores import Row
 
 HERE = Path(__file__).resolve().parent
 SECONDS = 3.0
 ROUNDS = 3
 MANY = 1_000_000
+DIFFERENT = 10_000
 EVENT = Laplace(scale=10**6)
 BUDGET = ApproxDP(3, 1e-6)
 
@@ -80,21 +84,30 @@ def rate(kind: str, folder: Path, processes: int) -> float:
 
 
 def filled(path: Path, size: int) -> Ledger:
-    """A ledger with many entries, written in bulk: the spelling, the chain and the totals that charges would make."""
+    """A ledger with many entries that are alike."""
+    return bulk(path, [(Entry(EVENT), size)])
+
+
+def various(path: Path, size: int) -> Ledger:
+    """A ledger with many entries that all differ."""
+    return bulk(path, [(Entry(Laplace(scale=10**6 + number)), 1) for number in range(size)])
+
+
+def bulk(path: Path, entries: list[tuple[Entry, int]]) -> Ledger:
+    """A ledger written in bulk: the spelling, the chain and the totals that charges would make."""
     ledger = Ledger.create(path, unit="row", budget=BUDGET)
-    store, entry = ledger._store, Entry(EVENT)
+    store, size = ledger._store, sum(count for _, count in entries)
     account = read(store, COMMON)
     if account is None:
         raise SystemExit("a new ledger without an account")
-    families = account.terms.filters.families
-    tallies = tuple(addends(family, entry).times(size) for family in families)
-    after = Account(COMMON, account.terms, Totals(tallies, "list"))
+    after = Account(COMMON, account.terms, replay(account.terms.filters, entries).shorten())
     voucher = records.voucher(after.balance(size))
-    prev, what, made = records.digest(store.header()), records.what(entry, None), []
+    prev = records.digest(store.header())
+    made: list[Row] = []
     ledger.close()
-    for seq in range(1, size + 1):
+    for what in (text for entry, count in entries for text in [records.what(entry, None)] * count):
         row = records.written(
-            seq=seq,
+            seq=len(made) + 1,
             prev=prev,
             totals={COMMON: voucher},
             time=records.now(),
@@ -122,6 +135,32 @@ def milliseconds(ledger: Ledger, charges: int = 60) -> float:
     return 1000 * statistics.median(taken)
 
 
+def reading(many: Ledger, folder: Path) -> list[str]:
+    """What it takes to read a long record: a table of times, on the clock and on the processor."""
+    export, differing = folder / "many.jsonl", various(folder / "various", DIFFERENT)
+    many.close()
+    tasks: dict[str, Callable[[], object]] = {
+        f"open {MANY:,} entries": lambda: Ledger.open(folder / "many").close(),
+        f"the last 20 charges of {MANY:,}": lambda: list(many.charges(last=20)),
+        f"charges() of {MANY:,}": lambda: sum(1 for _ in many.charges()),
+        f"verify {MANY:,} entries": many.verify,
+        f"export {MANY:,} entries": lambda: export.write_text("".join(f"{line}\n" for line in many.export())),
+        f"verify an export of {MANY:,}": lambda: Ledger.read_export(export),
+        f"charges() of {DIFFERENT:,} different ones": lambda: [charge.event for charge in differing.charges()],
+        f"verify {DIFFERENT:,} different entries": differing.verify,
+    }
+    lines = ["| | seconds | on the processor |", "|---|---|---|"]
+    for name, task in tasks.items():
+        start, worked = time.perf_counter(), time.process_time()
+        task()
+        taken, worked = time.perf_counter() - start, time.process_time() - worked
+        history.add("ledger", name, taken, "s")
+        lines.append(f"| {name} | {taken:.3g} | {worked:.3g} |")
+    differing.close()
+    load = f"The machine's load was {os.getloadavg()[0]:.1f} on {os.cpu_count()} cores."
+    return [*lines, "", f"{load} Targets: charges() in seconds, verify ≤ 15 s on an idle machine."]
+
+
 def main() -> None:
     """Measure, print and write down."""
     with tempfile.TemporaryDirectory(dir=Path.cwd(), prefix=".bench-") as name:
@@ -137,16 +176,12 @@ def main() -> None:
         # In turns, so that both meet the same state of the disk.
         turns = [(milliseconds(few), milliseconds(many)) for _ in range(5)]
         small, large = (statistics.median(column) for column in zip(*turns, strict=True))
-        start, worked = time.perf_counter(), time.process_time()
-        head = many.verify()
-        verified, worked = time.perf_counter() - start, time.process_time() - worked
-        history.add("ledger", f"verify {MANY:,} entries", verified, "s")
         lines += [
             "",
             f"A charge against 10 entries takes {small:.2f} ms, against {MANY:,} {large:.2f} ms (medians of 300,"
             f" in turns; ratio {large / small:.2f}).",
-            f"Verifying {head.seq:,} entries takes {verified:.1f} s (target ≤ 15 s), {worked:.1f} s of them on the"
-            f" processor; the machine's load was {os.getloadavg()[0]:.1f} on {os.cpu_count()} cores.",
+            "",
+            *reading(many, folder),
         ]
         few.close()
         many.close()

@@ -181,7 +181,7 @@ class Ledger(LedgerRecord):
             if not accepts(terms.filters, totals):
                 raise refusals.late_refusal(own, who=who)
             own_account = replace(Account.opened(who, terms), totals=totals.shorten())
-            what = records.canonical({"who": who, "allot": terms.to_plain()})
+            what = records.ending({"who": who, "allot": terms.to_plain()})
             self._append(what, [common, own_account], last, time=records.now(), purpose="allotment", key=None)
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Ledger:
@@ -266,7 +266,7 @@ class Ledger(LedgerRecord):
                 return  # another process was faster
             accounts = verification.recount(self._store)
             last = self._store.last()
-            what = records.canonical({"who": None, "recount": {"rules": records.RULES}})
+            what = records.ending({"who": None, "recount": {"rules": records.RULES}})
             self._append(what, accounts, last, time=records.now(), purpose="recount", key=None)
 
     def _refusal(self, entry: Entry, who: str | None) -> Exception:

@@ -5,7 +5,7 @@ A row is one line of canonical JSON: fixed order of fields, no spaces, ASCII. It
 It also names the SHA-256 of the totals after it. The number of a row gives its place; its time is what the clock said,
 and nothing depends on it.
 
->>> first = written(seq=1, prev="00", totals={}, time="2026-01-01T00:00Z", purpose="a", key=None, what='{"who":null}')
+>>> first = written(seq=1, prev="00", totals={}, time="2026-01-01T00:00Z", purpose="a", key=None, what='"who":null}')
 >>> first.body
 '{"seq":1,"prev":"00","totals":{},"time":"2026-01-01T00:00Z","purpose":"a","key":null,"who":null}'
 >>> first.hash == digest(first.body)
@@ -18,7 +18,7 @@ import hashlib
 import json
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import lru_cache
 from typing import Any, NamedTuple
@@ -67,8 +67,7 @@ class Head(NamedTuple):
         return cls(int(seq), found)
 
 
-@dataclass(frozen=True, repr=False)
-class Charge:
+class Charge(NamedTuple):
     """One row of the record: what was paid for, by whom and why. `event` and `at` are read from it when asked for."""
 
     seq: int
@@ -77,8 +76,8 @@ class Charge:
     who: str | None
     key: str | None
     hash: str
-    what: str = field(repr=False)
-    """The end of the row as it is written: `who`, `at` and `event` in JSON."""
+    what: str
+    """The end of the row as it is written: `"who":…,"at":…,"event":{…}}`."""
     fresh: bool = True
     """False when an idempotency key found a charge already paid: then only the release it paid for may be resumed."""
 
@@ -228,46 +227,38 @@ def promise(found: Any) -> Guarantee:
 def what(entry: Entry, who: str | None) -> str:
     """The end of a row, which decides what it costs: the same text for equal charges."""
     at = None if entry.at is None else plain(Claimed(entry.at))
-    return canonical({"who": who, "at": at, "event": plain(entry.event)})
+    return ending({"who": who, "at": at, "event": plain(entry.event)})
+
+
+def ending(fields: Mapping[str, Any]) -> str:
+    """The last fields of a row as they are written in it."""
+    return canonical(fields)[1:]
 
 
 def written(
     *, seq: int, prev: str, totals: Mapping[str, str], time: str, purpose: str, key: str | None, what: str
 ) -> Row:
-    """A row, in its canonical spelling, with its hash. `what` is a JSON object whose fields end the row."""
+    """A row, in its canonical spelling, with its hash. `what` is its `ending`."""
     first = {"seq": seq, "prev": prev, "totals": dict(totals), "time": time, "purpose": purpose, "key": key}
-    body = f"{canonical(first)[:-1]},{what[1:]}"
+    body = f"{canonical(first)[:-1]},{what}"
     return Row(seq, key, body, digest(body))
 
 
-_STRING = r'"[^"\\]*(?:\\.[^"\\]*)*"'
+_STRING = r'"[^"\\]*+(?:\\.[^"\\]*+)*+"'
 _ROW = re.compile(
-    rf'\{{"seq":(?P<seq>\d+),"prev":"(?P<prev>[0-9a-f]*)",'
-    rf'"totals":(?P<totals>\{{(?:{_STRING}:{_STRING}(?:,{_STRING}:{_STRING})*)?\}}),'
-    rf'"time":(?P<time>{_STRING}),"purpose":(?P<purpose>{_STRING}),"key":(?P<key>{_STRING}|null),'
-    rf'(?P<what>"who":(?:{_STRING}|null),"(?:at|allot|recount)":.*\}})'
+    rf'\{{"seq":(\d++),"prev":"([0-9a-f]++)","totals":(\{{(?:{_STRING}:{_STRING}(?:,{_STRING}:{_STRING})*+)?+\}}),'
+    rf'"time":({_STRING}),"purpose":({_STRING}),"key":({_STRING}|null),'
+    rf'("who":(?:{_STRING}|null),"(?:at|allot|recount)":.*\}})'
 )
 
+Fields = tuple[str, str, str, str, str, str, str]
+"""Number, hash before, totals, time, purpose, key and ending of a row, each as it is written in JSON."""
 
-class Body(NamedTuple):
-    """The fields of a row, each as it is written in JSON; `what` is an object of the last ones."""
 
-    seq: str
-    prev: str
-    totals: str
-    time: str
-    purpose: str
-    key: str
-    what: str
-
-    @classmethod
-    def of(cls, text: str) -> Body | None:
-        """The fields of a line; None when it is not a row."""
-        match = _ROW.fullmatch(text)
-        if match is None:
-            return None
-        seq, prev, totals, time, purpose, key, what = match.groups()
-        return cls(seq, prev, totals, time, purpose, key, "{" + what)
+def fields_of(body: str) -> Fields | None:
+    """The fields of a row; None for text that is not a row."""
+    match = _ROW.fullmatch(body)
+    return None if match is None else match.groups()  # type: ignore[return-value]
 
 
 def entry_of(found: Mapping[str, Any]) -> Entry:
@@ -282,33 +273,38 @@ def entry_of(found: Mapping[str, Any]) -> Entry:
 def entry_in(what: str) -> Entry:
     """The entry at the end of a row."""
     try:
-        return entry_of(parsed(what))
+        return entry_of(parsed("{" + what))
     except KeyError:
         raise LedgerDamaged("a row of the ledger has no event; it was edited.") from None
 
 
 def charge_of(row: Row) -> Charge | None:
     """The charge in a row, which was paid before; None for a row that charges nothing."""
-    body = Body.of(row.body)
-    if body is None:
+    fields = fields_of(row.body)
+    if fields is None:
         raise LedgerDamaged(f"row {row.seq} of the ledger cannot be read; it was edited.")
-    who, kind = _kind(body.what)
+    _, _, _, time, purpose, key, what = fields
+    who, kind = _kind(what)
     if kind != "at":
         return None
-    key = None if body.key == "null" else string(body.key)
-    return Charge(row.seq, string(body.time), string(body.purpose), who, key, row.hash, body.what, False)
-
-
-def string(text: str) -> str:
-    """A string of JSON, which has no escapes in most rows."""
-    return str(json.loads(text)) if "\\" in text else text[1:-1]
+    return Charge(row.seq, string(time), string(purpose), who, optional(key), row.hash, what, False)
 
 
 @lru_cache(maxsize=4096)
 def _kind(what: str) -> tuple[str | None, str]:
     """Whom a row is about, and the field behind the name: `at` of a charge, `allot` or `recount`."""
-    who, kind = list(parsed(what).items())[:2]
+    who, kind = list(parsed("{" + what).items())[:2]
     return who[1], kind[0]
+
+
+def optional(text: str) -> str | None:
+    """A string of JSON, or null."""
+    return None if text == "null" else string(text)
+
+
+def string(text: str) -> str:
+    """A string of JSON, which has no escapes in most rows."""
+    return str(json.loads(text)) if "\\" in text else text[1:-1]
 
 
 # text
@@ -356,8 +352,8 @@ def voucher(balance: Balance) -> str:
 
 def vouchers(row: Row) -> dict[str, Any]:
     """The hashes of totals that a row carries, by owner."""
-    body = Body.of(row.body)
-    return {} if body is None else parsed(body.totals)
+    fields = fields_of(row.body)
+    return {} if fields is None else parsed(fields[2])
 
 
 def totals_text(totals: Totals, *, rules: int) -> str:

@@ -17,7 +17,7 @@ from deniable.accounting.filters.totals import ROUNDED, Totals
 from deniable.errors import DeniableError, LedgerDamaged
 from deniable.ledger import accounts, records
 from deniable.ledger.accounts import COMMON, Account
-from deniable.ledger.records import Body, Head, Header, Terms
+from deniable.ledger.records import Head, Header, Terms, digest, fields_of
 from deniable.ledger.stores import Balance, Row, Source
 
 
@@ -60,19 +60,20 @@ class Chain:
             seq += 1
             if row.seq != seq:
                 raise LedgerDamaged(f"{source.where(seq)} is missing.")
-            body = Body.of(row.body)
-            if body is None or records.digest(row.body) != row.hash or body.seq != str(seq):
+            fields = fields_of(row.body)
+            if fields is None or digest(row.body) != row.hash or fields[0] != str(seq):
                 raise LedgerDamaged(f"{source.where(seq)} does not verify: it was changed.")
-            if body.prev != prev:
+            _, before, _, _, _, key, what = fields
+            if before != prev:
                 one = f"{source.where(0)} was" if seq == 1 else "it, or one before it, was"
                 raise LedgerDamaged(f"{source.where(seq)} does not follow from the one before: {one} changed.")
-            if body.key != "null" or row.key is not None:
-                if row.key is None or body.key != records.canonical(row.key) or body.key in keys:
+            if key != "null" or row.key is not None:
+                if row.key is None or key != records.canonical(row.key) or key in keys:
                     raise LedgerDamaged(f"{source.where(seq)} does not verify: its key was changed.")
-                keys.add(body.key)
-            tail = tails.get(body.what)
+                keys.add(key)
+            tail = tails.get(what)
             if tail is None:
-                tails[body.what] = Tail(1, seq, seq)
+                tails[what] = Tail(1, seq, seq)
             else:
                 tail.count += 1
                 tail.last = seq
@@ -88,13 +89,13 @@ class Chain:
 
     def kinds(self) -> list[Kind]:
         """What the rows say, in the order in which it was said first. Rows with the same ending are read once."""
-        return [_kind(text, tail) for text, tail in self._tails.items()]
+        return [_kind(what, tail) for what, tail in self._tails.items()]
 
 
-def _kind(text: str, tail: Tail) -> Kind:
-    plain = records.parsed(text)
+def _kind(what: str, tail: Tail) -> Kind:
+    plain = records.parsed("{" + what)
     who = plain["who"]
-    if records.canonical(plain) != text:
+    if records.ending(plain) != what:
         raise LedgerDamaged(f"row {tail.first} of the ledger is not spelt as it was written.")
     if "event" in plain:
         return Kind(who, records.entry_of(plain), None, tail)

@@ -76,7 +76,7 @@ class Cost:
 @lru_cache(maxsize=4096)
 def cost(event: Event, orders: Orders = ()) -> Cost:
     """The addends of an event. Numbers that are not rational are rounded up to 30 decimals."""
-    return _total(fold(event), orders)
+    return _total(_folded(event), orders)
 
 
 @lru_cache(maxsize=4096)
@@ -86,19 +86,25 @@ def mu_squared(event: Event) -> Fraction | None:
     The filter Σμ² ≤ μ² is valid with parameters chosen adaptively (Smith and Thakurta 2022, "Fully adaptive composition
     for Gaussian differential privacy"; docs/ledger.md has a proof by a stopped Brownian motion).
     """
-    found = fold(event)
+    found = _folded(event)
     return None if found.steps or found.leaks or found.renyi else found.mu_squared
 
 
 @lru_cache(maxsize=4096)
 def rho_below(event: Event, omega: Fraction) -> Fraction | None:
     """ρ with D_α ≤ ρα at the orders below ω; None when a part has no such bound, or a δ of its own."""
-    found = fold(event)
+    found = _folded(event)
     reaching = [(g, n) for g, n in found.renyi if isinstance(g, TCDP) and g.omega >= omega]
     rest = _total(replace(found, renyi=tuple(each for each in found.renyi if each not in reaching)), ())
     if rest.delta or rest.rho is None:
         return None
     return sum((g.rho * n for g, n in reaching), rest.rho)
+
+
+@lru_cache(maxsize=4096)
+def _folded(event: Event) -> Folded:
+    """Every sum of a ledger asks for the same event."""
+    return fold(event)
 
 
 def _total(found: Folded, orders: Orders) -> Cost:

@@ -79,7 +79,7 @@ class TableStore(ABC):
     def rows(self, *, start: int = 1, stop: int | None = None) -> Iterator[Row]:
         end = (1 << 63) - 1 if stop is None else stop
         while page := self.ask(f"{_ROW} WHERE seq BETWEEN ? AND ? ORDER BY seq LIMIT ?", start, end, PAGE):
-            yield from (Row(*found) for found in page)
+            yield from map(Row._make, page)
             start = page[-1][0] + 1
 
     def balance(self, owner: str) -> Balance | None:
