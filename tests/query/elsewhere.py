@@ -87,14 +87,17 @@ def in_spark(spark: Any, tables: Mapping[str, Data], public: Mapping[str, Data])
 def ask(
     engine: Any, sql: str, *, unit: str = "person", relation: Relation = Relation.ADD_REMOVE, **options: Any
 ) -> QueryPlan:
-    """The plan of a query over the tables of an engine."""
+    """The plan of a query over the tables of an engine, which has bound it."""
     options = {
         "who": None, "epsilon": 1, "bounds": None, "keys": None, "per_unit": None, "weights": None, "confidence": 0.95,
         **options,
     }  # fmt: skip
     protected = Unit.of(unit)
     tables = (t if t.public else replace(t, owner=protected.column) for t in engine.given.values())
-    return plan(sql, tables=tuple(tables), engine=engine, ledger=NoLedger(protected, relation), **options)
+    found = plan(sql, tables=tuple(tables), engine=engine, ledger=NoLedger(protected, relation), **options)
+    for statement in found.statements:
+        engine.bind(statement)
+    return found
 
 
 def totals(found: QueryPlan, *, key: tuple[int, int] = (1, 2)) -> dict[str, Any]:

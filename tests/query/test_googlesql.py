@@ -111,6 +111,57 @@ def test_bounds_per_row_take_five_rows(session: dn.Session) -> None:
     assert not hasattr(plan.cost, "delta")  # all groups are declared: none is needed
 
 
+@pytest.mark.parametrize(
+    ("call", "expression"),
+    [
+        ("VAR_POP(ROUND(price, 1)", "ROUND(price, 1)"),
+        ("PERCENTILE_CONT(COALESCE(quantity, 3), 0.5", "COALESCE(quantity, 3)"),
+        ("STDDEV_POP(CASE WHEN item = 'a, (b' THEN price END", "CASE WHEN item = 'a, (b' THEN price END"),
+        ("VAR_POP((LEAST(price, LEAST(2, quantity)))", "LEAST(price, LEAST(2, quantity))"),
+        ("VAR_POP(`price`", "price"),
+    ],
+)
+def test_bounds_per_row_are_those_of_the_whole_argument(session: dn.Session, call: str, expression: str) -> None:
+    plan = session.plan(
+        f"SELECT WITH DIFFERENTIAL_PRIVACY {OPTIONS} {call}, contribution_bounds_per_row => (0, 5)) AS v "
+        "FROM professors"
+    )
+    function, level = call.partition("(")[0], ", 0.5" if call.startswith("PERCENTILE") else ""
+    sql = f"SELECT {function.replace('PERCENTILE', 'QUANTILE')}({expression}{level}) AS v FROM professors"
+    plain, wider = (
+        session.plan(sql, epsilon=10, bounds={expression: (0, high)}, per_unit=AtMost(groups=1, rows=5))
+        for high in (5, 6)
+    )
+    assert plan.bounded.text == plain.bounded.text != wider.bounded.text
+
+
+def test_one_expression_has_one_pair_of_bounds(session: dn.Session) -> None:
+    first, second = "contribution_bounds_per_row => (0, {})", "contribution_bounds_per_row => (0, 5)"
+    calls = f"VAR_POP(price, {first}) AS a, STDDEV_POP(PRICE, {second}) AS b"
+    sql = f"SELECT WITH DIFFERENTIAL_PRIVACY {OPTIONS} {calls} FROM professors"
+    session.plan(sql.format(5))
+    with pytest.raises(QueryError, match="two contribution bounds"):
+        session.plan(sql.format(6))
+
+
+@pytest.mark.parametrize(
+    ("rest", "said"),
+    [
+        ('WHERE item <> """pen"""', "a quotation mark"),
+        ("WHERE item <> r'pen'", "read otherwise in plain SQL"),
+        ("WHERE item <> 'a\\nb'", "a backslash"),
+        ("WHERE item <> 'a' # comment", "a comment of GoogleSQL"),
+        ("/* unclosed", "a quotation mark or comment is not closed"),
+        ("WHERE item <> 'unclosed", "a quotation mark or comment is not closed"),
+        ("HAVING COUNT(*, contribution_bounds_per_group => (0, 4)) > 1", "calls of the SELECT list"),
+    ],
+)
+def test_what_plain_sql_reads_otherwise_is_refused(session: dn.Session, rest: str, said: str) -> None:
+    call = "COUNT(*, contribution_bounds_per_group => (0, 3)) AS n"
+    with pytest.raises(QueryError, match=said):
+        session.plan(f"SELECT WITH DIFFERENTIAL_PRIVACY {OPTIONS} {call} FROM professors {rest}")
+
+
 def test_names_and_texts_are_quoted_as_googlesql_does(session: dn.Session) -> None:
     plan = session.plan(
         f"SELECT WITH DIFFERENTIAL_PRIVACY {OPTIONS} `item`, COUNT(*, contribution_bounds_per_group => (0, 3)) AS n "
@@ -333,3 +384,4 @@ def test_an_end_within_the_options_is_refused() -> None:
 
 def test_plain_sql_is_left_alone() -> None:
     assert form("SELECT COUNT(*) FROM visits WHERE city = 'DIFFERENTIAL_PRIVACY'") is None
+    assert form("SELECT COUNT(*) FROM visits WHERE city = 'DIFFERENTIAL_PRIVACY\\'") is None

@@ -227,6 +227,39 @@ def test_conditions(answers: Any, condition: str, count: int) -> None:
     assert answers(table, f"SELECT COUNT(*) FROM t WHERE {condition}", per_unit=WIDE) == [[count]]
 
 
+@pytest.mark.parametrize(
+    "condition",
+    [
+        "city NOT LIKE 'a%'", "NOT city NOT LIKE 'a%'", "city NOT LIKE 'a' AND i NOT IN (1)", "NOT NOT b", "i == 1",
+        "i NOT IN (1) AND city NOT LIKE 'a'", "city NOT LIKE 'a' AND city NOT LIKE 'b'", "b IS TRUE", "b IS NOT TRUE",
+        "b IS FALSE", "b IS NOT FALSE", "(i > 1) IS NOT TRUE", "i IS DISTINCT FROM 1", "i IS NOT DISTINCT FROM 1",
+        "i IS DISTINCT FROM u", "u IS NOT DISTINCT FROM i", "i IS DISTINCT FROM NULL", "i IS NOT DISTINCT FROM NULL",
+        "city IS DISTINCT FROM 'a'", "NOT city IS NOT DISTINCT FROM 'a'", "1 IS DISTINCT FROM i", "x IN (1, 2.5, 3)",
+        "i IN (1, 2, 99999999999999999999, 2.5)", "u IN (-1, 2, 18446744073709551615)", "u NOT IN (-1, 300)",
+        "d IN ('2026-01-01', DATE '2026-01-03')", "d NOT IN (TIMESTAMP '2026-01-01 00:00:00')", "b IN (TRUE)",
+        "x IN (1e300, -0.0)", "small IN (300, -1000, 1)", "city IN ('a', 'b', 'a')", "UPPER(city) IN ('A')",
+        "i NOT BETWEEN 1 AND 2 OR i IS NULL", "city LIKE '_' AND NOT city LIKE 'c'", "x > -i", "-x > 1", "i % 2 = 1",
+    ],
+)  # fmt: skip
+def test_conditions_mean_what_they_mean_in_duckdb(answers: Any, condition: str) -> None:
+    t = pa.table(
+        {
+            "person": [1, 2, 3, 4, 5],
+            "city": ["a", "b", "c", None, "ab"],
+            "x": [1.0, 2.5, math.nan, math.inf, 0.0],
+            "i": pa.array([1, 2, 3, None, None], pa.int32()),
+            "u": pa.array([1, 2**64 - 1, 2, None, 3], pa.uint64()),
+            "small": pa.array([1, -128, 127, None, 0], pa.int8()),
+            "b": [True, False, None, True, False],
+            "d": pa.array([date(2026, 1, d) for d in (1, 2, 3, 4)] + [None], pa.date32()),
+        }
+    )
+    with duckdb.connect() as engine:
+        engine.register("t", t)
+        expected = engine.execute(f"SELECT COUNT(*) FROM t WHERE {condition}").fetchall()
+    assert answers(t, f"SELECT COUNT(*) FROM t WHERE {condition}", per_unit=WIDE) == [list(expected[0])]
+
+
 @settings(max_examples=40)
 @given(
     xs=st.lists(st.one_of(st.none(), st.integers(-3, 3)), min_size=1, max_size=12),

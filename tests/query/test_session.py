@@ -99,18 +99,30 @@ def test_a_refused_charge_reads_nothing(visits: Path, ledger: Ledger, monkeypatc
     assert not list(ledger.charges())
 
 
-def test_planning_reads_no_rows(visits: Path, ledger: Ledger) -> None:
-    with Session(visits, ledger=ledger) as session:
-        visits.unlink()
+def test_planning_reads_no_rows(broken: Path, ledger: Ledger) -> None:
+    with Session(broken, ledger=ledger) as session:
         assert "AVG(cost)" in str(session.plan(SQL, **ASK))
 
 
-def test_a_file_that_is_broken_inside_quotes_nothing(tmp_path: Path, ledger: Ledger) -> None:
+def test_a_file_that_is_gone_is_said_when_a_query_is_planned(visits: Path, ledger: Ledger) -> None:
+    with Session(visits, ledger=ledger) as session:
+        visits.unlink()
+        with pytest.raises(DataError, match="has changed since the session was opened"):
+            session.plan(SQL, **ASK)
+
+
+@pytest.fixture
+def broken(tmp_path: Path) -> Path:
+    """A file whose columns can be read, and whose rows cannot."""
     path = tmp_path / "visits.parquet"
     pq.write_table(pa.table({"patient_id": [1], "city": ["Bern"], "cost": [123.25]}), path)
     whole = path.read_bytes()
     path.write_bytes(whole[:4] + b"secret" * 8 + whole[52:])  # the rows, not the columns' names at the end
-    with Session(path, ledger=ledger) as session, pytest.raises(DataError) as caught:
+    return path
+
+
+def test_a_file_that_is_broken_inside_quotes_nothing(broken: Path, ledger: Ledger) -> None:
+    with Session(broken, ledger=ledger) as session, pytest.raises(DataError) as caught:
         session.sql(SQL, **ASK)
     assert "the charge stands" in str(caught.value)
     assert "secret" not in str(caught.value)
@@ -153,7 +165,7 @@ def test_rows_as_units(visits: Path, tmp_path: Path) -> None:
     with ledger, Session(visits, ledger=ledger) as session:
         plan = session.plan("SELECT COUNT(*) AS n FROM visits", epsilon=1)
         assert str(plan.cost) == "ε ≤ 1.00, δ = 0, one row added or removed"
-        assert not plan.bounded.hashed
+        assert plan.bounded.shortcut is None
         assert "every row is protected on its own" in str(plan)
         plan.run()
 
@@ -191,7 +203,7 @@ def test_ctrl_c_stops_the_engine(visits: Path, ledger: Ledger, monkeypatch: pyte
     with Session(visits, ledger=ledger) as session:
         plan = session.plan("SELECT COUNT(*) AS n FROM visits", epsilon=0.5, per_unit=AtMost(groups=1, rows=1))
         endless = "SELECT 0 AS g, COUNT(*) AS n FROM RANGE(100000000000) AS a(i) WHERE HASH(i) = 7"
-        long = replace(plan, bounded=replace(plan.bounded, text=endless, lists={}, hashed=False))
+        long = replace(plan, bounded=replace(plan.bounded, text=endless, lists={}))
         run = session._engine.run
 
         def timed(*args: Any, **named: Any) -> Any:

@@ -159,7 +159,7 @@ def test_private_bounds_hold_nearly_everybody(tables: Tables, monkeypatch: pytes
     frame = pd.DataFrame({"person": range(20_000), "cost": np.linspace(120, 900, 20_000), "age": 40})
     plan = tables.plan(frame, "SELECT SUM(cost) AS s, SUM(age) AS a FROM {}", bounds="private",
                        per_unit=AtMost(groups=1, rows=1))  # fmt: skip
-    found = bounds.choose(plan.bounds, [survey.take(tables.engine) for survey in plan.bounds])
+    found = {survey.column.name: survey.read(survey.take(tables.engine)) for survey in plan.bounds}
     assert found == {"cost": (100, 1000), "age": (20, 50)}
 
 
@@ -200,7 +200,7 @@ def test_whatever_is_found_can_be_planned_with(tables: Tables) -> None:
         for first, last in ends:
             counts = np.zeros(survey.cells, dtype=int)
             counts[[first, last]] = 10**9
-            found = bounds.choose([survey], [counts])
+            found = {survey.column: survey.read(counts)}
             step = limits.STEPS[int(random.integers(len(limits.STEPS)))]
             held = AtMost(groups=step, rows=step)
             assert plan._remake(plan.answer.cost.epsilon, found, held, None).cost == plan.answer.cost

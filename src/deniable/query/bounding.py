@@ -17,12 +17,12 @@ from deniable.query.choice import KEY_PARAMETERS, Base
 from deniable.query.keys import Keys
 from deniable.query.limits import AtMost
 from deniable.query.reading import Question
-from deniable.query.readings import Distinct, Reading
+from deniable.query.readings import Bins, Distinct, Reading
 from deniable.query.schema import Column, Kind
 from deniable.query.shortcut import Shortcut, shortcut
 from deniable.query.values import column_as, name
 
-__all__ = ["EVERY_ROW", "KEY_PARAMETERS", "Bounded", "base", "bounded", "hashed", "lists", "rows"]
+__all__ = ["EVERY_ROW", "KEY_PARAMETERS", "Bounded", "base", "bounded", "lists", "rows"]
 
 EVERY_ROW = "rows AS NOT MATERIALIZED (\n  SELECT * FROM base\n)"
 """The step `rows` where nothing is left out."""
@@ -33,15 +33,23 @@ _OF_ROWS = ("COUNT(*)", "COUNT(v{})", "SUM(v{})")
 
 @dataclass(frozen=True)
 class Bounded:
-    """The SQL text, the lists of keys it takes as parameters, and what it read of every row."""
+    """The SQL text, the lists of texts it takes as parameters, and what it read of every row.
+
+    Its parameters are those lists and, where rows are chosen, the halves of the hash key. Which of them a statement has
+    is asked of its parsed form: a text that a query compares with may look like a parameter.
+    """
 
     text: str
     lists: dict[str, tuple[str, ...]]
     values: tuple[Reading, ...]
-    hashed: bool
-    """Whether it needs the hash key."""
     shortcut: Shortcut | None = None
     """A faster way to the same totals, which an engine may try."""
+
+    @property
+    def statements(self) -> tuple[str, ...]:
+        """Every statement that an engine may run for it."""
+        easy = self.shortcut
+        return (self.text,) if easy is None else (self.text, easy.peek, easy.check, easy.plain)
 
 
 def bounded(
@@ -65,20 +73,13 @@ def bounded(
     people = "COUNT(DISTINCT u)" if units else None
     plain = _answer(source, [source.step], "base", _OF_ROWS, people=people, groups=groups)
     if unit is None:
-        return Bounded(plain, lists(keys), tuple(readings), False)
-    text = _chosen(source, limits=limits, groups=groups, units=units, alike=alike)
+        return Bounded(plain, lists(keys, readings), tuple(readings))
     return Bounded(
-        text,
-        lists(keys),
+        _chosen(source, limits=limits, groups=groups, units=units, alike=alike),
+        lists(keys, readings),
         tuple(readings),
-        hashed(text),
         None if alike or groups is None else shortcut(source.step, source.by, plain, limits=limits, groups=groups),
     )
-
-
-def hashed(text: str) -> bool:
-    """Whether a SQL text needs the hash key."""
-    return any(f"${parameter}" in text for parameter in KEY_PARAMETERS)
 
 
 def _chosen(source: Base, *, limits: AtMost, groups: int | None, units: bool, alike: bool) -> str:
@@ -148,22 +149,41 @@ def base(question: Question, keys: Sequence[Keys], readings: Sequence[Reading], 
         elif (ends := k.run) is not None:
             conditions.append(f"{column_as(k.column, k.type)} BETWEEN {ends[0]} AND {ends[1]}")
         else:
-            listing = f"CAST(${_parameter(i)} AS {k.type}[])"
-            keyed = f"SELECT UNNEST({listing}) AS k, UNNEST(RANGE({len(k.texts)})) AS i"
-            joins.append(f"JOIN ({keyed}) AS k{i} ON {column_as(k.column, k.type)} = k{i}.k")
+            joins.append(f"JOIN {_listed(_keys_parameter(i), k.texts, k.type)} AS k{i} ON {_found(k, f'k{i}')}")
+    for i, reading in enumerate(readings, start=1):
+        if isinstance(reading, Bins) and reading.grid is None:
+            listed = _listed(_bins_parameter(i), reading.texts, reading.type)
+            joins.append(f"LEFT JOIN {listed} AS b{i} ON {_found(reading, f'b{i}')}")
     person = None if unit is None else _whole(unit, unit.type)
     conditions += [f"{person} IS NOT NULL"] if person is not None else []
     conditions += [question.where] if question.where is not None else []
-    values = tuple(reading.sql for reading in readings)
+    values = tuple(reading.read(f"b{i}.i") for i, reading in enumerate(readings, start=1))
     kinds = {"g": Kind.INTEGER} | ({"u": unit.kind} if unit is not None else {})
     kinds |= {f"k{i}": k.column.kind for i, k in enumerate(keys, start=1) if k.private}
     kinds |= {f"v{i}": _kind(reading) for i, reading in enumerate(readings, start=1)}
     return Base(question.source, person, group, values, tuple(joins), tuple(conditions), kinds)
 
 
-def lists(keys: Sequence[Keys]) -> dict[str, tuple[str, ...]]:
-    """The declared keys, as parameters of the SQL."""
-    return {_parameter(i): k.texts for i, k in enumerate(keys, start=1) if k.texts is not None and k.run is None}
+def lists(keys: Sequence[Keys], readings: Sequence[Reading] = ()) -> dict[str, tuple[str, ...]]:
+    """The declared keys and categories, as parameters of the SQL."""
+    found = {_keys_parameter(i): k.texts for i, k in enumerate(keys, start=1) if k.texts is not None and k.run is None}
+    categories = {
+        _bins_parameter(i): reading.texts
+        for i, reading in enumerate(readings, start=1)
+        if isinstance(reading, Bins) and reading.grid is None
+    }
+    return found | categories
+
+
+def _listed(parameter: str, texts: Sequence[str], type: str) -> str:
+    """A list of texts as a table of values k and their places i. The texts differ, and so do the values: see
+    `keys.declare`. So no row meets two of them."""
+    return f"(SELECT UNNEST(CAST(${parameter} AS {type}[])) AS k, UNNEST(RANGE({len(texts)})) AS i)"
+
+
+def _found(listed: Keys | Bins, place: str) -> str:
+    """That a row's value is one of a list."""
+    return f"{column_as(listed.column, listed.type)} = {place}.k"
 
 
 def _kind(reading: Reading) -> Kind:
@@ -198,5 +218,9 @@ def _place(keys: Keys, number: int) -> str:
     return f"({value} - {ends[0]})" if ends[0] else value
 
 
-def _parameter(number: int) -> str:
+def _keys_parameter(number: int) -> str:
     return f"keys_{number}"
+
+
+def _bins_parameter(number: int) -> str:
+    return f"bins_{number}"

@@ -46,7 +46,7 @@ def detailed(
     if unit is not None and groups is not None and not alike:
         plain = _lines(source, [source.step, EVERY_ROW], readings)
         easier = shortcut(source.step, source.by, plain, limits=limits, groups=groups)
-    return Bounded(text, bounding.lists(keys), tuple(readings), bounding.hashed(text), easier)
+    return Bounded(text, bounding.lists(keys, readings), tuple(readings), easier)
 
 
 def _lines(source: Base, steps: Sequence[str], readings: Sequence[Reading]) -> str:

@@ -70,18 +70,19 @@ class Base:
     @property
     def step(self) -> str:
         """The rows as the step `base`."""
-        return f"base AS NOT MATERIALIZED (\n{_indented(self.select())}\n)"
+        return f"base AS NOT MATERIALIZED (\n{self.select()}\n)"
 
-    def select(self, *, person: str | None = None, join: str = "", condition: str = "") -> str:
-        """The rows, with their unit or what stands for it, joined and filtered once more."""
+    def select(self, *, person: str | None = None, join: str = "", condition: str = "", margin: str = "  ") -> str:
+        """The rows, with their unit or what stands for it, joined and filtered once more. Every part gets its margin
+        before it is put in: a line break within a text is the analyst's."""
         columns = {} if self.person is None else {"u": person or self.person}
         columns |= self.group | dict(zip(self.names, self.values, strict=True))
-        listed = ",\n  ".join(f"{sql} AS {name}" for name, sql in columns.items())
+        listed = f",\n{margin}  ".join(f"{sql} AS {name}" for name, sql in columns.items())
         lines = [f"SELECT {listed}", f"FROM {self.source}", *self.joins]
         lines += [join] if join else []
         conditions = [*self.conditions, condition] if condition else self.conditions
-        lines += ["WHERE " + "\n  AND ".join(conditions)] if conditions else []
-        return "\n".join(lines)
+        lines += ["WHERE " + f"\n{margin}  AND ".join(conditions)] if conditions else []
+        return "\n".join(margin + line for line in lines)
 
 
 def counted(base: Base, *, limits: AtMost, groups: int | None, units: bool) -> list[str]:
@@ -135,8 +136,9 @@ def _shares(base: Base, *, limits: AtMost, groups: int | None, merged: bool, sum
             person="busy.u" if merged else None,
             join=f"LEFT JOIN busy ON busy.u = {base.person}",
             condition=f"(busy.u IS NULL OR {before} < {most})" if sifted else "",
+            margin="    ",
         )
-        source = f"(\n{_indented(source, 4)}\n  )"
+        source = f"(\n{source}\n  )"
     share = f"  SELECT u, {by}, COUNT(*) AS n{parts}\n  FROM {source} GROUP BY u, {by}"
     if not few:
         return [*steps, f"kept AS MATERIALIZED (\n{share}\n)"]
@@ -190,7 +192,3 @@ def _mixed(unit: str, content: Sequence[str]) -> str:
     again after each half of the key came in, so the choices of two units, and of two queries, look independent."""
     inner = f"HASH(XOR(HASH({unit}), ${KEY_PARAMETERS[0]}::UBIGINT))"
     return f"HASH(XOR({inner}, XOR(HASH({', '.join(content)}), ${KEY_PARAMETERS[1]}::UBIGINT)))"
-
-
-def _indented(text: str, by: int = 2) -> str:
-    return "\n".join(" " * by + line for line in text.split("\n"))

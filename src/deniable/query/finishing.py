@@ -1,6 +1,9 @@
 """HAVING, ORDER BY, LIMIT and OFFSET: what is done to a release after the noise. It sees released columns only, so it
 costs nothing. Rows that are chosen because their noisy number is large are chosen for their noise as well: the
 intervals of a release that HAVING or LIMIT has cut hold for each group, not for the groups that came out on top.
+
+A name may be that of a column and of an output at once. As in SQL, HAVING means the column where it is grouped, and
+ORDER BY means the output. Expressions are found again by what they mean, not by how they are written.
 """
 
 from __future__ import annotations
@@ -8,6 +11,7 @@ from __future__ import annotations
 import operator
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from datetime import date, datetime
 from fractions import Fraction
 from typing import Any
 
@@ -15,8 +19,13 @@ import numpy as np
 from numpy.typing import NDArray
 from sqlglot import exp
 
+from deniable.errors import QueryError
+from deniable.query.outputs import AggregateOutput, KeyOutput
 from deniable.query.predicates import COMPARISONS, MIRRORED, Reader
+from deniable.query.schema import Column, Kind
 from deniable.query.scope import bare, is_literal, shown
+from deniable.query.values import Value, meeting_type, read_text
+from deniable.query.values import name as sql_name
 
 _SIGNS: dict[str, Callable[[Any, Any], Any]] = {
     "=": operator.eq,
@@ -55,11 +64,15 @@ class Finish:
 
 
 class Finisher:
-    """Reads what follows GROUP BY. `outputs` tells which node of the SELECT list is released under which name, and
-    whether it is a key."""
+    """Reads what follows GROUP BY. `outputs` are the released columns, and `meant` reads a node as one of them."""
 
-    def __init__(self, reader: Reader, outputs: Sequence[tuple[exp.Expr, str, bool]]) -> None:
-        self.reader, self.outputs = reader, outputs
+    def __init__(
+        self,
+        reader: Reader,
+        outputs: Sequence[KeyOutput | AggregateOutput],
+        meant: Callable[[exp.Expr], KeyOutput | AggregateOutput],
+    ) -> None:
+        self.reader, self.outputs, self._meant = reader, outputs, meant
 
     def read(self, tree: exp.Select) -> Finish:
         """The last clauses of a query."""
@@ -87,20 +100,26 @@ class Finisher:
             place = self.reader.value(inner)
             if not isinstance(place, int) or not 1 <= place <= len(self.outputs):
                 raise self.reader.refuse(inner, f"ORDER BY {shown(inner)} is not a place in the SELECT list")
-            return self.outputs[place - 1][1], bool(node.args.get("desc"))
-        return self._output(inner)[0], bool(node.args.get("desc"))
+            return self.outputs[place - 1].name, bool(node.args.get("desc"))
+        found = self._named(inner) or self._repeated(inner) or self._missing(inner)
+        return found.name, bool(node.args.get("desc"))
 
-    def _output(self, node: exp.Expr) -> tuple[str, bool]:
-        """The released column that a node names or repeats."""
-        node = bare(node)
-        if isinstance(node, exp.Column) and not node.table:
-            for _, name, key in self.outputs:
-                if name.casefold() == node.name.casefold():
-                    return name, key
-        for other, name, key in self.outputs:
-            if other == node:
-                return name, key
-        names = ", ".join(name for _, name, _ in self.outputs)
+    def _named(self, node: exp.Expr) -> KeyOutput | AggregateOutput | None:
+        """The output that bears a name."""
+        if not isinstance(node, exp.Column) or node.table:
+            return None
+        return next((output for output in self.outputs if output.name.casefold() == node.name.casefold()), None)
+
+    def _repeated(self, node: exp.Expr) -> KeyOutput | AggregateOutput | None:
+        """The output whose column or aggregate a node repeats."""
+        try:
+            wanted = _meaning(self._meant(node))
+        except QueryError:
+            return None
+        return next((output for output in self.outputs if _meaning(output) == wanted), None)
+
+    def _missing(self, node: exp.Expr) -> KeyOutput | AggregateOutput:
+        names = ", ".join(output.name for output in self.outputs)
         raise self.reader.refuse(node, f"{shown(node)} is not released; after GROUP BY only {names} can be used")
 
     def _test(self, node: exp.Expr) -> Test:
@@ -133,17 +152,55 @@ class Finisher:
             left, right, sign = right, left, MIRRORED[sign]
         if not is_literal(right):
             raise self.reader.refuse(node, f"{shown(node)} is not supported in HAVING; compare with a value")
-        (name, key), value, compare = self._output(left), self.reader.value(right), _SIGNS[sign]
-        if not key and not isinstance(value, int | Fraction):
+        inner = bare(left)
+        output = self._repeated(inner) or self._named(inner) or self._missing(inner)
+        name, value, compare = output.name, self.reader.value(right), _SIGNS[sign]
+        if output.column is not None and (isinstance(output, KeyOutput) or output.function == "mode"):
+            against = self._key(right, output.column, value)
+            return lambda columns: np.array([_compared(v, compare, against) for v in columns[name]], bool)
+        if isinstance(value, bool) or not isinstance(value, int | Fraction):
             raise self.reader.refuse(right, f"{name} is a number; compare it with one")
-        against = float(value) if isinstance(value, Fraction) else value
-        if key:  # a key of another type than the value is equal to none of them
-            return lambda columns: np.array(
-                [_same_kind(v, against) and compare(v, against) for v in columns[name]], bool
-            )
-        return lambda columns: np.array([compare(v, against) for v in columns[name]], bool)
+        number = float(value) if isinstance(value, Fraction) else value
+        return lambda columns: np.array([compare(v, number) for v in columns[name]], bool)
+
+    def _key(self, node: exp.Expr, column: Column, value: Value) -> Any:
+        """A value as a key of a column would be, refused where the column holds nothing that it can be compared
+        with."""
+        try:
+            if isinstance(value, str) and column.kind in (Kind.DATE, Kind.TIMESTAMP):
+                value = read_text(column, value)
+            meeting_type(column, value)
+        except ValueError as misfit:
+            raise self.reader.refuse(node, str(misfit)) from None
+        return _comparable(value)
 
 
-def _same_kind(one: object, other: object) -> bool:
+def _meaning(output: KeyOutput | AggregateOutput) -> tuple[object, ...]:
+    """What an output holds, whatever it is called."""
+    place = None if output.column is None else sql_name(output.column)
+    if isinstance(output, KeyOutput):
+        return "key", place
+    return output.function, place, output.level, output.distinct
+
+
+def _comparable(value: Any) -> Any:
+    """A key or a value in the form in which both are compared: fractions as floats, dates as times."""
+    if isinstance(value, Fraction):
+        return float(value)
+    if isinstance(value, date) and not isinstance(value, datetime):
+        return datetime(value.year, value.month, value.day)
+    return value
+
+
+def _compared(key: Any, compare: Callable[[Any, Any], Any], value: Any) -> bool:
+    """Whether a key meets a value. The text of an untyped column is read as a number where it meets one; a key of
+    another kind meets no value."""
+    key = _comparable(key)
+    if isinstance(key, str) and isinstance(value, int | float) and not isinstance(value, bool):
+        try:
+            key = float(key)
+        except ValueError:
+            return False
     numbers = (int, float)
-    return type(one) is type(other) or (isinstance(one, numbers) and isinstance(other, numbers))
+    alike = type(key) is type(value) or (isinstance(key, numbers) and isinstance(value, numbers))
+    return alike and bool(compare(key, value))

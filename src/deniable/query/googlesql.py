@@ -23,17 +23,18 @@ data, with a part of ε that it does not show.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import NamedTuple
 
 import sqlglot
+from sqlglot import exp
 from sqlglot.errors import TokenError
 from sqlglot.tokens import Token, TokenType  # type: ignore[attr-defined]
 
 from deniable import _checks
 from deniable.errors import QueryError
+from deniable.query.parsing import DIALECT, UNCLOSED
 
 ROWS = 5
 """Rows of a unit and group that count in row-wise aggregates. ZetaSQL, GoogleSQL's open form, takes as many of the
@@ -66,11 +67,17 @@ class Value(NamedTuple):
 
 
 class Ends(NamedTuple):
-    """Contribution bounds of one call, and where the call stands in the text."""
+    """Contribution bounds of one call, and where the call starts and ends in the text."""
 
     start: int
+    end: int
     low: Fraction
     high: Fraction
+
+    def holds(self, node: exp.Expr) -> bool:
+        """Whether a node of the tree stands within the call."""
+        places = [part.meta["start"] for part in node.walk() if "start" in part.meta]
+        return bool(places) and all(self.start <= place <= self.end for place in places)
 
 
 @dataclass(frozen=True)
@@ -83,8 +90,7 @@ class Form:
     unit: str
     groups: int | None
     per_group: tuple[Ends, ...]
-    per_row: Mapping[str, tuple[Fraction, Fraction]]
-    """Bounds of expressions, by their text."""
+    per_row: tuple[Ends, ...]
 
 
 def form(sql: str) -> Form | None:
@@ -94,10 +100,27 @@ def form(sql: str) -> Form | None:
     try:
         tokens = sqlglot.tokenize(sql, read="bigquery")
     except TokenError:
-        return None  # which `parsing` explains
+        if _is_plain(sql):
+            return None
+        raise QueryError(UNCLOSED) from None
     kinds = [token.token_type for token in tokens]
     starts = [i for i in range(len(kinds) - 2) if kinds[i : i + 2] == [TokenType.SELECT, TokenType.WITH]]
     return _Pass(sql, tokens).form(starts[0]) if starts else None
+
+
+def _is_plain(sql: str) -> bool:
+    """Whether a text that GoogleSQL cannot split into words is plain SQL, which has other quotation marks."""
+    try:
+        kinds = [token.token_type for token in sqlglot.tokenize(sql, read=DIALECT)]
+    except TokenError:
+        return False
+    return kinds[:2] != [TokenType.SELECT, TokenType.WITH]
+
+
+def _words(token: Token) -> list[str]:
+    """The words of a token; a text is one."""
+    quoted = token.token_type in (TokenType.IDENTIFIER, TokenType.STRING)
+    return [token.text] if quoted else token.text.upper().split()
 
 
 class _Pass:
@@ -119,6 +142,7 @@ class _Pass:
         self._blank(self._tokens[1].start, self._tokens[after - 1].end)
         per_group, per_row = self._calls(after)
         self._respell(after)
+        self._check_words(after)
         for needed in ("epsilon", "privacy_unit_column"):
             if needed not in options:
                 raise self._refused(self._tokens[3], f"{needed} is missing from OPTIONS")
@@ -128,7 +152,7 @@ class _Pass:
             delta=self._number(options["delta"]) if "delta" in options else None,
             unit=options["privacy_unit_column"].text,
             groups=self._count(options["max_groups_contributed"]) if "max_groups_contributed" in options else None,
-            per_group=tuple(per_group),
+            per_group=per_group,
             per_row=per_row,
         )
 
@@ -152,10 +176,9 @@ class _Pass:
                 return found, i + 1
             self._expect(i, TokenType.COMMA)
 
-    def _calls(self, start: int) -> tuple[list[Ends], dict[str, tuple[Fraction, Fraction]]]:
-        """The contribution bounds of every call, in the order of the text."""
-        per_group: list[Ends] = []
-        per_row: dict[str, tuple[Fraction, Fraction]] = {}
+    def _calls(self, start: int) -> tuple[tuple[Ends, ...], tuple[Ends, ...]]:
+        """The contribution bounds of every call, per group and per row, in the order of the text."""
+        found: dict[str, list[Ends]] = {"contribution_bounds_per_group": [], "contribution_bounds_per_row": []}
         for i in range(start, len(self._tokens)):
             if self._at(i).token_type is TokenType.L_PAREN and self._at(i - 1).text.upper().startswith("ANON_"):
                 old = self._at(i - 1).text.upper()
@@ -172,14 +195,10 @@ class _Pass:
                 raise self._refused(name, f"{kind} of {function} is not supported; {why}")
             self._expect(i - 2, TokenType.COMMA)
             low, high, end = self._pair(i + 1)
+            self._expect(end + 1, TokenType.R_PAREN)
             self._blank(self._at(i - 2).start, self._at(end).end)
-            if kind == "contribution_bounds_per_group":
-                per_group.append(Ends(self._at(call - 1).start, low, high))
-            else:
-                first = next(k for k in range(call, i) if self._at(k).token_type is TokenType.COMMA)
-                text = self._sql[self._at(call + 1).start : self._at(first - 1).end + 1]
-                if per_row.setdefault(text, (low, high)) != (low, high):
-                    raise self._refused(name, f"{text} has two contribution bounds; one query knows one")
+            found[kind].append(Ends(self._at(call - 1).start, self._at(end + 1).end, low, high))
+        per_group, per_row = (tuple(ends) for ends in found.values())
         if per_group and per_row:
             raise self._refused(
                 self._at(start), "bounds per group and per row in one query are not supported; ask two queries"
@@ -223,12 +242,25 @@ class _Pass:
     def _respell(self, start: int) -> None:
         """Backticks and double quotes, which mean names and texts in GoogleSQL, as SQL writes them elsewhere."""
         for token in self._tokens[start:]:
-            quote = {"`": '"', '"': "'"}.get(self._sql[token.start])
+            first = self._sql[token.start]
+            quote = {"`": '"', '"': "'", "'": "'"}.get(first)
             if quote is None or token.token_type not in (TokenType.IDENTIFIER, TokenType.STRING):
                 continue
-            if quote in token.text or "\\" in token.text or self._sql[token.end] != self._sql[token.start]:
+            plain = self._sql[token.start : token.end + 1] == first + token.text + first
+            if not plain or quote in token.text or "\\" in token.text:
                 raise self._refused(token, "a quotation mark or a backslash within quotation marks is not supported")
             self._letters[token.start] = self._letters[token.end] = quote
+
+    def _check_words(self, start: int) -> None:
+        """Refuse the first word that plain SQL would read otherwise, such as a prefix of a text, or a comment by #."""
+        kept = [token for token in self._tokens[start:] if not self._letters[token.start].isspace()]
+        theirs = [(token, word) for token in kept for word in _words(token)]
+        ours = [word for token in sqlglot.tokenize("".join(self._letters), read=DIALECT)[1:] for word in _words(token)]
+        for i, (token, word) in enumerate(theirs):
+            if ours[i : i + 1] != [word]:
+                raise self._refused(token, f"{token.text} is read otherwise in plain SQL; write it another way")
+        if len(ours) > len(theirs):
+            raise QueryError("a comment of GoogleSQL is not one in plain SQL; start it with --")
 
     def _number(self, value: Value) -> Fraction:
         try:

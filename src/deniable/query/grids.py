@@ -56,21 +56,21 @@ def choose(column: Column, bounds: Sequence[Number]) -> Grid:
     return grid
 
 
-def declared(given: object) -> dict[str, Range]:
-    """What stated bounds say about columns, by folded name, before it is known which table they are of."""
+def declared(given: object) -> dict[str | Column, Range]:
+    """What stated bounds say about columns and expressions, before it is known which table they are of."""
     if not isinstance(given, Mapping):
         return {}
-    found: dict[str, Range] = {}
+    found: dict[str | Column, Range] = {}
     for key, ends in given.items():
-        if isinstance(key, str) and isinstance(ends, tuple | list) and len(ends) in (2, 3):
+        if isinstance(key, str | Column) and isinstance(ends, tuple | list) and len(ends) in (2, 3):
             try:
-                found[key.casefold()] = (_checks.exact(ends[0]), _checks.exact(ends[1]))
+                found[key] = (_checks.exact(ends[0]), _checks.exact(ends[1]))
             except (TypeError, ValueError):
                 continue  # `collect` says what is wrong with them
     return found
 
 
-def collect(reader: Reader, given: Mapping[str, Sequence[Number]] | None) -> dict[str, Grid]:
+def collect(reader: Reader, given: Mapping[str | Column, Sequence[Number]] | None) -> dict[str, Grid]:
     """The grids of all declared bounds, by the SQL of the column or expression they are for."""
     if given is not None and not isinstance(given, Mapping):
         raise InvalidArgument(
@@ -81,6 +81,8 @@ def collect(reader: Reader, given: Mapping[str, Sequence[Number]] | None) -> dic
         column = reader.stated(key)
         if not column.kind.numeric:
             raise QueryError(f"bounds are for numbers; column {column.name} holds {column.kind.value}")
+        if name(column) in grids:
+            raise InvalidArgument("bounds", str(key), "given once for each column", "Two names mean this one.")
         grids[name(column)] = choose(column, bounds)
     return grids
 

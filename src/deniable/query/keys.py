@@ -25,7 +25,7 @@ from math import prod
 from typing import Any
 
 from deniable import _checks
-from deniable.errors import InvalidArgument
+from deniable.errors import DataError, InvalidArgument, QueryError
 from deniable.query.moments import calendar
 from deniable.query.reading import Question, is_key
 from deniable.query.schema import Column, Kind
@@ -106,7 +106,8 @@ Look = Callable[[str], Sequence[tuple[Any, ...]]]
 class Declared:
     """What a caller said about keys: `keys={"city": [...], "year": "years.year"}`, or `keys="cities.name"` alone.
 
-    A text names a column of a public table, whose values `look` lists.
+    A name is that of a column where it is grouped, or else of an output. A text in place of a list names a column of a
+    public table, whose values `look` lists.
     """
 
     def __init__(self, given: object, question: Question, look: Look) -> None:
@@ -117,17 +118,31 @@ class Declared:
             aliases = {output.name.casefold(): output.column for output in question.outputs if is_key(output)}
             used = _used(question)
             for key, keys in given.items():
-                column = aliases.get(str(key).casefold()) or question.reader.stated(key)
-                place = question.renamed.get(name(column), name(column))
+                place = self._place(key, question, aliases, used)
                 if place not in used:
                     remedy = f"To keep only some rows, write WHERE {key} IN …."
                     raise InvalidArgument("keys", key, "for columns of GROUP BY or of MODE", remedy)
+                if place in self._given:
+                    raise InvalidArgument("keys", key, "given once for each column", "Two names mean this one.")
                 self._given[place] = keys
         elif given is not None:
             raise InvalidArgument(
                 "keys", given, "a mapping from column to keys", "For example keys={'city': ['Bern', 'Basel']}."
             )
         self._question = question
+
+    @staticmethod
+    def _place(key: Any, question: Question, aliases: Mapping[str, Column], used: set[str]) -> str:
+        """The SQL of what a key of `keys` names: a column, as in GROUP BY, or else an output."""
+        alias = aliases.get(str(key).casefold())
+        try:
+            column = name(question.reader.stated(key))
+            place = question.renamed.get(column, column)
+        except (DataError, QueryError):
+            if alias is None:
+                raise
+            place = ""
+        return place if alias is None or place in used else name(alias)
 
     def of(self, column: Column | None) -> Keys | None:
         """The declared or known keys of a column."""

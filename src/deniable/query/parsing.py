@@ -23,6 +23,7 @@ from deniable.errors import InvalidArgument, QueryError
 from deniable.query.values import is_unicode
 
 DIALECT = "duckdb"
+UNCLOSED = "the SQL could not be split into words: a quotation mark or comment is not closed"
 
 _GRAMMAR = frozenset(
     {
@@ -34,22 +35,22 @@ _GRAMMAR = frozenset(
 """Words and signs that may stand in a query. Each either shapes the tree or is read from it by `reading`."""
 
 _COUNTED: dict[TokenType, tuple[type[exp.Expr], ...]] = {
-    TokenType.FROM: (exp.From, exp.Extract),
+    TokenType.FROM: (exp.From, exp.Extract, exp.NullSafeEQ, exp.NullSafeNEQ),
     TokenType.WHERE: (exp.Where,),
     TokenType.HAVING: (exp.Having,),
     TokenType.ORDER_BY: (exp.Order,),
     TokenType.LIMIT: (exp.Limit,),
     TokenType.OFFSET: (exp.Offset,),
     TokenType.JOIN: (exp.Join,),
-    TokenType.DISTINCT: (exp.Distinct,),
+    TokenType.DISTINCT: (exp.Distinct, exp.NullSafeEQ, exp.NullSafeNEQ),
     TokenType.CASE: (exp.Case,),
     TokenType.WHEN: (exp.If,),
     TokenType.AND: (exp.And, exp.Between),
     TokenType.OR: (exp.Or,),
-    TokenType.NOT: (exp.Not,),
+    TokenType.NOT: (exp.Not, exp.NullSafeEQ),
     TokenType.IN: (exp.In,),
     TokenType.BETWEEN: (exp.Between,),
-    TokenType.IS: (exp.Is,),
+    TokenType.IS: (exp.Is, exp.NullSafeEQ, exp.NullSafeNEQ),
     TokenType.LIKE: (exp.Like,),
     TokenType.NULL: (exp.Null,),
     TokenType.TRUE: (exp.Boolean,),
@@ -116,7 +117,7 @@ def parse(sql: str) -> exp.Select:
     try:
         tokens = sqlglot.tokenize(sql, read=DIALECT)
     except TokenError:
-        raise QueryError("the SQL could not be split into words: a quotation mark or comment is not closed") from None
+        raise QueryError(UNCLOSED) from None
     try:
         trees = sqlglot.parse(sql, read=DIALECT, error_level=ErrorLevel.RAISE)
     except ParseError as failure:
@@ -135,6 +136,20 @@ def parse(sql: str) -> exp.Select:
         raise refusal(found[1], "a second statement is not supported; ask two queries", sql)
     _check_accounted(sql, tokens, tree)
     return tree
+
+
+def parse_expression(text: str) -> exp.Expr | None:
+    """The tree of one expression; None where a text is something else."""
+    start, end = "SELECT ", "\nFROM t"
+    try:
+        tree = parse(start + text + end)
+    except QueryError:
+        return None
+    origin = tree.args.get("from_") or tree.args.get("from")
+    more = [part for part, value in tree.args.items() if value and part not in ("expressions", "from_", "from")]
+    # The FROM must be ours, not one that the text brings along.
+    ours = origin is not None and origin.this.this.meta.get("start") == len(start + text + end) - 1
+    return tree.expressions[0] if ours and not more and len(tree.expressions) == 1 else None
 
 
 def refusal(node: exp.Expr, message: str, sql: str) -> QueryError:
@@ -161,6 +176,7 @@ def _check_accounted(sql: str, tokens: list[Token], tree: exp.Expr) -> None:
     places = {node.meta["start"] for node in nodes if "start" in node.meta}
     there = Counter(type(node) for node in nodes)
     there[exp.WithinGroup] *= 2  # two words each
+    there[exp.Not] += sum(bool(node.args.get("negate")) for node in nodes)  # NOT LIKE is one node
     dots = sum(len(node.parts) - 1 for node in nodes if isinstance(node, exp.Column | exp.Table))
     seen = Counter[tuple[type[exp.Expr], ...]]()
     for i, token in enumerate(tokens):

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 from deniable.errors import QueryError
 from deniable.noise import Grid
 from deniable.query import grids
-from deniable.query.googlesql import Ends, Form
+from deniable.query.googlesql import Ends
 from deniable.query.outputs import AggregateOutput, KeyOutput
 from deniable.query.schema import Column, Kind
 from deniable.query.values import double, name, quoted
@@ -31,12 +31,11 @@ _WIDEST = 1 << 50
 """Steps of the grid that one row's value may be away from 0."""
 
 
-def derived(question: Question, form: Form, places: Sequence[int | None]) -> Question:
-    """The question of a GoogleSQL text as one over people; `places` says where each output's call stands."""
-    if not question.table.has(form.unit):
-        raise QueryError(f"privacy_unit_column={form.unit} is not a column of {question.table.name}")
-    unit = question.table.find(form.unit)
-    bounds = {ends.start: ends for ends in form.per_group}
+def derived(question: Question, person: str, bounds: Sequence[Ends | None]) -> Question:
+    """The question of a GoogleSQL text as one over people; `bounds` are those of each output's call."""
+    if not question.table.has(person):
+        raise QueryError(f"privacy_unit_column={person} is not a column of {question.table.name}")
+    unit = question.table.find(person)
     columns, grouped = {quoted(unit.name): name(unit)}, dict[str, Column]()
     group, value = question.table.unused("group"), question.table.unused("value")
     for i, column in enumerate(question.groups, start=1):
@@ -44,11 +43,10 @@ def derived(question: Question, form: Form, places: Sequence[int | None]) -> Que
         columns[quoted(column.name) if plain else f'"{group} {i}"'] = name(column)
         grouped[name(column)] = column if plain else replace(column, sql=f't."{group} {i}"')
     outputs: list[Any] = []
-    for i, (output, place) in enumerate(zip(question.outputs, places, strict=True), start=1):
+    for i, (output, ends) in enumerate(zip(question.outputs, bounds, strict=True), start=1):
         if isinstance(output, KeyOutput):
             outputs.append(replace(output, column=grouped[name(output.column)]))
             continue
-        ends = bounds.get(place) if place is not None else None
         sql, column = _value(output, ends, unit, f'"{value} {i}"')
         columns[f'"{value} {i}"'] = sql
         outputs.append(replace(output, function="avg" if output.function == "avg" else "sum", column=column))

@@ -102,6 +102,11 @@ class QueryPlan:
         return _groups(self.keys)
 
     @property
+    def statements(self) -> tuple[Bounded, ...]:
+        """The SQL that running may execute."""
+        return (self.bounded,)
+
+    @property
     def threshold(self) -> Noise | None:
         """What decides which groups are released, where keys are private."""
         return next((part for part in self.noises if part.threshold is not None), None)
@@ -114,7 +119,7 @@ class QueryPlan:
 
     def run(self) -> Release:
         """Charge the ledger, compute, add noise. Every call charges again and answers with fresh noise."""
-        self._engine.check()
+        self._engine.check(self.statements)
         self._ledger.charge(self.event, purpose=as_purpose(self.sql), who=self._who)
         return answer(self)
 
@@ -158,7 +163,7 @@ def plan(
     ledger: Budget,
     who: str | None,
     epsilon: Number,
-    bounds: Mapping[str, Sequence[Number]] | None,
+    bounds: Mapping[str | Column, Sequence[Number]] | None,
     keys: Mapping[str, object] | None,
     per_unit: AtMost | None,
     weights: Mapping[str, Number] | None,
@@ -297,7 +302,6 @@ def _bounded(
         )
     else:
         found = detailed(question, keys, readings, unit=unit, limits=limits, groups=groups, alike=engine.alike)
-    engine.written(found)  # refuses what the engine's SQL cannot say, before the charge
     return found
 
 

@@ -22,7 +22,9 @@ COMPARISONS: dict[type[exp.Expr], str] = {
     exp.GTE: ">=",
 }
 MIRRORED = {"<": ">", "<=": ">=", ">": "<", ">=": "<=", "=": "=", "<>": "<>"}
-_CONDITIONS = (*COMPARISONS, exp.And, exp.Or, exp.Not, exp.Between, exp.In, exp.Is, exp.Like)
+_CONDITIONS = (
+    *COMPARISONS, exp.And, exp.Or, exp.Not, exp.Between, exp.In, exp.Is, exp.Like, exp.NullSafeEQ, exp.NullSafeNEQ,
+)  # fmt: skip
 _WHAT = "compare a column with a number, a text or a date"
 
 
@@ -49,13 +51,14 @@ class Reader(Expressions):
         if isinstance(node, exp.In):
             return self._membership(node)
         if isinstance(node, exp.Like):
-            self.only(node, "this", "expression")
-            return f"({self.texts(node.this)} LIKE {self._pattern(node)})"
+            self.only(node, "this", "expression", "negate")
+            found = f"({self.texts(node.this)} LIKE {self._pattern(node)})"
+            return f"(NOT {found})" if node.args.get("negate") else found
         if isinstance(node, exp.Is):
-            self.only(node, "this", "expression")
-            if not isinstance(node.expression, exp.Null):
-                raise self.refuse(node, "IS is supported with NULL only; compare with =")
-            return f"({self._missing(self.expression(node.this))})"
+            return self._is(node)
+        if isinstance(node, exp.NullSafeEQ | exp.NullSafeNEQ):
+            same = self._same(node)
+            return same if isinstance(node, exp.NullSafeEQ) else f"(NOT {same})"
         if isinstance(node, exp.Boolean):
             return "TRUE" if node.this else "FALSE"
         if is_literal(node):
@@ -69,8 +72,27 @@ class Reader(Expressions):
             return self.made(node, Kind.BOOLEAN, self.condition(node), domain=(True, False))
         return super().expression(node)
 
-    def _missing(self, column: Column) -> str:
-        return f"{name(column)} IS NULL"
+    def _is(self, node: exp.Is) -> str:
+        """IS NULL, IS TRUE and IS FALSE, which are never NULL themselves."""
+        self.only(node, "this", "expression")
+        if isinstance(node.expression, exp.Null):
+            return f"({name(self.expression(node.this))} IS NULL)"
+        if not isinstance(node.expression, exp.Boolean):
+            raise self.refuse(node, "IS is supported with NULL, TRUE and FALSE only; compare with =")
+        inner = self.condition(node.this)
+        return f"COALESCE({inner}, FALSE)" if node.expression.this else f"(NOT COALESCE({inner}, TRUE))"
+
+    def _same(self, node: exp.Expr) -> str:
+        """IS NOT DISTINCT FROM: equal, or both NULL."""
+        self.only(node, "this", "expression")
+        sides = [bare(side) for side in (node.this, node.expression)]
+        present = [side for side in sides if not isinstance(side, exp.Null)]
+        if len(present) < 2:
+            return f"({name(self.expression(present[0]))} IS NULL)" if present else "TRUE"
+        equal = self._comparison(node, node.this, "=", node.expression)
+        missing = [f"{name(self.expression(side))} IS NULL" for side in sides if not is_literal(side)]
+        both = " AND ".join(missing) if len(missing) == 2 else "FALSE"
+        return f"COALESCE({equal}, {both})"
 
     def _flag(self, node: exp.Expr) -> str:
         found = self.expression(node)
@@ -96,11 +118,16 @@ class Reader(Expressions):
         return f"({self.met(node, self.expression(left), sign, self.expression(right))})"
 
     def _met(self, node: exp.Expr, column: Column, value: Value, sign: str) -> str:
+        type, constant = self._constant(node, column, value)
+        return f"{column_as(column, type)} {sign} {constant}"
+
+    def _constant(self, node: exp.Expr, column: Column, value: Value) -> tuple[str, str]:
+        """The type in which a column and a value are compared, and the value in it."""
         try:
             if isinstance(value, str) and column.kind in (Kind.DATE, Kind.TIMESTAMP):
                 value = read_text(column, value)
             type = meeting_type(column, value)
-            return f"{column_as(column, type)} {sign} {literal(value, type)}"
+            return type, literal(value, type)
         except ValueError as misfit:
             raise self.refuse(node, str(misfit)) from None
 
@@ -122,7 +149,12 @@ class Reader(Expressions):
             raise self.refuse(node, "IN is supported with a list of values only; a public table can be joined")
         self.only(node, "this", "expressions")
         column = self.expression(node.this)
-        parts = [self._met(item, column, self.value(item), "=") for item in node.expressions]
+        lists: dict[str, list[str]] = {}
+        for item in node.expressions:
+            type, value = self._constant(item, column, self.value(item))
+            lists.setdefault(type, []).append(value)
+        # One list per type in which the column is compared: engines look a value up in a list, and try a chain of OR.
+        parts = [f"{column_as(column, type)} IN ({', '.join(values)})" for type, values in lists.items()]
         return "(" + " OR ".join(parts) + ")"
 
 

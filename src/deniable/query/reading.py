@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from typing import TypeGuard
 
@@ -23,7 +23,7 @@ from deniable.errors import QueryError
 from deniable.query import googlesql, per_person
 from deniable.query.expressions import ALONE, number_of
 from deniable.query.finishing import Finish, Finisher
-from deniable.query.googlesql import Form
+from deniable.query.googlesql import Ends, Form
 from deniable.query.outputs import AggregateOutput, KeyOutput
 from deniable.query.parsing import parse, refusal
 from deniable.query.predicates import Reader
@@ -103,8 +103,8 @@ class Question:
         return tuple(output for output in self.outputs if isinstance(output, AggregateOutput))
 
 
-def read(sql: str, tables: tuple[Table, ...], ranges: Mapping[str, Range] | None = None) -> Question:
-    """What a SQL text asks of these tables; `ranges` are the declared bounds of columns, by folded name."""
+def read(sql: str, tables: tuple[Table, ...], ranges: Mapping[str | Column, Range] | None = None) -> Question:
+    """What a SQL text asks of these tables; `ranges` are the declared bounds of columns and expressions."""
     try:
         form = googlesql.form(sql)
         if form is not None:
@@ -114,48 +114,54 @@ def read(sql: str, tables: tuple[Table, ...], ranges: Mapping[str, Range] | None
         raise QueryError("the SQL is nested too deeply; write a shorter condition") from None
 
 
-def _question(sql: str, tree: exp.Select, tables: tuple[Table, ...], ranges: Mapping[str, Range]) -> Question:
+def _question(sql: str, tree: exp.Select, tables: tuple[Table, ...], ranges: Mapping[str | Column, Range]) -> Question:
     for clause, value in tree.args.items():
         if value not in (None, False, []) and clause not in _CLAUSES:
             parts = [part for part in (value if isinstance(value, list) else [value]) if isinstance(part, exp.Expr)]
             remedy = "; GROUP BY gives each key once" if clause == "distinct" else ""
             name = clause.strip("_").replace("_", " ").upper()
             raise refusal(parts[0] if parts else tree, f"{name} is not supported{remedy}", sql)
-    reader, joins = read_tables(sql, tree, tables, ranges)
+    reader, joins = read_tables(sql, tree, tables)
+    reader.declare(ranges)
     where, group = tree.args.get("where"), tree.args.get("group")
     groups = _groups(reader, group, tree.expressions) if group is not None else ()
     outputs = tuple(_output(reader, node, groups) for node in tree.expressions)
     _check_outputs(reader, tree, outputs, groups)
-    plain = [
-        (bare(node.this if isinstance(node, exp.Alias) else node), output.name, not _is_number(output))
-        for node, output in zip(tree.expressions, outputs, strict=True)
-    ]
     condition = reader.condition(where.this) if where is not None else None
-    finish = Finisher(reader, plain).read(tree)
+    finish = Finisher(reader, outputs, lambda node: _output(reader, node, groups)).read(tree)
     return Question(tables, reader.table, outputs, groups, condition, joins, finish, reader)
 
 
 def _google_question(sql: str, form: Form, tables: tuple[Table, ...]) -> Question:
     """What a GoogleSQL text asks: of people's numbers, or of rows where bounds are per row."""
     tree = parse(form.text)
-    question = _question(sql, tree, tables, {text.casefold(): ends for text, ends in form.per_row.items()})
+    question = _question(sql, tree, tables, {})
     calls = [bare(node.this if isinstance(node, exp.Alias) else node) for node in tree.expressions]
+    stated = form.per_row or form.per_group
+    bounds = [next((ends for ends in stated if ends.holds(call)), None) for call in calls]
+    if not set(stated) <= set(bounds):
+        raise QueryError("contribution bounds belong to the calls of the SELECT list; elsewhere name the output")
     if not form.per_row:
-        return per_person.derived(question, form, [call.meta.get("start") for call in calls])
-    for call, output in zip(calls, question.outputs, strict=True):
+        return per_person.derived(question, form.unit, bounds)
+    outputs: list[KeyOutput | AggregateOutput] = []
+    known: dict[str, Ends] = {}
+    for call, output, ends in zip(calls, question.outputs, bounds, strict=True):
         if isinstance(output, AggregateOutput) and output.function in ("count", "sum", "avg", "mode"):
             what = f"{output.text} and bounds per row in one query are not supported"
             raise refusal(call, f"{what}; ask two queries", sql)
-    return question
+        if ends is None or output.column is None:
+            outputs.append(output)
+            continue
+        first = known.setdefault(sql_name(output.column), ends)
+        if (first.low, first.high) != (ends.low, ends.high):
+            raise refusal(call, f"{output.column.name} has two contribution bounds; one query knows one", sql)
+        outputs.append(replace(output, column=replace(output.column, low=ends.low, high=ends.high)))
+    return replace(question, outputs=tuple(outputs))
 
 
 def is_key(output: KeyOutput | AggregateOutput) -> TypeGuard[KeyOutput]:
     """Whether an output holds keys."""
     return isinstance(output, KeyOutput)
-
-
-def _is_number(output: KeyOutput | AggregateOutput) -> bool:
-    return isinstance(output, AggregateOutput) and output.function != "mode"
 
 
 def _groups(reader: Reader, clause: exp.Group, items: list[exp.Expr]) -> tuple[Column, ...]:

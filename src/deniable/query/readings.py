@@ -1,7 +1,8 @@
-"""What is read of every row: `sql` gives a value or NULL, and no row can make it fail.
+"""What is read of every row: the SQL of `read` gives a value or NULL, and no row can make it fail.
 
 `Values` are whole numbers to be counted and added up, `Distinct` anything to be told apart, `Bins` the number of a cell
-in which rows are counted. Readings are public; the engine answers with totals of them (see `totals`).
+in which rows are counted. Readings are public; the engine answers with totals of them (see `totals`). `place` is the
+SQL of a row's place in a list, for a reading that is looked up in one.
 """
 
 from __future__ import annotations
@@ -10,10 +11,9 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any, TypeAlias
 
-from sqlglot import exp
-
 from deniable.noise import Grid
-from deniable.query.grids import place, presence
+from deniable.query.grids import place as on_grid
+from deniable.query.grids import presence
 from deniable.query.schema import Column, Kind
 from deniable.query.values import column_as, name
 
@@ -56,12 +56,11 @@ class Values:
             return self.column.name
         return f"({self.column.name} - {float(self.middle * self.grid.step):g})²"
 
-    @property
-    def sql(self) -> str:
+    def read(self, place: str = "") -> str:
         """The whole number of a row."""
         if self.grid is None:
             return presence(self.column)
-        whole = place(self.column, self.grid)
+        whole = on_grid(self.column, self.grid)
         return f"({whole} - {self.middle}) * ({whole} - {self.middle})" if self.squared else whole
 
     @property
@@ -75,8 +74,7 @@ class Distinct:
 
     column: Column
 
-    @property
-    def sql(self) -> str:
+    def read(self, place: str = "") -> str:
         """The value; NaN is none, and −0.0 is 0."""
         if self.column.kind is Kind.REAL:
             value = column_as(self.column, "DOUBLE")
@@ -100,15 +98,9 @@ class Bins:
         """How many bins there are."""
         return len(self.categories) if self.grid is None else self.grid.highest - self.grid.lowest + 1
 
-    @property
-    def sql(self) -> str:
-        """The number of a row's bin."""
-        if self.grid is not None:
-            return f"{place(self.column, self.grid)} - {self.grid.lowest}"
-        found = column_as(self.column, self.type)
-        texts = (exp.Literal.string(text).sql(dialect="duckdb") for text in self.texts)
-        branches = "".join(f" WHEN {found} = CAST({text} AS {self.type}) THEN {i}" for i, text in enumerate(texts))
-        return f"CASE{branches} END"
+    def read(self, place: str = "") -> str:
+        """The number of a row's bin: on the grid, or the place of its category in the list."""
+        return place if self.grid is None else f"{on_grid(self.column, self.grid)} - {self.grid.lowest}"
 
 
 Reading: TypeAlias = Values | Distinct | Bins

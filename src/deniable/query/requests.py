@@ -12,7 +12,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import Any, TypeAlias
@@ -63,8 +63,21 @@ class Request:
     delta: Number | None = None
 
     def plan(self, place: Place) -> Plan:
-        """The plan; free, reads no rows."""
-        return self._completed(place)._plan(place)
+        """The plan; free, reads no rows. The engine has bound every statement of it."""
+        plan = self._frozen()._completed(place)._plan(place)
+        for statement in plan.statements:
+            place.engine.bind(statement)
+        return plan
+
+    def _frozen(self) -> Request:
+        """The request with copies of what it was given: a plan with surveys reads it again after the charge, when a
+        list may have changed, and an iterator be at its end."""
+        copied: dict[str, Any] = {
+            part: {name: _copied(value) for name, value in given.items()}
+            for part in ("bounds", "keys", "weights", "error")
+            if isinstance(given := getattr(self, part), Mapping)
+        }
+        return replace(self, **copied)
 
     def _completed(self, place: Place) -> Request:
         """The request with what a GoogleSQL text itself says about privacy."""
@@ -86,7 +99,6 @@ class Request:
             self,
             epsilon=form.epsilon,
             delta=form.delta if found else None,
-            bounds=dict(form.per_row) or None,
             per_unit=AtMost(groups=form.groups or 1, rows=googlesql.ROWS if form.per_row else 1),
         )
 
@@ -152,3 +164,9 @@ class Request:
             delta=self.delta if delta is None else delta,
             key=place.key,
         )
+
+
+def _copied(given: Any) -> Any:
+    """A list or another iterable of values as a tuple; a text, a number or an array without a dimension as it is."""
+    listed = isinstance(given, Iterable) and not isinstance(given, str | bytes | Mapping)
+    return tuple(given) if listed and getattr(given, "ndim", None) != 0 else given

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import date, datetime
 from decimal import Decimal, InvalidOperation
@@ -15,10 +16,11 @@ from fractions import Fraction
 from sqlglot import exp
 
 from deniable.errors import DataError, QueryError
-from deniable.query.parsing import parse, refusal
+from deniable.query.parsing import parse_expression, refusal
 from deniable.query.ranges import Range
 from deniable.query.schema import Column, Table
 from deniable.query.values import Value, quoted
+from deniable.query.values import name as sql_name
 
 FIRST = "t"
 """What the bounded SQL calls the first table, which is private."""
@@ -49,8 +51,17 @@ class Named:
 class Scope:
     """The tables of one query, and the ranges that are declared for their columns."""
 
-    def __init__(self, sql: str, tables: tuple[Named, ...], ranges: Mapping[str, Range] | None = None) -> None:
-        self.sql, self.tables, self.ranges = sql, tables, dict(ranges or {})
+    def __init__(self, sql: str, tables: tuple[Named, ...]) -> None:
+        self.sql, self.tables = sql, tables
+        self._ranges: dict[str, Range] = {}
+
+    def declare(self, ranges: Mapping[str | Column, Range]) -> None:
+        """Know the ranges of columns and expressions, each under its SQL; a text that names none is passed over."""
+        found: dict[str, Range] = {}
+        for key, range in ranges.items():
+            with suppress(DataError, QueryError):
+                found[sql_name(self.stated(key))] = range
+        self._ranges = found
 
     @property
     def table(self) -> Table:
@@ -98,19 +109,16 @@ class Scope:
             )
         return named.column(found)
 
-    def stated(self, text: str) -> Column:
+    def stated(self, text: str | Column) -> Column:
         """The column or expression that a key of `bounds` or `keys` names."""
+        if isinstance(text, Column):
+            return text
         for named in self.tables:
             if isinstance(text, str) and named.table.has(text):
                 return named.column(named.table.find(text))
-        try:
-            tree = parse(f"SELECT {text}\nFROM t")
-        except QueryError:
-            tree = exp.select()
-        more = [part for part, value in tree.args.items() if value and part not in ("expressions", "from", "from_")]
-        if more or len(tree.expressions) != 1:
+        node = parse_expression(text) if isinstance(text, str) else None
+        if node is None:
             return self.table.find(str(text))  # which says that there is none
-        node = tree.expressions[0]
         if isinstance(node, exp.Column) and not node.table:
             return self.table.find(node.name)
         return self.expression(node)
@@ -123,7 +131,7 @@ class Scope:
         """What a column's values lie between: computed for an expression, declared for a column."""
         if column.low is not None and column.high is not None:
             return column.low, column.high
-        return self.ranges.get(column.name.casefold())
+        return self._ranges.get(sql_name(column))
 
     def value(self, node: exp.Expr) -> Value:
         """The value that a literal means."""

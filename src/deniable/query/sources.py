@@ -8,7 +8,6 @@ the plan refuses a public table that has several rows for one key (`Join.repeats
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 from sqlglot import exp
@@ -16,7 +15,6 @@ from sqlglot import exp
 from deniable.query import private_joins
 from deniable.query.parsing import refusal
 from deniable.query.predicates import Reader, common_type
-from deniable.query.ranges import Range
 from deniable.query.schema import Column, Kind, Table, listed
 from deniable.query.scope import FIRST, Named, relation, shown
 from deniable.query.values import column_as, quoted
@@ -35,9 +33,7 @@ class Join:
     """The names of its equal columns."""
 
 
-def read_tables(
-    sql: str, tree: exp.Select, tables: tuple[Table, ...], ranges: Mapping[str, Range]
-) -> tuple[Reader, tuple[Join, ...]]:
+def read_tables(sql: str, tree: exp.Select, tables: tuple[Table, ...]) -> tuple[Reader, tuple[Join, ...]]:
     """The reader of a query's columns, and its joins."""
     origin = tree.args.get("from_") or tree.args.get("from")
     if origin is None:
@@ -50,14 +46,14 @@ def read_tables(
             f"{first.table.name} is a public table, which needs no privacy; start with the table to protect, and JOIN",
             sql,
         )
-    reader, joins = Reader(sql, (first,), ranges), []
+    reader, joins = Reader(sql, (first,)), []
     for i, node in enumerate(tree.args.get("joins") or [], start=1):
         named = _named(sql, node.this, tables, short=f"p{i}")
         named = named if named.table.public else private_joins.admitted(sql, node.this, named, reader.tables)
         if named.alias.casefold() in (other.alias.casefold() for other in reader.tables):
             raise refusal(node.this, f"two tables are called {named.alias}; rename one with AS", sql)
         named = replace(named, merged=frozenset(part.name.casefold() for part in node.args.get("using") or []))
-        reader = Reader(sql, (*reader.tables, named), ranges)
+        reader = Reader(sql, (*reader.tables, named))
         joins.append(_join(reader, node, named))
     return reader, tuple(joins)
 
@@ -123,7 +119,7 @@ def _pairs(reader: Reader, node: exp.Join, named: Named) -> list[tuple[Column, C
     """The equal columns of a join: of the joined table first."""
     using = [exp.column(part.name, table=named.alias) for part in node.args.get("using") or []]
     if using:
-        before = Reader(reader.sql, reader.tables[:-1], reader.ranges)
+        before = Reader(reader.sql, reader.tables[:-1])
         return [(reader.column(part), before.column(exp.column(part.name))) for part in using]
     on = node.args.get("on")
     found = []

@@ -30,6 +30,7 @@ from deniable.ledger.records import as_purpose
 from deniable.noise import Grid
 from deniable.query import planning
 from deniable.query.aggregates import ExpectedError
+from deniable.query.bounding import Bounded
 from deniable.query.explanation import explain_stages, staged_words
 from deniable.query.limits import AtMost
 from deniable.query.measures import Measure
@@ -47,7 +48,9 @@ PRIVATE = "private"
 
 BOUNDS_SHARE = LIMITS_SHARE = Fraction(1, 10)
 
-Bounds = Mapping[str, Sequence[Number]]
+Bounds = Mapping[str | Column, Sequence[Number]]
+"""Bounds that were stated, by the text that names a column, and that were found, by the column itself."""
+
 Remake = Callable[[Fraction, Bounds | None, AtMost | None, Fraction | None], QueryPlan]
 """Plans the answer with an ε, bounds, limits, and a δ in place of the one that was asked for."""
 
@@ -58,6 +61,8 @@ class StagedPlan:
 
     answer: QueryPlan
     """What is asked; where bounds or limits are still to be found, at the widest that can be."""
+    variants: tuple[QueryPlan, ...]
+    """The answer at other bounds and limits that can be found: its SQL takes every form that it can take."""
     bounds: tuple[BoundsSurvey, ...]
     limits: LimitsSurvey | None
     diagnosis: Diagnosis | None
@@ -87,6 +92,22 @@ class StagedPlan:
         return (*self.bounds, *([self.limits] if self.limits is not None else []))
 
     @property
+    def statements(self) -> tuple[Bounded, ...]:
+        """The SQL that running may execute. Bounds and limits that are found stand in it as constants."""
+        looks = [_diagnosis(variant, self.diagnosis) for variant in self.variants]
+        return (
+            *self._first,
+            *(variant.bounded for variant in self.variants),
+            *(look.sql for look in looks if look is not None),
+        )
+
+    @property
+    def _first(self) -> tuple[Bounded, ...]:
+        """The SQL of the surveys, and of the answer and its diagnosis at the widest."""
+        diagnosis = [] if self.diagnosis is None else [self.diagnosis.sql]
+        return (*(survey.sql for survey in self.surveys), self.answer.bounded, *diagnosis)
+
+    @property
     def settled(self) -> bool:
         """Whether the answer's noise is known before the run."""
         return not self.surveys
@@ -109,7 +130,7 @@ class StagedPlan:
     def run(self) -> Release:
         """Charge the ledger, survey, compute, add noise. Every call charges again and answers with fresh noise."""
         plan = self.answer
-        plan._engine.check()
+        plan._engine.check(self._first)  # the variants read the same tables
         plan._ledger.charge(self.event, purpose=as_purpose(plan.sql), who=plan._who)
         return answer(self)
 
@@ -175,7 +196,9 @@ def _kind(measure: Measure) -> object:
 def answer(plan: StagedPlan) -> Release:
     """Survey, compute and add noise, without charging: for a caller that has charged what covers the plan's event."""
     engine = plan.answer._engine
-    found = bounds.choose(plan.bounds, [survey.take(engine) for survey in plan.bounds])
+    found: dict[str | Column, tuple[Fraction, Fraction]] = {
+        survey.column: survey.read(survey.take(engine)) for survey in plan.bounds
+    }
     kept = None if plan.limits is None else plan.limits.read(plan.limits.take(engine))
     settled = plan.answer
     if not plan.settled:
@@ -186,12 +209,18 @@ def answer(plan: StagedPlan) -> Release:
         # On the same engine: a rehearsal runs on another one than the session's.
         settled = replace(remade, _engine=engine)
     release = planning.answer(settled)
-    findings = None
-    if plan.diagnosis is not None:
-        looked = diagnosis.survey(_rows(settled), grids(settled), settled.limits, epsilon=plan.diagnosis.epsilon)
-        if looked is not None:
-            findings = looked.read(looked.take(engine), failure=1 - plan.confidence)
-    return replace(release, cost=plan.cost, event=plan.event, found=Found(found, kept), findings=findings)
+    looked = _diagnosis(settled, plan.diagnosis)
+    findings = None if looked is None else looked.read(looked.take(engine), failure=1 - plan.confidence)
+    labels = diagnosis.labels([survey.column for survey in plan.bounds])
+    shown = dict(zip(labels, found.values(), strict=True))
+    return replace(release, cost=plan.cost, event=plan.event, found=Found(shown, kept), findings=findings)
+
+
+def _diagnosis(plan: QueryPlan, planned: Diagnosis | None) -> Diagnosis | None:
+    """The diagnosis of an answer with its bounds and limits."""
+    if planned is None:
+        return None
+    return diagnosis.survey(_rows(plan), grids(plan), plan.limits, epsilon=planned.epsilon)
 
 
 def stage(
@@ -210,7 +239,7 @@ def stage(
     searched = per_unit == PRIVATE
     looked = Fraction(0) if diagnose is None else _share(diagnose)
     rest = 1 - looked - (BOUNDS_SHARE if private else 0) - (LIMITS_SHARE if searched else 0)
-    wide = {column.name: _widest(column) for column in private}
+    wide: dict[str | Column, Any] = {column: _widest(column) for column in private}
     limit = limits.MOST if isinstance(per_unit, str) else per_unit
     # Planned at the widest that can be found, so that what is refused is refused before the charge.
     made = remake(epsilon * rest, {**stated, **wide} or None, limit, None)
@@ -220,8 +249,13 @@ def stage(
     if searched and not rows.people:
         raise InvalidArgument("per_unit", per_unit, "left out: this ledger protects single rows", "A row is one row.")
     each = epsilon * BOUNDS_SHARE / max(1, len(private))
+    variants = zip(bounds.variants(private), limits.VARIANTS, strict=True) if private or searched else ()
     found = StagedPlan(
         answer=made,
+        variants=tuple(
+            remake(epsilon * rest, {**stated, **ends} or None, some if searched else limit, None)
+            for ends, some in variants
+        ),
         bounds=tuple(bounds.survey(rows, column, epsilon=each) for column in private),
         limits=limits.survey(rows, epsilon=epsilon * LIMITS_SHARE) if searched else None,
         diagnosis=(diagnosis.survey(rows, grids(made), made.limits, epsilon=epsilon * looked) if looked else None),
@@ -230,8 +264,6 @@ def stage(
         _per_unit=None if searched else limit,
         _remake=remake,
     )
-    for survey in (*found.surveys, *([found.diagnosis] if found.diagnosis is not None else [])):
-        made._engine.written(survey.sql)  # refuses what the engine's SQL cannot say, before the charge
     if looked and found.diagnosis is None:
         raise InvalidArgument(
             "diagnose", diagnose, "left out: this query clamps nothing and leaves no row out", "Spend it on the answer."
@@ -239,7 +271,7 @@ def stage(
     return found
 
 
-def _private_columns(question: Question, given: object) -> tuple[dict[str, Any], tuple[Column, ...]]:
+def _private_columns(question: Question, given: object) -> tuple[dict[str | Column, Any], tuple[Column, ...]]:
     """The stated bounds, and the columns whose bounds are to be found."""
     needed = dict.fromkeys(
         a.column

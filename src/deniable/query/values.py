@@ -45,7 +45,7 @@ def name(column: Column) -> str:
 
 def quoted(identifier: str) -> str:
     """Any name in SQL, quoted."""
-    return exp.to_identifier(identifier, quoted=True).sql(dialect="duckdb")
+    return '"' + identifier.replace('"', '""') + '"'
 
 
 def is_unicode(text: str) -> bool:

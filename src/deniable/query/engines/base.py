@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
+from deniable.errors import DataError
 from deniable.query.bounding import Bounded
 from deniable.query.cells import gather
 from deniable.query.readings import Values
@@ -37,12 +39,19 @@ class Engine(Protocol):
         it is copied, so that what a plan was told about it stays true."""
         ...
 
-    def check(self) -> None:
-        """Refuse to go on, before a charge, if a file is not the one that was added."""
-        ...
-
     def written(self, bounded: Bounded) -> str:
         """The bounded SQL as this engine reads it; NotSupported says what it has no equal for."""
+        ...
+
+    def bind(self, bounded: Bounded) -> None:
+        """Let the engine read every statement that `run` would execute, find its tables, columns and types, and plan
+        it. Reads no row of a private table. DataError or NotSupported says what would fail; a statement is bound once.
+        """
+        ...
+
+    def check(self, statements: Iterable[Bounded]) -> None:
+        """Refuse to go on, right before a charge, if these statements would no longer run: a file or table is not the
+        one that was added, or is gone, or a right is lost. Binds them anew."""
         ...
 
     def run(self, bounded: Bounded, *, groups: int | None, key: tuple[int, int]) -> Totals:
@@ -57,6 +66,15 @@ class Engine(Protocol):
     def close(self) -> None:
         """Let go of data and temporary files."""
         ...
+
+
+def stopped(engine: str) -> DataError:
+    """What is said of an engine that fails after the charge. It is the same sentence whatever the reason: the engine's
+    message, or the kind of its error, could tell something of a row."""
+    return DataError(
+        f"{engine} stopped before it answered; the charge stands and nothing is released: check its connection, its "
+        "files, its memory and its disk, and ask again"
+    )
 
 
 def totals(bounded: Bounded, found: dict[str, NDArray[Any]], *, groups: int | None) -> Totals:

@@ -12,6 +12,7 @@ import shutil
 import tempfile
 import threading
 import weakref
+from collections.abc import Iterable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -21,7 +22,7 @@ import duckdb
 from deniable.errors import DataError
 from deniable.query.bounding import KEY_PARAMETERS, Bounded
 from deniable.query.engines import databases, files
-from deniable.query.engines.base import totals
+from deniable.query.engines.base import stopped, totals
 from deniable.query.engines.files import CONFIG
 from deniable.query.engines.frames import names_of, one_column, prepared
 from deniable.query.engines.interrupts import interruptible
@@ -63,6 +64,8 @@ class DuckDB:
         self._lock = threading.Lock()
         self._files: dict[Path, tuple[int, ...]] = {}
         self._shapes: dict[str, list[tuple[Any, ...]]] = {}
+        self._bound: set[str] = set()
+        """Statements that DuckDB has bound."""
         scratch = tempfile.mkdtemp(prefix="deniable-")  # readable by this user only
         config = {**CONFIG, "temp_directory": scratch}
         self._tidy = weakref.finalize(self, shutil.rmtree, scratch, ignore_errors=True)
@@ -86,7 +89,7 @@ class DuckDB:
         """The columns of a table as they are now."""
         return self._connection.execute(f"DESCRIBE SELECT * FROM temp.main.{quoted(name)}").fetchall()
 
-    def check(self) -> None:
+    def check(self, statements: Iterable[Bounded]) -> None:
         self._unchanged("open it again")
         try:
             with self._lock:
@@ -95,6 +98,8 @@ class DuckDB:
             changed = True
         if changed:
             raise DataError("the session is closed, or a table is gone or has other columns; open it again")
+        for bounded in statements:
+            self.bind(bounded)  # in tables that are as they were, a statement is bound as it was
 
     def _unchanged(self, remedy: str) -> None:
         for path, known in self._files.items():
@@ -104,37 +109,56 @@ class DuckDB:
     def written(self, bounded: Bounded) -> str:
         return bounded.text
 
+    def bind(self, bounded: Bounded) -> None:
+        if not self._bound.issuperset(bounded.statements):
+            self._bind(bounded)
+            self._bound.update(bounded.statements)
+
+    def _bind(self, bounded: Bounded) -> None:
+        try:
+            with self._lock:
+                for text in bounded.statements:
+                    self._connection.execute(f"PREPARE deniable AS {text}")
+                    self._connection.execute("DEALLOCATE deniable")
+        except duckdb.Error as failure:
+            self._unchanged("open it again")
+            raise DataError(f"DuckDB refused the query ({type(failure).__name__}); nothing was charged") from None
+
     def run(self, bounded: Bounded, *, groups: int | None, key: tuple[int, int]) -> Totals:
         try:
             with self._lock:
                 found = interruptible(lambda: self._computed(bounded, key), stop=self._connection.interrupt)
-        except duckdb.OutOfMemoryException:
-            raise DataError("the engine ran out of memory; the charge stands, use a machine with more memory") from None
         except duckdb.Error:
-            # Its message may quote rows.
-            raise DataError(
-                "the engine could not read the table; the charge stands, check that its file is whole"
-            ) from None
+            raise stopped("DuckDB") from None
         # A file is read more than once. Had it changed in between, limits would have been kept by other rows.
         self._unchanged("the charge stands, and nothing is released; open it again")
         return totals(bounded, found, groups=groups)
 
     def _computed(self, bounded: Bounded, key: tuple[int, int]) -> dict[str, Any]:
         """What the bounded SQL finds. In one transaction: the rows that are checked are the rows that are added up."""
-        run, easy = self._connection.execute, bounded.shortcut
-        given: dict[str, Any] = {name: list(texts) for name, texts in bounded.lists.items()}
-        keyed = given | dict(zip(KEY_PARAMETERS, key, strict=True)) if bounded.hashed else given
+        easy = bounded.shortcut
+        given = {name: list(texts) for name, texts in bounded.lists.items()}
+
+        def run(text: str) -> duckdb.DuckDBPyConnection:
+            return self._executed(text, given, key=key)
+
         self._connection.begin()
         try:
             if easy is not None:
-                beyond, rows = run(easy.peek, given).fetchall()[0]
+                beyond, rows = run(easy.peek).fetchall()[0]
                 if not beyond and rows == PEEK:  # else these were all rows
-                    beyond = run(easy.check, given).fetchall()[0][0]
+                    beyond = run(easy.check).fetchall()[0][0]
                 if not beyond:
-                    return run(easy.plain, given).fetchnumpy()
-            return run(bounded.text, keyed).fetchnumpy()
+                    return run(easy.plain).fetchnumpy()
+            return run(bounded.text).fetchnumpy()
         finally:
             self._connection.rollback()
+
+    def _executed(self, text: str, lists: dict[str, list[str]], *, key: tuple[int, int]) -> duckdb.DuckDBPyConnection:
+        """Execute one statement, with those of the lists and of the key's halves that it has as parameters."""
+        (statement,) = self._connection.extract_statements(text)
+        known: dict[str, Any] = lists | dict(zip(KEY_PARAMETERS, key, strict=True))
+        return self._connection.execute(statement, {name: known[name] for name in statement.named_parameters})
 
     def look(self, sql: str) -> list[tuple[Any, ...]]:
         try:

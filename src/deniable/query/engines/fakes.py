@@ -41,5 +41,5 @@ class FakeDuckDB(DuckDB):
         """Whatever the made-up rows are like, all SQL is tried."""
         easy = bounded.shortcut
         for text in () if easy is None else (easy.peek, easy.check, easy.plain):
-            super()._computed(Bounded(text, bounded.lists, bounded.values, False), key)
+            super()._computed(Bounded(text, bounded.lists, bounded.values), key)
         return super()._computed(replace(bounded, shortcut=None), key)

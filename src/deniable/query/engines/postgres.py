@@ -9,13 +9,14 @@ may quote rows, so they are not passed on.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from contextlib import closing
-from typing import Any
+from typing import Any, NamedTuple
 
 from deniable.errors import DataError, MissingExtra
 from deniable.query.bounding import KEY_PARAMETERS, Bounded
 from deniable.query.engines import base
-from deniable.query.engines.base import totals
+from deniable.query.engines.base import stopped, totals
 from deniable.query.engines.frames import check_names
 from deniable.query.engines.interrupts import interruptible
 from deniable.query.engines.postgres_sql import PostgresWriter
@@ -34,7 +35,8 @@ _SETTINGS = {
     "default_transaction_isolation": "repeatable read",
     # Fail rather than pass over rows that a policy hides.
     "row_security": "off",
-    "statement_timeout": "0",
+    # What a role or a database sets for its statements may stop ours after the charge.
+    **dict.fromkeys(("statement_timeout", "lock_timeout", "idle_in_transaction_session_timeout"), "0"),
 }
 
 _COLUMNS: dict[str, tuple[Kind, str]] = {
@@ -70,6 +72,9 @@ WITH RECURSIVE below AS (
 SELECT 1 FROM below JOIN pg_class AS c ON c.oid = below.oid WHERE c.relkind = 'f' LIMIT 1
 """
 """Whether a part of a table is foreign: a partition, or a child, of its own or of its parts."""
+_NO_RIGHT = "42501"
+_LOST = ("08", "57P")
+"""How the SQLSTATE of a connection that is lost begins."""
 _ARRAYS = {"BIGINT": "BIGINT[]", "DOUBLE": "DOUBLE PRECISION[]", "VARCHAR": "TEXT[]"}
 
 
@@ -114,33 +119,31 @@ class PostgreSQL(Remote):
         self._fetched("SELECT md5('')", ())  # which a server in FIPS mode refuses
         self._known: dict[int, list[Any]] = {}
         self._shipped: dict[str, Rows] = {}
-        self._texts: dict[str, tuple[str, list[str]]] = {}
+        self._texts: dict[str, _Statement] = {}
 
-    def check(self) -> None:
+    def check(self, statements: Iterable[Bounded]) -> None:
         for oid, known in self._known.items():
             if self._fetched(_ATTRIBUTES, (oid,)) != known or self._fetched(_FOREIGN, (oid,)):
                 raise DataError("a table has changed since the session was opened; open it again")
+        for bounded in statements:
+            self._bind(bounded)
 
     def written(self, bounded: Bounded) -> str:
-        text, names = self._write(bounded)
-        if text not in self._accepted:
-            # The server reads and plans it, no row, and refuses before the charge what it would refuse after it.
-            self._fetched(f"EXPLAIN {text}", self._values(names, bounded, key=(0, 0)))
-            self._accepted.add(text)
-        return text
+        return self._write(bounded).pretty
+
+    def _bind(self, bounded: Bounded) -> None:
+        statement = self._write(bounded)
+        self._fetched(f"EXPLAIN {statement.text}", self._values(statement.parameters, bounded, key=(0, 0)))
 
     def run(self, bounded: Bounded, *, groups: int | None, key: tuple[int, int]) -> Totals:
-        text, names = self._write(bounded)
-        values = self._values(names, bounded, key=key)
+        text, _, parameters = self._write(bounded)
+        values = self._values(parameters, bounded, key=key)
         psycopg = _library()
         try:
             with self._lock:
                 columns, rows = interruptible(lambda: _rows(self._connection, text, values), stop=self._stop)
-        except psycopg.Error as failure:
-            # Its message may quote rows.
-            raise DataError(
-                f"PostgreSQL could not answer (SQLSTATE {failure.sqlstate or 'none'}); the charge stands"
-            ) from None
+        except psycopg.Error:
+            raise stopped("PostgreSQL") from None
         return totals(bounded, arrays(columns, rows), groups=groups)
 
     def close(self) -> None:
@@ -208,15 +211,15 @@ class PostgreSQL(Remote):
         place = f"{quoted(schema)}.{quoted(table)}"
         return oid, place, columns, [_read(column) for column in columns]
 
-    def _write(self, bounded: Bounded) -> tuple[str, list[str]]:
-        """The SQL, and the names of its parameters in their order."""
+    def _write(self, bounded: Bounded) -> _Statement:
         if bounded.text not in self._texts:
             writer = _Writer(self._tables, self._sources, self._shipped)
-            self._texts[bounded.text] = writer.write(bounded.text), writer.parameters
-        text, parameters = self._texts[bounded.text]
-        if "\0" in text or any("\0" in key for keys in bounded.lists.values() for key in keys):
+            tree = writer.tree(bounded.text)
+            self._texts[bounded.text] = _Statement(writer.text(tree), writer.text(tree, pretty=True), writer.parameters)
+        statement = self._texts[bounded.text]
+        if "\0" in statement.text or any("\0" in key for keys in bounded.lists.values() for key in keys):
             raise DataError("a text in the query or its keys has the character 0, which PostgreSQL cannot hold")
-        return text, parameters
+        return statement
 
     def _values(self, names: list[str], bounded: Bounded, *, key: tuple[int, int]) -> list[Any]:
         """The parameters of a statement, in their order."""
@@ -233,9 +236,15 @@ class PostgreSQL(Remote):
             with self._lock:
                 return _rows(self._connection, sql, values)[1]
         except psycopg.Error as failure:
-            raise DataError(
-                f"PostgreSQL refused (SQLSTATE {failure.sqlstate or 'none'}); nothing was charged"
-            ) from None
+            raise _refused(failure) from None
+
+
+class _Statement(NamedTuple):
+    """The SQL as it runs, for a reader, and the names of its parameters in their order."""
+
+    text: str
+    pretty: str
+    parameters: list[str]
 
 
 class _Writer(PostgresWriter):
@@ -274,6 +283,19 @@ def _read(column: Column) -> str:
     if column.kind is Kind.TIMESTAMP:  # one with a zone is read in UTC, the connection's own
         return f"CAST({plain} AS TIMESTAMP) AS {plain}"
     return f'CAST({plain} AS TEXT) COLLATE "C" AS {plain}' if column.kind is Kind.TEXT else plain
+
+
+def _refused(failure: Any) -> DataError:
+    """What PostgreSQL says before anything is charged, in a sentence of ours: its own may quote rows."""
+    state = failure.sqlstate or ""
+    if state == _NO_RIGHT:
+        return DataError(
+            "PostgreSQL does not let this role read a table (SQLSTATE 42501); nothing was charged; run: GRANT SELECT "
+            "ON … TO …, and GRANT USAGE ON SCHEMA … TO …"
+        )
+    if not state or state.startswith(_LOST):
+        return DataError("the connection to PostgreSQL is lost; nothing was charged; open the session again")
+    return DataError(f"PostgreSQL refused the query (SQLSTATE {state}); nothing was charged")
 
 
 def _rows(connection: Any, text: str, values: Any) -> tuple[list[str], list[Any]]:

@@ -89,8 +89,8 @@ class PostgresWriter(Writer):
     def bound(self, template: str, parts: Mapping[str, exp.Expr]) -> exp.Expr:
         # OFFSET 0 keeps the planner from putting the parts back in, several times each.
         listed = ", ".join(f":{name} AS {name}" for name in parts)
-        body = template.replace(":x", "q.x").replace(":y", "q.y")
-        return self.made(f"(SELECT {body} FROM (SELECT {listed} OFFSET 0) AS q)", **parts)
+        body = self.inner(template, parts)
+        return self.made(f"(SELECT :body FROM (SELECT {listed} OFFSET 0) AS q)", body=body, **parts)
 
     def number(self, name: str) -> int:
         """The number of a parameter."""

@@ -16,6 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from deniable.errors import DataError
+from deniable.query.bounding import Bounded
 from deniable.query.engines.duckdb import DuckDB
 from deniable.query.moments import calendar
 from deniable.query.schema import Column, Kind, Table
@@ -86,8 +87,8 @@ class Remote(ABC):
         self._tables: dict[str, Table] = {}
         self._sources: dict[str, str] = {}
         """What stands for each table after FROM."""
-        self._accepted: set[str] = set()
-        """Statements that the engine has read without complaint."""
+        self._bound: set[str] = set()
+        """Statements that the engine has bound, as they are in bounded SQL."""
 
     def add(self, name: str, data: Any, *, public: bool = False) -> Table:
         self._tables[name] = self._public(name, data) if public else self._private(name, data)
@@ -95,6 +96,15 @@ class Remote(ABC):
 
     def look(self, sql: str) -> list[tuple[Any, ...]]:
         return self._copies.look(sql)
+
+    def bind(self, bounded: Bounded) -> None:
+        if bounded.text not in self._bound:
+            self._bind(bounded)
+            self._bound.add(bounded.text)
+
+    @abstractmethod
+    def _bind(self, bounded: Bounded) -> None:
+        """Let the engine read a statement and plan it, without a row."""
 
     @abstractmethod
     def _private(self, name: str, data: Any) -> Table:

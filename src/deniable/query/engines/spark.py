@@ -8,13 +8,14 @@ gives the same rows, and no row makes it fail. Spark's messages may quote rows, 
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any
 
 from deniable import noise
 from deniable.errors import DataError, MissingExtra
 from deniable.query.bounding import KEY_PARAMETERS, Bounded
 from deniable.query.engines import base
-from deniable.query.engines.base import totals
+from deniable.query.engines.base import stopped, totals
 from deniable.query.engines.frames import check_names
 from deniable.query.engines.interrupts import interruptible
 from deniable.query.engines.remote import Remote, Rows, arrays, check_size
@@ -105,25 +106,33 @@ class Spark(Remote):
         (number,) = noise.secure().words(1).tolist()
         self._name = f"deniable_{number:016x}"
         self._views: list[str] = []
+        self._named: dict[str, Any] = {}
+        """Private tables that a catalog holds under a name."""
         self._texts: dict[str, list[Step]] = {}
 
-    def check(self) -> None:
-        """Views keep the columns they were made with; what changes in the files beneath is Spark's to notice."""
+    def check(self, statements: Iterable[Bounded]) -> None:
+        """Views keep the columns they were made with. A table of a catalog is looked up once more; what changes in the
+        files beneath is Spark's to notice."""
+        for name, data in self._named.items():
+            if _columns(name, self._frame(name, data)) != self._tables[name].columns:
+                raise DataError(f"table {name} has changed since the session was opened; open it again")
+        for bounded in statements:
+            self.bind(bounded)  # in tables that are as they were, a statement is bound as it was
 
     def written(self, bounded: Bounded) -> str:
-        text = "\n\n".join(f"-- {step.name}\n{step.text}" if step.name else step.text for step in self._write(bounded))
-        if text not in self._accepted:
-            # Spark reads and analyses it, and no row, so that what it refuses is refused before the charge.
-            kept: list[Any] = []
-            with self._lock:
-                try:
-                    self._statement(bounded, kept, key=(0, 0))
-                except _errors() as failure:
-                    raise DataError(f"Spark refused ({_kind(failure)}); nothing was charged") from None
-                finally:
-                    _forget(kept)
-            self._accepted.add(text)
-        return text
+        steps = self._write(bounded)
+        return "\n\n".join(f"-- {step.name}\n{step.pretty}" if step.name else step.pretty for step in steps)
+
+    def _bind(self, bounded: Bounded) -> None:
+        kept: list[Any] = []
+        with self._lock:
+            try:
+                # The whole plan: constants are computed when Spark optimizes.
+                self._statement(bounded, kept, key=(0, 0))._jdf.queryExecution().executedPlan()
+            except _errors() as failure:
+                raise DataError(f"Spark refused the query ({_kind(failure)}); nothing was charged") from None
+            finally:
+                _forget(kept)
 
     def run(self, bounded: Bounded, *, groups: int | None, key: tuple[int, int]) -> Totals:
         context = self._session.sparkContext
@@ -140,8 +149,8 @@ class Spark(Remote):
         try:
             with self._lock:
                 columns, rows = interruptible(work, stop=lambda: context.cancelJobGroup(self._name))
-        except _errors() as failure:
-            raise DataError(f"Spark could not answer ({_kind(failure)}); the charge stands") from None
+        except _errors():
+            raise stopped("Spark") from None
         return totals(bounded, arrays(columns, rows), groups=groups)
 
     def close(self) -> None:
@@ -164,8 +173,7 @@ class Spark(Remote):
             self._session.createDataFrame(list(enumerate(texts)), "i BIGINT, k STRING").createOrReplaceTempView(name)
         halves = {name: str(half) for name, half in zip(KEY_PARAMETERS, key, strict=True)}
         for step in self._write(bounded):
-            used = {name: half for name, half in halves.items() if f":{name}" in step.text}
-            frame = self._session.sql(step.text, args=used)
+            frame = self._session.sql(step.text, args={name: halves[name] for name in step.parameters})
             if step.name:
                 kept.append(frame.persist())
                 frame.createOrReplaceTempView(step.name)
@@ -199,6 +207,8 @@ class Spark(Remote):
         if not is_spark(data) and not isinstance(data, Stored):
             raise DataError(f"table {name} must be Spark's, like the other private tables")
         frame = self._frame(name, data)
+        if frame is not data:
+            self._named[name] = data
         if not frame._jdf.queryExecution().analyzed().deterministic():
             raise DataError(
                 f"table {name} has other rows each time it is read, as rand() makes them, so limits would be kept by "

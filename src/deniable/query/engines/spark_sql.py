@@ -54,6 +54,9 @@ class Step(NamedTuple):
 
     name: str
     text: str
+    pretty: str
+    """The text for a reader."""
+    parameters: tuple[str, ...]
 
 
 class SparkWriter(Writer):
@@ -79,19 +82,24 @@ class SparkWriter(Writer):
             place = next(i for i, step in enumerate(steps) if step.alias == name)
             query = exp.select("*").from_(exp.to_table(name))
             query.set(part, exp.With(expressions=[step.copy() for step in steps[: place + 1]]))
-            found.append(Step(name, self.shown(query)))
+            found.append(self._step(name, query))
             steps.pop(place)
         if found:
             tree.set(part, exp.With(expressions=steps) if steps else None)
-        return [*found, Step("", self.shown(tree))]
+        return [*found, self._step("", tree)]
+
+    def _step(self, name: str, tree: exp.Expr) -> Step:
+        parameters = dict.fromkeys(node.name for node in tree.find_all(exp.Placeholder))
+        return Step(name, self.text(tree), self.text(tree, pretty=True), tuple(parameters))
 
     def source(self, table: Table) -> str:
         return self._sources[table.name]
 
     def bound(self, template: str, parts: Mapping[str, exp.Expr]) -> exp.Expr:
         listed = ", ".join(f":{name} AS {name}" for name in parts)
-        body = template.replace(":x", "q.x").replace(":y", "q.y")
-        return self.made(f"ELEMENT_AT(TRANSFORM(ARRAY(STRUCT({listed})), q -> {body}), 1)", **parts)
+        return self.made(
+            f"ELEMENT_AT(TRANSFORM(ARRAY(STRUCT({listed})), q -> :body), 1)", body=self.inner(template, parts), **parts
+        )
 
 
 def _cast(writer: Writer, node: exp.Expr) -> exp.Expr | None:

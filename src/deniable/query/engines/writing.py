@@ -40,7 +40,7 @@ _KINDS = {
 _PLAIN = (
     exp.Select, exp.From, exp.Join, exp.Table, exp.TableAlias, exp.Identifier, exp.Column, exp.Alias, exp.Where,
     exp.Group, exp.Order, exp.Ordered, exp.With, exp.CTE, exp.Subquery, exp.Union, exp.Having, exp.Paren, exp.And,
-    exp.Or, exp.Not, exp.EQ, exp.NEQ, exp.LT, exp.LTE, exp.GT, exp.GTE, exp.Is, exp.Null, exp.Between, exp.Like,
+    exp.Or, exp.Not, exp.EQ, exp.NEQ, exp.LT, exp.LTE, exp.GT, exp.GTE, exp.Is, exp.Null, exp.Between, exp.Like, exp.In,
     exp.Case, exp.If, exp.Coalesce, exp.Nullif, exp.Least, exp.Greatest, exp.Cast, exp.TryCast, exp.DataType,
     exp.Literal, exp.Boolean, exp.Neg, exp.Add, exp.Sub, exp.Mul, exp.Div, exp.Mod, exp.Count, exp.Sum, exp.Min,
     exp.Max, exp.Distinct, exp.Star, exp.Window, exp.RowNumber, exp.DenseRank, exp.Abs, exp.Sign, exp.Floor, exp.Ceil,
@@ -78,16 +78,13 @@ class Writer(ABC):
         self._integral: set[int] = set()
         self._read: dict[int, exp.Expr] = {}
 
-    def write(self, text: str) -> str:
-        """The SQL; NotSupported names what the engine has no equal for."""
-        return self.shown(self.tree(text))
-
-    def shown(self, tree: exp.Expr) -> str:
-        """A tree in the engine's dialect."""
-        return tree.sql(dialect=self.dialect, identify=True, pretty=True, unsupported_level=sqlglot.ErrorLevel.RAISE)
+    def text(self, tree: exp.Expr, *, pretty: bool = False) -> str:
+        """A tree in the engine's dialect. What runs is not pretty: sqlglot writes line breaks in texts by a word of its
+        own there, which an analyst may write, too."""
+        return tree.sql(dialect=self.dialect, identify=True, pretty=pretty, unsupported_level=sqlglot.ErrorLevel.RAISE)
 
     def tree(self, text: str) -> exp.Expr:
-        """The SQL as a tree of the engine's own functions."""
+        """The SQL as a tree of the engine's own functions; NotSupported names what the engine has no equal for."""
         tree: exp.Expr = sqlglot.parse_one(text, read="duckdb")
         aliases = self._aliases(tree)
         nodes = list(tree.walk(bfs=False))
@@ -129,6 +126,10 @@ class Writer(ABC):
         """A piece of SQL of the other dialect, with nodes in place of its :names."""
         tree: exp.Expr = sqlglot.parse_one(template, read=self.dialect)
         return exp.replace_placeholders(tree, **{name: part.copy() for name, part in parts.items()})
+
+    def inner(self, template: str, parts: Mapping[str, exp.Expr]) -> exp.Expr:
+        """A piece of SQL whose :names are columns of q."""
+        return self.made(template, **{name: exp.column(name, table="q") for name in parts})
 
     def once(self, template: str, x: exp.Expr, y: exp.Expr | None = None) -> exp.Expr:
         """A piece of SQL that names x and y several times, while each is computed once."""

@@ -113,7 +113,7 @@ class Publication:
         say("rehearsal on made-up rows", 0, steps)
         rehearse(self)
         ledger = self.session.ledger
-        self.session.place.engine.check()
+        self.session.place.engine.check(statement for plan in self.plans.values() for statement in plan.statements)
         with Folder.open(Path(out), digest=self.digest) as folder:
             if folder.whole:
                 return folder.place()

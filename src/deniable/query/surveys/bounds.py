@@ -44,6 +44,17 @@ def widest(column: Column) -> Grid:
     return Grid(low=-FURTHEST, high=FURTHEST, step=1 if column.kind is Kind.INTEGER else Fraction(1, 10**6))
 
 
+def variants(columns: Sequence[Column]) -> list[dict[str | Column, tuple[Fraction, Fraction]]]:
+    """Bounds that can be found, with which SQL takes every form that it can take with others: a grid is in steps below
+    1, of 1, and above 1, of whole numbers and of others, for sums and for quantiles."""
+    few: list[dict[str | Column, tuple[Fraction, Fraction]]] = [
+        {column: (Fraction(0), widest(column).step) for column in columns}
+    ]
+    for low, high in ((-1000, 2000), (0, FURTHEST), (-FURTHEST, FURTHEST)):
+        few.append(dict.fromkeys(columns, (Fraction(low), Fraction(high))))
+    return few
+
+
 def side(column: Column) -> int:
     """The number of cells of each sign: three for every power of ten."""
     return 3 * (len(str(widest(column).highest)) - 1)
@@ -104,7 +115,7 @@ def survey(rows: Rows, column: Column, *, epsilon: Fraction) -> BoundsSurvey:
         f"cells AS (\n  SELECT {_cell(side(column))} AS g FROM ends WHERE v IS NOT NULL\n)\n"
         "SELECT g, COUNT(*) AS n FROM cells GROUP BY g"
     )
-    return BoundsSurvey(Bounded(text, rows.lists, (), False), epsilon, rows.relation, column, rows.people)
+    return BoundsSurvey(Bounded(text, rows.lists, ()), epsilon, rows.relation, column, rows.people)
 
 
 def _cell(middle: int) -> str:
@@ -115,8 +126,3 @@ def _cell(middle: int) -> str:
     place = f"CASE WHEN {lead} < 2 THEN 1 WHEN {lead} < 5 THEN 2 ELSE 3 END"
     number = f"LEAST(CAST(3 * {decade} + {place} AS INTEGER), {middle})"
     return f"CASE WHEN v = 0 THEN {middle} WHEN v > 0 THEN {middle} + {number} ELSE {middle} - {number} END"
-
-
-def choose(surveys: Sequence[BoundsSurvey], found: Sequence[NDArray[Any]]) -> dict[str, tuple[Fraction, Fraction]]:
-    """The bounds of all surveyed columns, by name."""
-    return {each.column.name: each.read(noisy) for each, noisy in zip(surveys, found, strict=True)}

@@ -13,7 +13,7 @@ The shares are ratios of noisy numbers, each with an interval for the noise (the
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any, NamedTuple
@@ -30,6 +30,7 @@ from deniable.query.readings import Values
 from deniable.query.schema import Column
 from deniable.query.surveys.base import Survey
 from deniable.query.surveys.rows import Rows
+from deniable.query.values import name
 from deniable.units import Relation
 
 _FURTHEST = 1 << 52
@@ -109,7 +110,7 @@ def survey(rows: Rows, grids: Mapping[Column, Grid], limits: AtMost, *, epsilon:
     else:
         listed = "".join(f", {flag} AS x{i}" for i, flag in enumerate(outside))
         units = f"units AS (\n  SELECT 1 AS c{listed} FROM base\n)"
-    parts = [_part(name) for name in (["d"] if rows.people else []) + [f"x{i}" for i in range(len(grids))]]
+    parts = [_part(part) for part in (["d"] if rows.people else []) + [f"x{i}" for i in range(len(grids))]]
     cells = ["SUM(w)", *(f"SUM({part})" for part in parts)]
     listed_cells = "\n  UNION ALL ".join(
         f"SELECT {i} AS g, CAST(COALESCE({cell}, 0) AS BIGINT) AS n FROM weighed" for i, cell in enumerate(cells)
@@ -119,8 +120,14 @@ def survey(rows: Rows, grids: Mapping[Column, Grid], limits: AtMost, *, epsilon:
         f"weighed AS MATERIALIZED (\n  SELECT *, CAST(LEAST(c, {weight}) AS BIGINT) AS w FROM units\n)\n"
         f"{listed_cells}"
     )
-    names = tuple(column.name for column in grids)
-    return Diagnosis(Bounded(text, rows.lists, (), False), epsilon, rows.relation, weight, names, rows.people)
+    names = labels(tuple(grids))
+    return Diagnosis(Bounded(text, rows.lists, ()), epsilon, rows.relation, weight, names, rows.people)
+
+
+def labels(columns: Sequence[Column]) -> tuple[str, ...]:
+    """A name for each column, by which a reader tells them apart: where two have one name, with their table."""
+    names = [column.name for column in columns]
+    return tuple(each.name if names.count(each.name) == 1 else name(each) for each in columns)
 
 
 def wider(grid: Grid) -> Grid:
@@ -129,7 +136,7 @@ def wider(grid: Grid) -> Grid:
     return Grid(low=ends[0] * grid.step, high=ends[1] * grid.step, step=grid.step)
 
 
-def _part(name: str) -> str:
+def _part(part: str) -> str:
     """A unit's rows of one kind, in proportion to its weight, as a whole number between 0 and the weight."""
-    share = f"CAST(ROUND(w * (CAST({name} AS DOUBLE) / CAST(c AS DOUBLE))) AS BIGINT)"
+    share = f"CAST(ROUND(w * (CAST({part} AS DOUBLE) / CAST(c AS DOUBLE))) AS BIGINT)"
     return f"LEAST(GREATEST(COALESCE({share}, 0), 0), w)"

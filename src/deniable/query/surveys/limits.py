@@ -29,6 +29,13 @@ STEPS = (1, 2, 3, 4, 5, 6, 8, 10, 12, 15, 20, 25, 30, 40, 50, 60, 80, 100, 150, 
 MOST = AtMost(groups=STEPS[-1], rows=STEPS[-1])
 """The widest limits that can come out."""
 
+VARIANTS = (
+    AtMost(groups=1, rows=1), AtMost(groups=60, rows=STEPS[-1]), AtMost(groups=80, rows=1),
+    AtMost(groups=80, rows=STEPS[-1]),
+)  # fmt: skip
+"""Limits that can come out, with which SQL takes every form that it can take with others, beside the widest: `choice`
+has other steps below 64 groups, and `shortcut` other marks where numbers are large."""
+
 HELD = Fraction(19, 20)
 """The share of people that a limit should hold."""
 
@@ -70,7 +77,7 @@ def survey(rows: Rows, *, epsilon: Fraction) -> LimitsSurvey:
         f"cells AS (\n  {cells}\n)\n"
         "SELECT g, COUNT(*) AS n FROM cells GROUP BY g"
     )
-    return LimitsSurvey(Bounded(text, rows.lists, (), False), epsilon, rows.relation, grouped)
+    return LimitsSurvey(Bounded(text, rows.lists, ()), epsilon, rows.relation, grouped)
 
 
 def _cell(count: str) -> str:
