@@ -52,6 +52,7 @@ _HOMES: dict[str, str] = {
     "AtMost": "deniable.query",
     "Publication": "deniable.query",
     "Session": "deniable.query",
+    "convert": "deniable.query",
 }
 
 # Rooms that are used by their own name, as in `dn.errors.BudgetExceeded`.
@@ -126,6 +127,7 @@ if TYPE_CHECKING:
     from deniable.query import AtMost as AtMost
     from deniable.query import Publication as Publication
     from deniable.query import Session as Session
+    from deniable.query import convert as convert
     from deniable.units import ADD_REMOVE as ADD_REMOVE
     from deniable.units import REPLACE as REPLACE
     from deniable.units import ZERO_OUT as ZERO_OUT

@@ -25,6 +25,7 @@ MISTAKES = {
     ),
     "no head": (["ledger", "verify", "hospital.ledger", "--head", "abc"], "as deniable ledger verify prints it"),
     "semicolons": (["query", "semicolons.csv", *ASK[2:], MEAN], "commas, and with points in numbers, or convert it to"),
+    "another encoding": (["query", "windows.csv", *ASK[2:], MEAN], "say so: --encoding cp1252"),
     "no noise": (["account", "--delta", "1e-5"], "it is missing"),
     "no steps": (["account", "--delta", "1e-5", "--noise-multiplier", "1", "--rate", "0.1"], "--steps 1000"),
     "no rate": (
@@ -44,6 +45,7 @@ PYTHON = re.compile(r"dn\.|=\{|='|[a-z]\(|=None|\bper_unit\b")
 def test_a_remedy_can_be_typed(hospital: Callable, case: str) -> None:
     words, remedy = MISTAKES[case]
     Path("semicolons.csv").write_text("patient_id;cost\n1;2,5\n")
+    Path("windows.csv").write_bytes(b"patient_id,city\n1,Z\xfcrich\n")
     assert hospital("ledger", "create", "other.ledger", "--epsilon", "1", "--unit", "doctor_id").code == 0
     ran = hospital(*words)
     assert ran.code == 1

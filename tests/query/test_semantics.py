@@ -342,16 +342,6 @@ def test_csv_columns_are_read_as_they_are_used(answers: Any, tmp_path: Any) -> N
     assert sums == [[3], [5 + 10 + 10]]
 
 
-def test_malformed_lines_do_not_raise(answers: Any, tmp_path: Any) -> None:
-    path = tmp_path / "t.csv"
-    path.write_bytes(
-        b'person,x,y\n1,1,1\n2,2\n3,3,3,3\n4,\xff\xfe,4\n5,"a"b,5\n6,"two\nlines",6\n7,'
-        + b"x" * 3_000_000
-        + b",7\r\n8,8,8\r9,9,9\n"
-    )
-    assert answers(path, "SELECT COUNT(*) FROM t WHERE person IN (1, 8)", per_unit=WIDE) == [[2]]
-
-
 def test_text_that_is_no_unicode(answers: Any) -> None:
     for type in (object, pd.StringDtype("python")):
         frame = pd.DataFrame({"person": [1, 2, 3], "c": pd.Series(["a", "\ud800", "é"], dtype=type)})

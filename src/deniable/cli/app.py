@@ -7,8 +7,7 @@ from typing import Annotated, Any
 import typer
 from typer.core import TyperGroup
 
-from deniable.cli import account, audit, demo, explain, ledger, publish, query, size
-from deniable.cli.printing import say
+from deniable.cli import account, audit, convert, demo, explain, ledger, publish, query, size
 
 
 class Commands(TyperGroup):
@@ -41,7 +40,7 @@ def _version(wanted: bool) -> None:
     if wanted:
         from deniable import __version__
 
-        say(f"deniable {__version__}")
+        typer.echo(f"deniable {__version__}")
         raise typer.Exit
 
 
@@ -56,6 +55,7 @@ def _root(
 
 app.add_typer(ledger.app, name="ledger", cls=Commands)
 app.command("query")(query.query)
+app.command("convert")(convert.convert)
 app.command("publish")(publish.publish)
 app.command("account")(account.account)
 app.command("calibrate")(account.calibrate)

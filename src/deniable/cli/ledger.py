@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections import Counter
 from collections.abc import Iterable
 from json import loads
@@ -11,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from deniable._files import replacing, shown
-from deniable.cli.printing import Force, Json, print_bars, print_json, print_record, print_table, say
+from deniable.cli.printing import Force, Json, print_bars, print_json, print_table
 from deniable.errors import InvalidArgument
 
 if TYPE_CHECKING:
@@ -50,7 +51,7 @@ def create(
         if json:
             print_json({"file": ledger.place, "unit": ledger.unit.column or "row", "budget": str(ledger.budget)})
         else:
-            say(f"created {ledger.place}: {ledger.budget}")
+            typer.echo(f"created {ledger.place}: {ledger.budget}")
 
 
 @app.command()
@@ -90,10 +91,10 @@ def show(
             }
         )
         return
-    say(f"budget     {budget}")
-    say(f"remaining  {remaining}")
+    typer.echo(f"budget     {budget}")
+    typer.echo(f"remaining  {remaining}")
     if charges:
-        say("")
+        typer.echo("")
         named = any(charge.who for charge in charges)
         print_table(
             ["no.", "time", *(["who"] if named else []), "purpose", "event"],
@@ -102,14 +103,14 @@ def show(
                 for c in charges
             ],
         )
-        say("")
+        typer.echo("")
         whole = page == 1 and not older
         print_bars(
             Counter(c.time[:10] for c in charges),
             title="charges per day (UTC)" if whole else "charges per day (UTC), of those shown",
         )
     if older:
-        say(f"\nOlder charges: --page {page + 1}, or --last N. The ledger has {rows:,} rows.")
+        typer.echo(f"\nOlder charges: --page {page + 1}, or --last N. The ledger has {rows:,} rows.")
 
 
 def record_at(file: str) -> LedgerRecord:
@@ -152,7 +153,7 @@ def verify(
             print_json({"file": ledger.place, "rows": found.seq, "head": str(found)})
         else:
             rows = "1 row" if found.seq == 1 else f"{found.seq:,} rows"
-            say(f"{ledger.place}: {rows} verified, head {found}")
+            typer.echo(f"{ledger.place}: {rows} verified, head {found}")
 
 
 @app.command()
@@ -175,9 +176,9 @@ def export(
                 stream.writelines(lines)
         if not json:
             if out is None:
-                print_record(lines)
+                sys.stdout.writelines(lines)
             else:
-                say(f"wrote {shown(out)}")
+                typer.echo(f"wrote {shown(out)}")
             return
         if out is not None:
             print_json({"file": str(out), "head": str(ledger.head())})

@@ -47,7 +47,9 @@ def bounds_or_private(given: Sequence[str]) -> dict[str, tuple[Decimal, Decimal]
 
 
 def tables(given: Sequence[str], *, option: str = "--table") -> dict[str, str]:
-    """`visits.parquet`, named by its stem, or `visits=2026.parquet`, or a table of an engine elsewhere."""
+    """`visits.parquet`, which names its table, or `visits=2026/*.parquet`, or a table of an engine elsewhere."""
+    from deniable.query.engines.files import table_name
+
     found: dict[str, str] = {}
     for text in given:
         name, equals, path = text.partition("=")
@@ -57,7 +59,7 @@ def tables(given: Sequence[str], *, option: str = "--table") -> dict[str, str]:
             raise InvalidArgument(option, text, "a table's name before the database", "Write visits=postgresql://...")
         else:
             # A path that exists may hold an equals sign.
-            name, path = (name, path) if equals and not Path(text).exists() else (Path(text).stem, text)
+            name, path = (name, path) if equals and not Path(text).exists() else (table_name(text), text)
         if name in found:
             raise InvalidArgument(option, text, "a table of a new name", "Write NAME=FILE.")
         found[name] = path

@@ -7,16 +7,14 @@ from typing import Annotated
 
 import typer
 
-from deniable.cli.printing import Json, print_json, print_plan, say
+from deniable.cli.printing import Json, print_json, print_plan
 from deniable.cli.progress import interruptible, progress
 
 
 def publish(
     file: Annotated[Path, typer.Argument(help="A TOML file that describes the tables.", show_default=False)],
     out: Annotated[Path, typer.Option(help="The folder to make; it must not exist.", show_default=False)],
-    dry_run: Annotated[
-        bool, typer.Option("--dry-run", help="Show the plan and its SQL; read no rows and charge nothing.")
-    ] = False,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Show the plan and its SQL; charge nothing.")] = False,
     json: Json = False,
 ) -> None:
     """Make several tables under one charge: CSV files with intervals, and a note on the method.
@@ -29,7 +27,7 @@ def publish(
 
     with Publication.read(file) as publication:
         if dry_run:
-            print_plan(publication, publication.session.ledger, who=publication.draft.who, as_json=json)
+            print_plan(publication, publication.session.ledger, who=publication.draft.who, json=json)
             return
         ledger = publication.session.ledger
         again = f"Run the same command again to finish {out}; it is not charged twice."
@@ -39,6 +37,6 @@ def publish(
         if json:
             print_json({"folder": str(made), "files": files, "cost": str(publication.cost)})
         else:
-            say(f"{made}: {', '.join(files)}")
-            say(f"cost       {publication.cost}")
-            say(f"remaining  {ledger.remaining(who=publication.draft.who).figures}")
+            typer.echo(f"{made}: {', '.join(files)}")
+            typer.echo(f"cost       {publication.cost}")
+            typer.echo(f"remaining  {ledger.remaining(who=publication.draft.who).figures}")

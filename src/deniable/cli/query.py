@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from deniable.cli import options
-from deniable.cli.printing import Json, print_json, print_plan, say
+from deniable.cli.printing import Json, print_json, print_plan
 from deniable.cli.progress import interruptible, waiting
 
 
@@ -15,7 +15,7 @@ def query(
     file: Annotated[
         str,
         typer.Argument(
-            help="A CSV or Parquet file, whose table is named by its stem; NAME=postgresql://…, or spark:TABLE.",
+            help="A CSV or Parquet file, a folder or pattern of them, or NAME=FILE; NAME=postgresql://…, spark:TABLE.",
             show_default=False,
         ),
     ],
@@ -52,12 +52,14 @@ def query(
     public: Annotated[
         list[str] | None, typer.Option(help="A table that is about nobody, to join with: FILE, or NAME=FILE.")
     ] = None,
+    encoding: Annotated[
+        str | None,
+        typer.Option(help="How the text of CSV files is written, such as cp1252; else UTF-8.", show_default=False),
+    ] = None,
     who: Annotated[
         str | None, typer.Option(help="The analyst who asks, where the ledger has budgets for each.")
     ] = None,
-    dry_run: Annotated[
-        bool, typer.Option("--dry-run", help="Show the plan and its SQL; read no rows and charge nothing.")
-    ] = False,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Show the plan and its SQL; charge nothing.")] = False,
     json: Json = False,
 ) -> None:
     """Answer one SQL question privately, with an interval on every value.
@@ -69,7 +71,7 @@ def query(
 
     tables = options.tables([file, *(table or ())])
     shared = options.tables(public or (), option="--public")
-    with Session(tables, ledger=ledger, public=shared, who=who) as session:
+    with Session(tables, ledger=ledger, public=shared, who=who, encoding=encoding) as session:
         plan = session.plan(
             sql,
             epsilon=epsilon,
@@ -84,11 +86,11 @@ def query(
             delta=delta,
         )
         if dry_run:
-            print_plan(plan, session.ledger, who=who, as_json=json)
+            print_plan(plan, session.ledger, who=who, json=json)
             return
         with interruptible(session.ledger), waiting("computing"):
             release = plan.run()
     if json:
         print_json(release.to_json())
     else:
-        say(str(release))
+        typer.echo(str(release))

@@ -22,6 +22,8 @@ _SPELLINGS: tuple[tuple[str, str | Callable[[re.Match[str]], str]], ...] = (
     (r"`str\(ledger\.head\(\)\)` gives it", "deniable ledger verify prints it"),
     (r"read it by pandas\.read_csv\(\.\.\., sep=.*\) and give that", "convert it to Parquet"),
     (r"\boverwrite=True\b", "--force"),
+    (r'\bencoding="([\w-]+)"', r"--encoding \1"),
+    (r"as in \{'(\w+)': [^}]*\}", r"as in \1=FILES"),
     (r"batch=256, examples=60_000", "--batch 256 --examples 60000"),
     (r"(per_unit=)?dn\.AtMost\(groups=(\d+), rows=(\d+)\)", r"--groups-per-unit \2 --rows-per-unit \3"),
     (r"per_unit='private'", "--per-unit private"),
@@ -43,6 +45,7 @@ _TOML: tuple[tuple[str, str], ...] = (
     (r"\b(bounds|per_unit)='private'", r'\1 = "private"'),
     (r"bounds=\{'([^']+)': \((\w+), (\w+)\)\}", r"bounds.\1 = [\2, \3]"),
     (r"keys=\{'([^']+)': \[\.\.\.\]\}", r"keys.\1 = [...]"),
+    (r'\bencoding="([\w-]+)"', r'encoding = "\1"'),
 )
 
 

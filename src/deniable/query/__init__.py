@@ -9,6 +9,7 @@ are shown), `release`. Around it: `accuracy` (ε from an error), `surveys` and `
 privately, a diagnosis), `publication` (many tables, one charge), `explanation` and `notebook`.
 """
 
+from deniable.query.engines.checked import convert
 from deniable.query.limits import AtMost
 from deniable.query.planning import QueryPlan
 from deniable.query.publication import Publication
@@ -16,4 +17,4 @@ from deniable.query.release import Release, Value
 from deniable.query.session import Session
 from deniable.query.staging import StagedPlan
 
-__all__ = ["AtMost", "Publication", "QueryPlan", "Release", "Session", "StagedPlan", "Value"]
+__all__ = ["AtMost", "Publication", "QueryPlan", "Release", "Session", "StagedPlan", "Value", "convert"]

@@ -11,6 +11,7 @@ type for everybody, so its text is read as whatever the query compares it with, 
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from enum import Enum
 from fractions import Fraction
@@ -37,6 +38,19 @@ class Kind(Enum):
         return self in (Kind.INTEGER, Kind.REAL, Kind.UNTYPED)
 
 
+_TOTAL = frozenset(
+    {
+        "NULL", "BOOLEAN", "TINYINT", "SMALLINT", "INTEGER", "BIGINT", "HUGEINT", "UTINYINT", "USMALLINT", "UINTEGER",
+        "UBIGINT", "UHUGEINT", "BIGNUM", "FLOAT", "DOUBLE", "DECIMAL", "VARCHAR", "BLOB", "BIT", "UUID", "DATE", "ENUM",
+        "STRUCT", "MAP",
+    }
+)  # fmt: skip
+"""DuckDB's types whose values cannot fail when they are read, also inside lists and structs."""
+_QUOTED = re.compile(r"\"(?!NULL\")[^\"]*\"|'[^']*'")
+"""Names of a struct's fields, and the values of an enum."""
+_TYPE_NAME = re.compile(r"\b[A-Z_]+\b")
+
+
 @dataclass(frozen=True)
 class Column:
     """A column of a table, or an expression that is used like one: its name, its kind, the engine's name of its type.
@@ -56,6 +70,8 @@ class Column:
     """All values that an expression can have, where the SQL itself lists them."""
     listing: str | None = None
     """SQL that lists the values of a column of a public table."""
+    merged: str | None = None
+    """Why values that differ may be read as one, so that it cannot say who is who; None where they are told apart."""
 
     @property
     def held(self) -> str:
@@ -64,9 +80,9 @@ class Column:
 
     @property
     def fragile(self) -> bool:
-        """Whether a row may make reading it fail: DuckDB decodes times of day, durations, and times inside lists or
-        structs as it reads them, and knows no other way."""
-        return self.kind is Kind.OTHER and any(word in self.type for word in ("TIME", "INTERVAL"))
+        """Whether a row may make reading it fail. DuckDB decodes times of day, durations, JSON, and times inside lists
+        or structs as it reads them, and knows no other way."""
+        return self.kind is Kind.OTHER and not set(_TYPE_NAME.findall(_QUOTED.sub("", self.type))) <= _TOTAL
 
     @property
     def wide(self) -> bool:

@@ -21,7 +21,6 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
@@ -29,6 +28,7 @@ from deniable._checks import Number, type_of
 from deniable.errors import DataError, InvalidArgument
 from deniable.ledger import Ledger
 from deniable.query.engines import opening
+from deniable.query.engines.files import Files
 from deniable.query.limits import AtMost
 from deniable.query.release import Release
 from deniable.query.requests import Place, Plan, Request
@@ -39,15 +39,22 @@ from deniable.units import Unit
 class Session:
     """Private questions over tables, each charged to one ledger.
 
-    `data` is a path to a CSV or Parquet file, whose table is named by the file's stem; a DuckDB connection or a path to
-    a DuckDB file, for all of its tables; or a mapping from table names to any of these, or to pandas, Polars or Arrow
-    tables. Tables of PostgreSQL (a URL, or a psycopg connection), of Spark (a DataFrame, `spark:table`, or a session by
-    the table's name) and of Ibis are asked where they are (docs/engines.md). `ledger` is a path or a `Ledger`; it says
-    who is protected. `public` holds tables that are about nobody (districts, price lists), which queries may join.
-    `who` is the analyst in whose name charges are made. Opening reads column names and types, no rows; public tables
-    are copied. `choice_key`, a number below 2¹²⁸, fixes which rows of a unit stay where its limits leave some out: they
-    are then the same in every query and on every engine, and what is promised is the same. Without it every run chooses
-    anew. Noise is fresh in either case.
+    Opening reads column names and types, and no rows but of CSV files, which are checked and copied, and of what the
+    types of a Parquet file leave open (docs/inputs.md). Public tables are copied.
+
+    Args:
+        data: a CSV or Parquet file, a folder or a pattern of such files, a DuckDB file or connection for all of its
+            tables; or a mapping from table names to any of these, to lists of files, or to pandas, Polars or Arrow
+            tables. Tables of PostgreSQL (a URL, or a psycopg connection), of Spark (a DataFrame, `spark:table`, or a
+            session by the table's name) and of Ibis are asked where they are (docs/engines.md). A file names its table,
+            several files are named by their folder.
+        ledger: a path or a `Ledger`; it says who is protected.
+        public: tables that are about nobody (districts, price lists), which queries may join.
+        who: the analyst in whose name charges are made.
+        choice_key: a number below 2¹²⁸ that fixes which rows of a unit stay where its limits leave some out: they are
+            then the same in every query and on every engine, and what is promised is the same. Without it every run
+            chooses anew. Noise is fresh in either case.
+        encoding: how the text of CSV files is written, such as "cp1252"; UTF-8 if not given.
     """
 
     def __init__(
@@ -58,21 +65,24 @@ class Session:
         public: Any = None,
         who: str | None = None,
         choice_key: int | None = None,
+        encoding: str | None = None,
     ) -> None:
         nobody = public is None or (isinstance(public, Mapping) and not public)
-        named, known = _named(data), {} if nobody else _named(public)
+        named, known = _named(data, encoding), {} if nobody else _named(public, encoding)
+        _check_encoding(encoding, [*named.values(), *known.values()])
         _check_names([*named, *known])
         self.ledger, self.who = Ledger.of(ledger), who
         self._key = None if choice_key is None else _halves(choice_key)
         self._engine = opening.opened(named.values(), known.values(), alike=self._key is not None)
         try:
-            private = tuple(self._engine.add(name, given) for name, given in named.items())
+            unit = self.ledger.unit.column
+            private = tuple(self._engine.add(name, given, unit=unit) for name, given in named.items())
             for table in private:
                 _check_unit(table, self.ledger.unit)
-            private = tuple(replace(table, owner=self.ledger.unit.column) for table in private)
+            private = tuple(replace(table, owner=unit) for table in private)
             others = (self._engine.add(name, given, public=True) for name, given in known.items())
             self._tables = (*private, *others)
-        except DataError:
+        except BaseException:
             self._engine.close()
             raise
 
@@ -154,11 +164,9 @@ class Session:
         return f"Session({', '.join(table.name for table in self._tables)}; {self.ledger.unit.one})"
 
 
-def _named(data: Any) -> dict[str, Any]:
+def _named(data: Any, encoding: str | None) -> dict[str, Any]:
     """Tables by name."""
-    data = opening.expanded(data)
-    if isinstance(data, str | os.PathLike):
-        return {Path(data).stem: data}
+    data = opening.expanded(data, encoding=encoding)
     if isinstance(data, Mapping) and data:
         for name in data:
             if not isinstance(name, str) or not name:
@@ -168,6 +176,11 @@ def _named(data: Any) -> dict[str, Any]:
         f"data must be a path or a mapping from table names to tables; got {type_of(data)}; "
         "name a frame by writing {'visits': frame}"
     )
+
+
+def _check_encoding(encoding: str | None, tables: Sequence[Any]) -> None:
+    if encoding is not None and not any(isinstance(given, Files) and given.csv for given in tables):
+        raise InvalidArgument("encoding", encoding, "left out where no table is a CSV file", "It is for CSV files.")
 
 
 def _halves(key: int) -> tuple[int, int]:
@@ -198,4 +211,9 @@ def _check_unit(table: Table, unit: Unit) -> None:
     if column.kind is Kind.OTHER:
         raise DataError(
             f"column {column.name} of table {table.name} cannot say who is who: it is of type {column.type}"
+        )
+    if column.merged is not None:
+        raise DataError(
+            f"column {column.name} of table {table.name} cannot say who is who: {column.merged}, so that two ids could "
+            "become one; write the ids as whole numbers or as text"
         )

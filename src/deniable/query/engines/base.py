@@ -34,9 +34,10 @@ class Engine(Protocol):
         """Whether rows are chosen as all engines can (`portable`), or by functions of this one alone (`choice`)."""
         ...
 
-    def add(self, name: str, data: Any, *, public: bool = False) -> Table:
-        """Make data known as a table; DataError says what is wrong with them. Reads no rows, but of a public table all:
-        it is copied, so that what a plan was told about it stays true."""
+    def add(self, name: str, data: Any, *, public: bool = False, unit: str | None = None) -> Table:
+        """Make data known as a table; DataError says what is wrong with them. `unit` is the column that says whose a
+        row is. A CSV file is read, checked and copied here. A public table is copied, so that what a plan was told
+        about it stays true."""
         ...
 
     def written(self, bounded: Bounded) -> str:

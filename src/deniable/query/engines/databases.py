@@ -9,7 +9,7 @@ a collation, under which one row would have several keys, or several ids be one 
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
@@ -40,12 +40,8 @@ class Stored(base.Stored):
 
 
 def expanded(data: Any) -> Any:
-    """A database as the mapping of its tables, a mapping with its databases as tables; anything else as it is."""
-    if is_database(data):
-        return {table: Stored(data, table) for table in tables_of(data)}
-    if isinstance(data, Mapping):
-        return {name: Stored(given, name) if is_database(given) else given for name, given in data.items()}
-    return data
+    """A database as the mapping of its tables; anything else as it is."""
+    return {table: Stored(data, table) for table in tables_of(data)} if is_database(data) else data
 
 
 def is_database(data: Any) -> bool:

@@ -21,11 +21,13 @@ import duckdb
 
 from deniable.errors import DataError
 from deniable.query.bounding import KEY_PARAMETERS, Bounded
-from deniable.query.engines import databases, files
+from deniable.query.engines import databases
 from deniable.query.engines.base import stopped, totals
-from deniable.query.engines.files import CONFIG
+from deniable.query.engines.checked import csv_source
+from deniable.query.engines.files import Files, is_path
 from deniable.query.engines.frames import names_of, one_column, prepared
 from deniable.query.engines.interrupts import interruptible
+from deniable.query.engines.parquet import CONFIG, Source, parquet_source
 from deniable.query.schema import Column, Kind, Table, listed
 from deniable.query.shortcut import PEEK
 from deniable.query.totals import Totals
@@ -41,6 +43,9 @@ _KINDS = {
     "DATE": Kind.DATE,
 }
 _ZONED = ("TIMESTAMP WITH TIME ZONE", "TIMESTAMPTZ_NS")
+_NANOSECONDS = ("TIMESTAMP_NS", "TIMESTAMPTZ_NS")
+_SMALL = 18
+"""Digits of decimals that are kept in 64 bits."""
 _SETTINGS = {
     # Functions are looked up here first, so that a macro of the database cannot take the name of a built-in one.
     "search_path": "'temp'",
@@ -62,35 +67,47 @@ class DuckDB:
     def __init__(self, shared: duckdb.DuckDBPyConnection | None = None, *, alike: bool = False) -> None:
         self.alike = alike
         self._lock = threading.Lock()
-        self._files: dict[Path, tuple[int, ...]] = {}
+        self._files: dict[Files, tuple[Any, ...]] = {}
+        """Files of private tables, and which versions of them were opened."""
         self._shapes: dict[str, list[tuple[Any, ...]]] = {}
         self._bound: set[str] = set()
         """Statements that DuckDB has bound."""
-        scratch = tempfile.mkdtemp(prefix="deniable-")  # readable by this user only
-        config = {**CONFIG, "temp_directory": scratch}
-        self._tidy = weakref.finalize(self, shutil.rmtree, scratch, ignore_errors=True)
+        self._scratch = Path(tempfile.mkdtemp(prefix="deniable-")).absolute()  # readable by this user only
+        config = {**CONFIG, "temp_directory": str(self._scratch)}
+        self._tidy = weakref.finalize(self, shutil.rmtree, self._scratch, ignore_errors=True)
         self._connection = _set(duckdb.connect(":memory:", config=config) if shared is None else shared.cursor())
 
-    def add(self, name: str, data: Any, *, public: bool = False) -> Table:
+    def add(self, name: str, data: Any, *, public: bool = False, unit: str | None = None) -> Table:
         if isinstance(data, databases.Stored):
-            source, untyped = databases.source(self._connection, data), frozenset[str]()
-        elif isinstance(data, str | os.PathLike):
-            path = Path(data).absolute()
-            if not public:
-                self._files[path] = files.version(path)
-            source, untyped = files.source(path)
+            source = Source(databases.source(self._connection, data))
+        elif isinstance(data, Files) or is_path(data):
+            source = self._opened(name, data if isinstance(data, Files) else Files.of(data), public=public, unit=unit)
         else:
-            source, untyped = self._frame(name, data)
-        table = replace(self._view(name, source, untyped=untyped, copied=public), public=public)
+            source = self._frame(name, data, unit=unit)
+        table = replace(self._view(name, source, copied=public), public=public)
         self._shapes[name] = self._described(name)
         return table
+
+    def _opened(self, name: str, files: Files, *, public: bool, unit: str | None) -> Source:
+        """Files as something to select from, when they are checked."""
+        version = files.version
+        if files.csv:
+            folder = Path(tempfile.mkdtemp(dir=self._scratch))
+            source = csv_source(files, folder)
+        else:
+            source = parquet_source(self._connection, files, table=name, unit=unit)
+        if files.version != version:
+            raise DataError(f"{files.name} has changed while it was opened; open it again when it is finished")
+        if not public:
+            self._files[files] = version
+        return source
 
     def _described(self, name: str) -> list[tuple[Any, ...]]:
         """The columns of a table as they are now."""
         return self._connection.execute(f"DESCRIBE SELECT * FROM temp.main.{quoted(name)}").fetchall()
 
     def check(self, statements: Iterable[Bounded]) -> None:
-        self._unchanged("open it again")
+        self._check_files(self._files, "open it again")
         try:
             with self._lock:
                 changed = any(self._described(name) != known for name, known in self._shapes.items())
@@ -101,10 +118,10 @@ class DuckDB:
         for bounded in statements:
             self.bind(bounded)  # in tables that are as they were, a statement is bound as it was
 
-    def _unchanged(self, remedy: str) -> None:
-        for path, known in self._files.items():
-            if files.version(path) != known:
-                raise DataError(f"{path.name} has changed since the session was opened; {remedy}")
+    def _check_files(self, some: Iterable[Files], remedy: str) -> None:
+        for files in some:
+            if files.version != self._files[files]:
+                raise DataError(f"{files.name} has changed since the session was opened; {remedy}")
 
     def written(self, bounded: Bounded) -> str:
         return bounded.text
@@ -121,7 +138,7 @@ class DuckDB:
                     self._connection.execute(f"PREPARE deniable AS {text}")
                     self._connection.execute("DEALLOCATE deniable")
         except duckdb.Error as failure:
-            self._unchanged("open it again")
+            self._check_files(self._files, "open it again")
             raise DataError(f"DuckDB refused the query ({type(failure).__name__}); nothing was charged") from None
 
     def run(self, bounded: Bounded, *, groups: int | None, key: tuple[int, int]) -> Totals:
@@ -130,8 +147,10 @@ class DuckDB:
                 found = interruptible(lambda: self._computed(bounded, key), stop=self._connection.interrupt)
         except duckdb.Error:
             raise stopped("DuckDB") from None
-        # A file is read more than once. Had it changed in between, limits would have been kept by other rows.
-        self._unchanged("the charge stands, and nothing is released; open it again")
+        # A file is read more than once. Had it changed in between, limits would have been kept by other rows. Of a CSV
+        # file it is the copy that is read.
+        read = [files for files in self._files if not files.csv]
+        self._check_files(read, "the charge stands, and nothing is released; open it again")
         return totals(bounded, found, groups=groups)
 
     def _computed(self, bounded: Bounded, key: tuple[int, int]) -> dict[str, Any]:
@@ -172,20 +191,21 @@ class DuckDB:
             self._connection.close()
             self._tidy()
 
-    def _frame(self, name: str, data: Any) -> tuple[str, frozenset[str]]:
-        """A pandas, Polars or Arrow table as something to select from, and its columns of Python objects."""
-        frame, untyped = prepared(name, data)
+    def _frame(self, name: str, data: Any, *, unit: str | None) -> Source:
+        """A pandas, Polars or Arrow table as something to select from. Its columns of Python objects have no type."""
+        frame = prepared(name, data, unit=unit)
         registered = f"{name} (frame)"
         try:
-            if not self._registered(registered, frame):
-                strange = [c for c in names_of(frame) if not self._registered(registered, one_column(frame, c))]
+            if not self._registered(registered, frame.data):
+                columns = names_of(frame.data)
+                strange = [c for c in columns if not self._registered(registered, one_column(frame.data, c))]
                 raise DataError(
                     f"table {name} has columns whose type cannot be read: {listed(tuple(strange))}; convert them to "
                     "numbers, texts or times, or drop them"
                 )
         except ModuleNotFoundError as missing:
             raise DataError(f"table {name} needs {missing.name}; run: pip install {missing.name}") from None
-        return quoted(registered), untyped
+        return Source(quoted(registered), frame.untyped, frame.merged)
 
     def _registered(self, name: str, frame: Any) -> bool:
         """Whether the engine takes a frame, which it does by its types."""
@@ -195,20 +215,20 @@ class DuckDB:
             return False
         return True
 
-    def _view(self, name: str, source: str, *, untyped: frozenset[str], copied: bool) -> Table:
+    def _view(self, name: str, source: Source, *, copied: bool) -> Table:
         """A view, or a copy, that fixes the types; and its columns."""
         try:
             with self._lock:
-                described = self._connection.execute(f"DESCRIBE SELECT * FROM {source}").fetchall()
+                described = self._connection.execute(f"DESCRIBE SELECT * FROM {source.sql}").fetchall()
                 if not described:
                     raise DataError(f"table {name} has no columns")
-                columns = tuple(_column(str(row[0]), str(row[1]), untyped=row[0] in untyped) for row in described)
+                columns = tuple(_column(str(row[0]), str(row[1]), source) for row in described)
                 listed = ", ".join(
                     f"{_read(column, row[1])} AS {quoted(column.name)}"
                     for column, row in zip(columns, described, strict=True)
                 )
                 made = "TABLE" if copied else "VIEW"
-                self._connection.execute(f"CREATE TEMP {made} {quoted(name)} AS SELECT {listed} FROM {source}")
+                self._connection.execute(f"CREATE TEMP {made} {quoted(name)} AS SELECT {listed} FROM {source.sql}")
         except duckdb.Error:
             raise DataError(f"table {name} could not be read; check that it is what its name says") from None
         return Table(name, columns)
@@ -236,16 +256,18 @@ def _set(connection: duckdb.DuckDBPyConnection) -> duckdb.DuckDBPyConnection:
     return connection
 
 
-def _column(name: str, type: str, *, untyped: bool) -> Column:
-    if untyped:
-        return Column(name, Kind.UNTYPED, "VARCHAR")
+def _column(name: str, type: str, source: Source) -> Column:
+    merged = source.merged.get(name)
+    if name in source.untyped:
+        return Column(name, Kind.UNTYPED, "VARCHAR", merged=merged)
     if type.startswith("ENUM") or type == "UUID":
-        return Column(name, Kind.TEXT, "VARCHAR")
+        return Column(name, Kind.TEXT, "VARCHAR", merged=merged)
     if type.startswith("DECIMAL"):
-        return Column(name, Kind.REAL, type)
-    if type in ("TIMESTAMP_S", "TIMESTAMP_MS", "TIMESTAMP_NS", *_ZONED):
-        return Column(name, Kind.TIMESTAMP, "TIMESTAMP")
-    return Column(name, _KINDS.get(type, Kind.OTHER), type)
+        return Column(name, Kind.REAL, type, merged=merged)
+    if type in ("TIMESTAMP_S", "TIMESTAMP_MS", *_NANOSECONDS, *_ZONED):
+        nano = "its times are stored in nanoseconds and read in microseconds" if type in _NANOSECONDS else merged
+        return Column(name, Kind.TIMESTAMP, "TIMESTAMP", merged=nano)
+    return Column(name, _KINDS.get(type, Kind.OTHER), type, merged=merged)
 
 
 def _read(column: Column, type: str) -> str:
@@ -254,7 +276,19 @@ def _read(column: Column, type: str) -> str:
     from 1970: a cast would ask for the connection's zone."""
     if type in _ZONED:
         return f"MAKE_TIMESTAMP(EPOCH_US(TRY_CAST({quoted(column.name)} AS TIMESTAMPTZ)))"
+    if type.startswith("DECIMAL"):
+        return _within_digits(quoted(column.name), type)
     if column.type != type:
         cast = "TRY_CAST" if column.kind is Kind.TIMESTAMP else "CAST"
         return f"{cast}({quoted(column.name)} AS {column.type})"
     return quoted(column.name)
+
+
+def _within_digits(column: str, type: str) -> str:
+    """A column of decimals, with NULL for values of more digits than the type has. Files and frames may hold them in
+    128 bits, and the engine's casts of them fail."""
+    digits, places = (int(number) for number in type[len("DECIMAL(") : -1].split(","))
+    if digits <= _SMALL:
+        return column
+    most = f"CAST('{'9' * (digits - places)}.{'9' * places}' AS {type})"
+    return f"CASE WHEN {column} BETWEEN -{most} AND {most} THEN {column} END"

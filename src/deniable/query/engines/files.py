@@ -1,64 +1,162 @@
-"""CSV and Parquet files, as DuckDB reads them: names from the first line, no types or dialects guessed from rows."""
+"""Files as tables: one CSV or Parquet file, or several with the same columns as one table.
+
+Several files are given as a folder, as a pattern (`visits/*.parquet`) or as a list. A table is named by its file, and a
+table of several files by the folder they are in. Which files there are, and which columns they have, is public.
+"""
 
 from __future__ import annotations
 
-import csv
-import io
+import glob
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
-import duckdb
-
+from deniable._checks import type_of
 from deniable.errors import DataError
+from deniable.query.engines import csv_records
 
-CONFIG: dict[str, Any] = {
-    "autoinstall_known_extensions": "false",
-    "autoload_known_extensions": "false",
-    "preserve_insertion_order": "false",
-    "python_scan_all_frames": "false",
-}
-"""Of a database of our own."""
-
-# A line that is not well formed is left out instead of failing, and no dialect is guessed.
-_CSV = (
-    "auto_detect=false, header=true, delim=',', quote='\"', escape='\"', nullstr='', "
-    "ignore_errors=true, strict_mode=false"
-)
-_SEPARATORS = {";": "semicolons", "\t": "tabs", "|": "bars"}
-"""What a first line may hold in place of commas. Such files are not read: their numbers often have decimal commas."""
-_GLOB = frozenset("*?[")
-_LONGEST_HEADER = 1 << 20
+_ENDINGS = {".csv": "CSV", ".csv.gz": "CSV", ".parquet": "Parquet"}
+"""How files are read, by what their names end in."""
+_KNOWN = ".csv, .csv.gz or .parquet"
 
 
-def source(path: Path) -> tuple[str, frozenset[str]]:
-    """A file as something to select from, and its columns without a type."""
-    place = _string(str(_checked(path)))
-    if path.suffix.lower() == ".parquet":
-        _check_statistics(path.name, place)
-        # A text that is not UTF-8 would make the engine fail after the charge; question marks take the bad bytes.
-        return f"READ_PARQUET({place}, utf8_validation='replace')", frozenset()
-    names = _header(path)
-    listed = ", ".join(f"{_string(name)}: 'VARCHAR'" for name in names)
-    return f"READ_CSV({place}, columns={{{listed}}}, {_CSV})", frozenset(names)
+@dataclass(frozen=True)
+class Files:
+    """Files that are one table. All are CSV, or all are Parquet."""
+
+    given: Path | tuple[Path, ...]
+    """A file, a folder, a pattern, or a list of files."""
+    paths: tuple[Path, ...]
+    encoding: str | None = None
+    """How the text of CSV files is written; None is UTF-8."""
+
+    @classmethod
+    def of(cls, given: Any, *, encoding: str | None = None) -> Self:
+        """The files that a path, a folder, a pattern or a list stands for, each of which can be read."""
+        if is_list(given):
+            return cls(listed := _listed(given), tuple(map(_file, listed)), encoding)._checked()
+        path = Path(given).absolute()
+        if path.is_dir():
+            found = _inside(path)
+        elif is_pattern(path):
+            found = _matching(path)
+        else:
+            found = (_file(path),)
+        return cls(path, found, encoding)._checked()
+
+    @property
+    def csv(self) -> bool:
+        """Whether the files are CSV."""
+        return _ENDINGS[ending_of(self.paths[0])] == "CSV"
+
+    @property
+    def name(self) -> str:
+        """How messages call the files."""
+        return self.paths[0].name if len(self.paths) == 1 else self.paths[0].parent.name
+
+    @property
+    def version(self) -> tuple[Any, ...]:
+        """What changes when a file is written again, or when there are more or fewer of them."""
+        try:
+            again = type(self).of(self.given, encoding=self.encoding).paths
+            return again, *((found.st_ino, found.st_size, found.st_mtime_ns) for found in map(os.stat, again))
+        except (OSError, DataError):
+            return ()
+
+    def _checked(self) -> Self:
+        kinds = {_ENDINGS[ending_of(path)] for path in self.paths}
+        if len(kinds) > 1:
+            raise DataError(
+                f"the files of {self.name} must be all CSV or all Parquet; some are the one, some the other"
+            )
+        if self.encoding is not None and self.csv:
+            csv_records.check_encoding(self.encoding)
+        return self
 
 
-def version(path: Path) -> tuple[int, ...]:
-    """What changes when a file is written again; its columns may then be others."""
+def is_path(data: Any) -> bool:
+    """Whether data are given by where they are: by a path, or by a list of paths."""
+    return isinstance(data, str | os.PathLike) or is_list(data)
+
+
+def is_list(data: Any) -> bool:
+    """Whether data are several files."""
+    return isinstance(data, list | tuple)
+
+
+def is_pattern(path: Path) -> bool:
+    """Whether a path has wildcards, and is no file of that very name."""
+    return glob.has_magic(str(path)) and not path.exists()
+
+
+def table_name(given: Any) -> str:
+    """How the table in files is called: a file's by its name without the ending, that of several by their folder."""
+    if is_list(given):
+        folders = {path.parent for path in _listed(given)}
+        if len(folders) > 1:
+            raise DataError("files of several folders are a table without a name; name it, as in {'visits': [...]}")
+        return _folder_name(folders.pop())
+    path = Path(given).absolute()
+    if path.is_dir():
+        return _folder_name(path)
+    if is_pattern(path):
+        first = next(place for place, part in enumerate(path.parts) if glob.has_magic(part))
+        return _folder_name(Path(*path.parts[:first]))
+    return path.name[: -len(ending_of(path))] if ending_of(path) else path.stem
+
+
+def ending_of(path: Path) -> str:
+    """The ending that says how to read a file; empty where none does."""
+    return next((ending for ending in _ENDINGS if path.name.lower().endswith(ending)), "")
+
+
+def _listed(given: Sequence[Any]) -> tuple[Path, ...]:
+    for one in given:
+        if not isinstance(one, str | os.PathLike):
+            raise DataError(f"a list of files must hold paths; it holds {type_of(one)}")
+    if not given:
+        raise DataError("a list of files must not be empty")
+    return tuple(Path(one).absolute() for one in given)
+
+
+def _folder_name(folder: Path) -> str:
+    if not (name := folder.resolve().name):
+        raise DataError("the files are in a folder without a name; name the table, as in {'visits': ...}")
+    return name
+
+
+def _inside(folder: Path) -> tuple[Path, ...]:
+    """The files of a folder. Those that begin with . or _ are notes of the programs that wrote it."""
     try:
-        found = path.stat()
-    except OSError:
-        return ()
-    return found.st_ino, found.st_size, found.st_mtime_ns
+        found = sorted(path for path in folder.iterdir() if not path.name.startswith((".", "_")))
+    except OSError as failure:
+        raise DataError(f"{folder} could not be opened: {failure.strerror}") from None
+    for path in found:
+        if path.is_dir():
+            raise DataError(
+                f"{folder} holds a folder, {path.name}, and names of folders are not read as columns; if all is in the "
+                f"files, give a pattern, as in {folder.name}/*/*.parquet"
+            )
+    if not found:
+        raise DataError(f"{folder} holds no files that end in {_KNOWN}")
+    return tuple(map(_file, found))
 
 
-def _checked(path: Path) -> Path:
-    """A path of a file that can be read, of a format that is known."""
-    if path.suffix.lower() not in (".csv", ".parquet"):
-        raise DataError(f"{path.name} must end in .csv or .parquet, which says how to read it")
+def _matching(pattern: Path) -> tuple[Path, ...]:
+    found = sorted(Path(path) for path in glob.glob(str(pattern), recursive=True) if not os.path.isdir(path))
+    if not found:
+        raise DataError(f"there is no file that fits the pattern {pattern}")
+    return tuple(map(_file, found))
+
+
+def _file(path: Path) -> Path:
+    """The full path of a file that can be read, of a format that is known."""
+    if not ending_of(path):
+        raise DataError(f"{path.name} must end in {_KNOWN}, which says how to read it")
     if not path.is_file():
         raise DataError(f"there is no file {path}")
-    if _GLOB & set(str(path)):
-        raise DataError(f"{path.name} must have a path without the characters * ? [, which the engine would expand")
     try:
         if path.stat().st_size == 0:
             raise DataError(f"{path.name} is empty: not even column names; write the table again")
@@ -67,57 +165,3 @@ def _checked(path: Path) -> Path:
     except OSError as failure:
         raise DataError(f"{path.name} could not be opened: {failure.strerror}") from None
     return path
-
-
-def _check_statistics(file: str, place: str) -> None:
-    """Refuse a Parquet file whose least or largest time the engine cannot decode, as is possible with milliseconds: it
-    would fail on that row, after a charge. In a database of its own, which such a failure may spoil."""
-    try:
-        with duckdb.connect(":memory:", config=CONFIG) as connection:
-            connection.execute(f"SELECT stats_min_value, stats_max_value FROM PARQUET_METADATA({place})")
-    except (duckdb.ConversionException, duckdb.InternalException):
-        raise DataError(
-            f"{file} has a time that is too far away to be read; leave it out, or write it as missing"
-        ) from None
-    except duckdb.Error:
-        raise DataError(f"{file} could not be read; check that it is a whole Parquet file") from None
-
-
-def _header(path: Path) -> list[str]:
-    """The first line of a CSV file. A file without names would show a row instead, so what looks like data is
-    refused."""
-    with path.open("rb") as file:
-        start = file.read(_LONGEST_HEADER).decode("utf-8-sig", errors="surrogateescape")
-    try:
-        names = next(csv.reader(io.StringIO(start, newline="")), [])
-        "".join(names).encode()
-    except (UnicodeEncodeError, csv.Error):
-        raise DataError(f"{path.name} is not CSV in UTF-8; save it as CSV with a first line of column names") from None
-    for sign, what in _SEPARATORS.items():
-        if sum(name.count(sign) for name in names) >= max(len(names), 1):
-            raise DataError(
-                f"{path.name} is separated by {what}; save it with commas, and with points in numbers, or read it by "
-                f"pandas.read_csv(..., sep={sign!r}) and give that"
-            )
-    if not names or any(_looks_like_data(name) for name in names):
-        raise DataError(f"the first line of {path.name} must hold the column names, and a name has letters")
-    folded = [name.casefold() for name in names]
-    for place, name in enumerate(folded):
-        if name in folded[:place]:
-            # By number: if the file has no line of names, this is somebody's row.
-            both = f"{folded.index(name) + 1} and {place + 1}"
-            raise DataError(f"the columns {both} of {path.name} have one name, in SQL's eyes; rename one")
-    return names
-
-
-def _looks_like_data(name: str) -> bool:
-    """Whether a name is a number, a date, or nothing."""
-    try:
-        float(name)
-    except ValueError:
-        return not any(letter.isalpha() for letter in name)
-    return True
-
-
-def _string(text: str) -> str:
-    return "'" + text.replace("'", "''") + "'"

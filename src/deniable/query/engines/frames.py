@@ -1,10 +1,17 @@
 """Frames in memory, made ready for an engine: names checked, Python objects as text, one row at a time.
 
-A frame is pandas', Polars' or Arrow's, known by its module, so that none of them is imported here.
+A frame is pandas', Polars' or Arrow's, known by its module, so that none of them is imported before it is used.
+
+What a column is read as follows from its type, never from its values: one value must not decide how others are read,
+or whether a table can be opened. A value that its type does not allow (a text that is not UTF-8, a decimal with too
+many digits) becomes a question mark for what is broken, or no value. In the column of the ids it is no value, and other
+than texts Python objects are written with a mark of their type: two ids that differ are never read as one.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from datetime import date, datetime, time, timedelta
 from decimal import Decimal
 from typing import Any
@@ -30,9 +37,39 @@ _REMEDIES = {
 _LONGEST_INTEGER = 1 << 12
 """Bits of a whole number, at most; Python refuses to write down very long ones."""
 
+_IDS: tuple[tuple[type, Callable[[Any], str | None]], ...] = (
+    (bool, str),
+    (int, lambda value: str(value) if value.bit_length() <= _LONGEST_INTEGER else None),
+    (float, lambda value: None if value != value else repr(value + 0.0)),
+    (complex, repr),
+    (Decimal, lambda value: None if value.is_nan() else str(value)),
+    (date, date.isoformat),
+    (datetime, datetime.isoformat),
+    (time, time.isoformat),
+    (timedelta, lambda value: f"{value.days}d {value.seconds}s {value.microseconds}us"),
+    (UUID, str),
+    (bytes, bytes.hex),
+    (np.longdouble, lambda value: None if value != value else repr(value)),
+    (np.datetime64, lambda value: None if np.isnat(value) else str(value)),
+    (np.timedelta64, lambda value: None if np.isnat(value) else str(value)),
+)
+"""How ids that are no texts are written, by their type: different values in different texts, which do not begin with a
+space."""
 
-def prepared(table: str, data: Any) -> tuple[Any, frozenset[str]]:
-    """A frame that later changes of the caller's own do not reach, and its columns of Python objects."""
+
+@dataclass(frozen=True)
+class Frame:
+    """A frame that later changes of the caller's own do not reach, and what is known of its columns."""
+
+    data: Any
+    untyped: frozenset[str] = frozenset()
+    """Columns of Python objects."""
+    merged: Mapping[str, str] = field(default_factory=dict)
+    """Columns of which two values that differ may be read as one, and why."""
+
+
+def prepared(table: str, data: Any, *, unit: str | None = None) -> Frame:
+    """A frame that an engine can read; `unit` is the column of the ids."""
     module = type(data).__module__.partition(".")[0]
     if module not in ("pandas", "polars", "pyarrow") or type(data).__name__ not in ("DataFrame", "Table"):
         remedy = _REMEDIES.get(type(data).__name__, "pandas.DataFrame makes a table of many things")
@@ -42,27 +79,10 @@ def prepared(table: str, data: Any) -> tuple[Any, frozenset[str]]:
         )
     names = names_of(data)
     check_names(table, names)
+    ids = {name for name in names if unit is not None and name.casefold() == unit.casefold()}
     if module == "pyarrow":
-        return _in_utc_arrow(_with_readable_texts(data)), frozenset()
-    if module == "polars":
-        return _in_utc_polars(data), frozenset()
-    frame = data.copy(deep=False)
-    frame.columns = names
-    for name in names:
-        plain = _in_utc_pandas(column := frame[name])
-        if plain is not column:
-            frame[name] = plain
-    types = dict(zip(names, frame.dtypes, strict=True))
-    for name, type_ in types.items():
-        if str(type_) == "object" or getattr(type_, "storage", None) == "python":
-            # As objects: pandas would choose a type by the values, and one person's would decide how all are written.
-            held = [_readable(value) for value in frame[name]]
-            frame[name] = type(frame[name])(held, index=frame.index, dtype=type_)
-        elif getattr(type_, "storage", None) == "pyarrow" or type(type_).__name__ == "ArrowDtype":
-            texts = _repaired(name, frame[name].array.__arrow_array__())
-            if texts is not None:
-                frame[name] = type(frame[name])(texts, index=frame.index, dtype=type_)
-    return frame, frozenset(name for name, type_ in types.items() if str(type_) == "object")
+        return _from_arrow(data, ids)
+    return Frame(_in_utc_polars(data)) if module == "polars" else _from_pandas(data, names, ids)
 
 
 def names_of(frame: Any) -> list[str]:
@@ -86,67 +106,238 @@ def check_names(table: str, names: list[str]) -> None:
         seen.add(name.casefold())
 
 
-def _in_utc_arrow(table: Any) -> Any:
-    """An Arrow table whose times have no zone: what is stored is UTC. The engine fails to read times with a zone that
-    are far from our days, in other units than microseconds."""
-    for place, (name, column) in enumerate(zip(table.column_names, table.columns, strict=True)):
-        if _is_coded_time(column.type):
-            column = column.cast(column.type.value_type)
-        if getattr(column.type, "tz", None) is not None:
-            table = table.set_column(place, name, column.cast(f"timestamp[{column.type.unit}]"))
-    return table
-
-
-def _in_utc_pandas(column: Any) -> Any:
-    """The same of a column of pandas."""
-    type_ = column.dtype
-    arrow = getattr(type_, "pyarrow_dtype", type_)
-    if _is_coded_time(arrow):
-        return _in_utc_pandas(column.astype(type(type_)(arrow.value_type)))
-    return column if getattr(arrow, "tz", None) is None else column.dt.tz_convert(None)
-
-
-def _is_coded_time(type_: Any) -> bool:
-    """Whether Arrow keeps times as places in a dictionary."""
-    return str(type_).startswith("dictionary<values=timestamp")
+# Polars
 
 
 def _in_utc_polars(frame: Any) -> Any:
-    """The same of a Polars table."""
+    """A Polars table whose times have no zone: what is stored is UTC."""
     zoned = [column for column in frame.iter_columns() if getattr(column.dtype, "time_zone", None) is not None]
     return frame.with_columns([c.to_physical().cast(type(c.dtype)(c.dtype.time_unit)).alias(c.name) for c in zoned])
 
 
-def _with_readable_texts(table: Any) -> Any:
-    """An Arrow table whose texts are UTF-8."""
-    for place, (name, column) in enumerate(zip(table.column_names, table.columns, strict=True)):
-        texts = _repaired(name, column)
-        if texts is not None:
-            readable = type(table).from_pydict({"texts": texts}).column(0).cast(column.type)
-            table = table.set_column(place, name, readable)
-    return table
+# pandas
 
 
-def _repaired(name: str, column: Any) -> list[str | None] | None:
-    """The texts of an Arrow column where they are not UTF-8, which Arrow itself does not make sure of, and the engine
-    relies on; with question marks in place of what is wrong."""
-    try:
-        column.validate(full=True)
-    except ValueError:
-        if str(column.type) not in ("string", "large_string"):
-            raise DataError(f"column {name} is not valid Arrow; write it again") from None
-        raw = column.cast("large_binary").to_pylist()
-        return [None if value is None else value.decode("utf-8", "replace") for value in raw]
-    return None
+def _from_pandas(data: Any, names: list[str], ids: set[str]) -> Frame:
+    frame = data.copy(deep=False)
+    frame.columns = names
+    untyped: set[str] = set()
+    merged: dict[str, str] = {}
+    for name in names:
+        column = frame[name]
+        plain = _uncoded(column)
+        storage = getattr(plain.dtype, "storage", "")
+        if str(plain.dtype) == "object":
+            write = _id_text if name in ids else _readable
+            # As objects: pandas would choose a type by the values, and one person's would decide how all are written.
+            plain = type(plain)([write(value) for value in plain], index=frame.index, dtype=object)
+            untyped.add(name)
+        elif storage == "python":
+            written = [_text(value, ids=name in ids) for value in plain]
+            plain = type(plain)(written, index=frame.index, dtype=plain.dtype)
+        elif storage == "pyarrow" or type(plain.dtype).__name__ == "ArrowDtype":
+            arrow = _chunked(plain.array.__arrow_array__())
+            merged |= _merged(name, arrow.type)
+            if (found := _plain_arrow(name, arrow, ids=name in ids)) is not arrow:
+                plain = type(plain)(_extension_array(found), index=frame.index)
+        elif getattr(plain.dtype, "tz", None) is not None:
+            plain = plain.dt.tz_convert(None)
+        if plain is not column:
+            frame[name] = plain
+    return Frame(frame, frozenset(untyped), merged)
+
+
+def _uncoded(column: Any) -> Any:
+    """A column without categories, of their type, which has room for missing values whether there are any or not."""
+    if str(column.dtype) != "category":
+        return column
+    type_ = column.dtype.categories.dtype
+    wide = {"i": "Int64", "u": "UInt64", "b": "boolean"}.get(getattr(type_, "kind", ""), type_)
+    return column.astype(wide if isinstance(type_, np.dtype) else type_)
+
+
+def _extension_array(column: Any) -> Any:
+    from pandas.arrays import ArrowExtensionArray
+
+    return ArrowExtensionArray(column)
 
 
 def _readable(value: Any) -> Any:
-    """A Python object as the engine can write it down: texts that UTF-8 can hold, with a question mark for half of a
-    surrogate pair; numbers, times and the like. Others are no value: writing them would run code of their own, which
-    may fail."""
+    """A Python object as the engine can write it down: texts that UTF-8 can hold, numbers, times and the like. Others
+    are no value: writing them would run code of their own, which may fail."""
     if isinstance(value, str):
-        return value if str.isascii(value) else str.encode(value, "utf-8", "replace").decode("utf-8")
+        return _text(value, ids=False)
     if type(value) is int:
         return value if value.bit_length() <= _LONGEST_INTEGER else None
     plain = type(value) in _PLAIN or (isinstance(value, np.generic) and not isinstance(value, np.void))
     return value if plain or type(value).__module__.partition(".")[0] == "pandas" else None
+
+
+def _text(value: Any, *, ids: bool) -> str | None:
+    """A text that UTF-8 can hold. Half of a surrogate pair becomes a question mark; an id that has one is no id."""
+    if not isinstance(value, str):
+        return None
+    if str.isascii(value):
+        return str(value)
+    whole = str.encode(value, "utf-8", "replace").decode("utf-8")
+    return None if ids and whole != value else whole
+
+
+def _id_text(value: Any) -> str | None:
+    """A Python object as an id: a text as it is, others behind a number of spaces that their type has, by which 1 and
+    "1" are two ids. The spaces do not keep a number from being compared with numbers."""
+    if isinstance(value, str):
+        found = _text(value, ids=True)
+        return found if found is None or not found.startswith(" ") else " " * (len(_IDS) + 2) + found
+    if isinstance(value, np.generic) and type(value) not in (np.longdouble, np.datetime64, np.timedelta64, np.void):
+        value = value.item()
+    for place, (type_, write) in enumerate(_IDS, start=1):
+        if type(value) is type_:
+            written = write(value)
+            return None if written is None else " " * place + written
+    own = type(value).__module__.partition(".")[0] == "pandas" and type(value).__name__ in ("Timestamp", "Timedelta")
+    return " " * (len(_IDS) + 1) + str(value) if own else None
+
+
+# Arrow
+
+
+def _from_arrow(table: Any, ids: set[str]) -> Frame:
+    merged: dict[str, str] = {}
+    for place, (name, column) in enumerate(zip(table.column_names, table.columns, strict=True)):
+        merged |= _merged(name, column.type)
+        plain = _plain_arrow(name, column, ids=name in ids)
+        if plain is not column:
+            table = table.set_column(place, name, plain)
+    return Frame(table, merged=merged)
+
+
+def _merged(name: str, type_: Any) -> dict[str, str]:
+    """Why two values that differ may be read as one, as far as the engine's own type does not show it."""
+    return {name: "its dates are stored in milliseconds and read in days"} if "date64" in str(type_) else {}
+
+
+def _plain_arrow(name: str, column: Any, *, ids: bool) -> Any:
+    """A column whose values the engine can read, whatever they are. What is refused is not a value, but a column whose
+    offsets or codes point outside of its memory."""
+    import pyarrow as pa
+
+    if getattr(getattr(column.type, "value_type", None), "unit", None) is not None and _is_coded(column.type):
+        column = _decoded(column)  # the engine knows no codes for times
+    if getattr(column.type, "tz", None) is not None:
+        # What is stored is UTC. The engine fails on times with a zone that are far away, unless in microseconds.
+        return column.cast(pa.timestamp(column.type.unit))
+    try:
+        column.validate(full=True)
+    except ValueError:
+        pass
+    else:
+        return column
+    try:
+        column.validate()
+        kind = column.type
+        if _is_coded(kind) and _is_text(kind.value_type):
+            return _rebuilt(column, lambda chunk: _texts_of_codes(chunk, ids=ids), pa.large_string())
+        column = _decoded(column) if _is_coded(kind) else column
+        if pa.types.is_decimal(kind := column.type):
+            return _rebuilt(column, _within_precision, kind)
+        if _is_text(kind):
+            return _rebuilt(column, lambda chunk: pa.array(_texts(chunk, ids=ids), kind), kind)
+        if pa.types.is_nested(kind) or isinstance(kind, pa.BaseExtensionType):
+            return _rebuilt(column, _emptied, kind)
+    except (ValueError, IndexError):
+        raise DataError(f"column {name} is not valid Arrow; write it again") from None
+    return column  # a date or a time of day that its type does not allow, which the engine reads as another
+
+
+def _is_coded(type_: Any) -> bool:
+    """Whether Arrow keeps values as codes, or as runs of one value."""
+    return str(type_).startswith(("dictionary<", "run_end_encoded<"))
+
+
+def _decoded(column: Any) -> Any:
+    """A column without codes."""
+    import pyarrow as pa
+    from pyarrow import compute
+
+    def decode(chunk: Any) -> Any:
+        if str(chunk.type).startswith("run_end_encoded<"):
+            return compute.run_end_decode(chunk)
+        ends = compute.min_max(chunk.indices)
+        if ends["min"].is_valid and not 0 <= ends["min"].as_py() <= ends["max"].as_py() < len(chunk.dictionary):
+            raise IndexError
+        return chunk.dictionary_decode()
+
+    found = [decode(chunk) for chunk in column.chunks]
+    return pa.chunked_array(found, column.type.value_type)
+
+
+def _rebuilt(column: Any, rebuild: Callable[[Any], Any], type_: Any) -> Any:
+    import pyarrow as pa
+
+    return pa.chunked_array([rebuild(chunk) for chunk in column.chunks], type_)
+
+
+def _is_text(type_: Any) -> bool:
+    return str(type_) in ("string", "large_string", "string_view")
+
+
+def _texts(chunk: Any, *, ids: bool) -> list[str | None]:
+    """Texts that are UTF-8, with question marks for what is broken; an id that is broken is no id."""
+    import pyarrow as pa
+
+    binary = chunk.cast(pa.binary_view() if str(chunk.type) == "string_view" else pa.large_binary())
+    binary.validate(full=True)
+    return [_utf8(value, ids=ids) for value in binary.to_pylist()]
+
+
+def _texts_of_codes(chunk: Any, *, ids: bool) -> Any:
+    import pyarrow as pa
+
+    known = [*_texts(chunk.dictionary, ids=ids), None]
+    codes = [len(known) - 1 if code is None else code for code in chunk.indices.to_pylist()]
+    if any(code < 0 for code in codes):
+        raise IndexError
+    return pa.array([known[code] for code in codes], pa.large_string())
+
+
+def _within_precision(chunk: Any) -> Any:
+    """Decimals with as many digits as their type has; no value for others."""
+    import pyarrow as pa
+    from pyarrow import compute
+
+    size, limit = chunk.type.byte_width, 10**chunk.type.precision
+    raw = memoryview(chunk.buffers()[1])[chunk.offset * size : (chunk.offset + len(chunk)) * size]
+    values = (int.from_bytes(raw[at : at + size], "little", signed=True) for at in range(0, len(raw), size))
+    return compute.if_else(pa.array([-limit < value < limit for value in values]), chunk, pa.scalar(None, chunk.type))
+
+
+def _emptied(chunk: Any) -> Any:
+    """A list or struct that is there, or is not. Nothing else is ever asked of it."""
+    import pyarrow as pa
+
+    kind = chunk.type
+    if isinstance(kind, pa.BaseExtensionType):
+        return kind.wrap_array(_emptied(chunk.storage))
+    if pa.types.is_struct(kind):
+        some: Any = {}
+    elif pa.types.is_fixed_size_list(kind):
+        some = [None] * kind.list_size
+    else:
+        some = [] if pa.types.is_nested(kind) else "null"
+    return pa.array([some if there else None for there in chunk.is_valid().to_pylist()], kind)
+
+
+def _utf8(value: bytes | None, *, ids: bool) -> str | None:
+    if value is None:
+        return None
+    try:
+        return value.decode("utf-8")
+    except UnicodeDecodeError:
+        return None if ids else value.decode("utf-8", "replace")
+
+
+def _chunked(array: Any) -> Any:
+    import pyarrow as pa
+
+    return array if isinstance(array, pa.ChunkedArray) else pa.chunked_array([array])

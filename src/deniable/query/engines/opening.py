@@ -13,10 +13,12 @@ from deniable.errors import DataError
 from deniable.query.engines import databases, ibis, postgres, spark
 from deniable.query.engines.base import Engine
 from deniable.query.engines.duckdb import DuckDB
+from deniable.query.engines.files import Files, is_path, table_name
 
 
-def expanded(data: Any) -> Any:
-    """A database as the mapping of its tables, a mapping with its databases as tables; anything else as it is."""
+def expanded(data: Any, *, encoding: str | None = None) -> Any:
+    """A database as the mapping of its tables, a mapping with its databases and files as tables, files as a mapping of
+    one table; anything else as it is. `encoding` is that of CSV files."""
     data = ibis.unwrapped(data) if ibis.is_ibis(data) else data
     if isinstance(data, databases.Stored | postgres.Stored | spark.Stored):
         return {data.table.rpartition(".")[2]: data}
@@ -28,7 +30,9 @@ def expanded(data: Any) -> Any:
     if isinstance(data, str) and spark.is_spark(data):
         return {data.removeprefix(spark.PREFIX).rpartition(".")[2]: data}
     if isinstance(data, Mapping):
-        return databases.expanded({name: _table(name, given) for name, given in data.items()})
+        return {name: _table(name, given, encoding) for name, given in data.items()}
+    if is_path(data) and not databases.is_database(data):
+        return {table_name(data): Files.of(data, encoding=encoding)}
     return databases.expanded(data)
 
 
@@ -65,12 +69,18 @@ def _home(given: Any) -> str:
     return _DUCKDB if databases.shared([given]) is not None else ""
 
 
-def _table(name: Any, given: Any) -> Any:
+def _table(name: Any, given: Any, encoding: str | None) -> Any:
     """One table of a mapping, whose key names it where a database is given."""
     given = ibis.unwrapped(given) if ibis.is_ibis(given) else given
     if postgres.is_database(given):
         return postgres.Stored(postgres.address(given), str(name))
-    return spark.Stored(given, str(name)) if spark.is_session(given) else given
+    if spark.is_session(given):
+        return spark.Stored(given, str(name))
+    if databases.is_database(given):
+        return databases.Stored(given, str(name))
+    if isinstance(given, str) and spark.is_spark(given):
+        return given
+    return Files.of(given, encoding=encoding) if is_path(given) else given
 
 
 def _spark_session(given: Any) -> Any:

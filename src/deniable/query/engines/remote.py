@@ -90,7 +90,7 @@ class Remote(ABC):
         self._bound: set[str] = set()
         """Statements that the engine has bound, as they are in bounded SQL."""
 
-    def add(self, name: str, data: Any, *, public: bool = False) -> Table:
+    def add(self, name: str, data: Any, *, public: bool = False, unit: str | None = None) -> Table:
         self._tables[name] = self._public(name, data) if public else self._private(name, data)
         return self._tables[name]
 

@@ -5,8 +5,10 @@
     epsilon = 1                       # for all tables together
     delta = 1e-7                      # left out: 0
 
+    encoding = "cp1252"               # of CSV files; left out: UTF-8
+
     [data]
-    visits = "visits.parquet"
+    visits = "visits.parquet"         # or a folder, a pattern, or a list of files
 
     [public]                          # tables about nobody, which queries may join; usually left out
     cities = "cities.csv"
@@ -37,7 +39,7 @@ from deniable.ledger.stores.places import is_server
 from deniable.query.limits import AtMost
 from deniable.query.requests import Request
 
-_TOP = ("title", "ledger", "who", "epsilon", "delta", "confidence", "data", "public", "tables")
+_TOP = ("title", "ledger", "who", "epsilon", "delta", "confidence", "encoding", "data", "public", "tables")
 _TABLE = ("sql", "bounds", "keys", "per_unit", "weights", "weight", "error", "group_size", "diagnose", "delta", "title")
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,99}")
 
@@ -61,8 +63,9 @@ class Draft:
     who: str | None
     epsilon: Fraction | None
     delta: Fraction
-    data: Mapping[str, Path]
-    public: Mapping[str, Path]
+    data: Mapping[str, Path | list[Path]]
+    public: Mapping[str, Path | list[Path]]
+    encoding: str | None
     tables: tuple[DraftTable, ...]
     text: str
     """The file, as it is; a resumed run must find the same."""
@@ -113,13 +116,18 @@ def read(path: Path) -> Draft:
         ),
         data=data,
         public=public,
+        encoding=None if "encoding" not in found else _text("encoding", found["encoding"]),
         tables=tables,
         text=text,
     )
 
 
-def _files(name: str, given: Any, home: Path) -> dict[str, Path]:
-    return {table: home / _text(f"{name}.{table}", path) for table, path in _section(name, given).items()}
+def _files(name: str, given: Any, home: Path) -> dict[str, Path | list[Path]]:
+    return {table: _places(f"{name}.{table}", path, home) for table, path in _section(name, given).items()}
+
+
+def _places(name: str, given: Any, home: Path) -> Path | list[Path]:
+    return [home / _text(name, one) for one in given] if isinstance(given, list) else home / _text(name, given)
 
 
 def _table(name: str, given: Any, home: Path, confidence: Any) -> DraftTable:

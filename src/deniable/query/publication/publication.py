@@ -42,7 +42,6 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
-from deniable._escapes import printable
 from deniable.descriptions import Description
 from deniable.errors import DeniableError, LedgerUnsure
 from deniable.events import Event
@@ -79,7 +78,9 @@ class Publication:
     def read(cls, path: str | os.PathLike[str]) -> Publication:
         """The publication that a TOML file describes, planned; reads no rows."""
         draft = drafting.read(Path(path))
-        session = Session(dict(draft.data), ledger=draft.ledger, public=dict(draft.public), who=draft.who)
+        session = Session(
+            dict(draft.data), ledger=draft.ledger, public=dict(draft.public), who=draft.who, encoding=draft.encoding
+        )
         try:
             return cls(draft, session, *allot(draft, session))
         except BaseException:
@@ -162,9 +163,7 @@ class Publication:
         for name, plan in self.plans.items():
             errors = "; ".join(f"{n} {e}" for n, e in plan.error.items()) or "known once bounds and limits are found"
             rows.append((name, f"{float(plan.cost.epsilon):.6g}", errors))
-        return "\n".join(
-            [printable(self.draft.title), "", f"cost    {self.cost}", f"method  {self.method}", "", *aligned(rows)]
-        )
+        return "\n".join([self.draft.title, "", f"cost    {self.cost}", f"method  {self.method}", "", *aligned(rows)])
 
     @property
     def method(self) -> str:
