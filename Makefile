@@ -9,7 +9,7 @@ WORKERS ?= 2
 PYTHONS ?= 3.11 3.12 3.13
 BENCHES := $(if $(ROOM),bench/$(ROOM).py,$(filter-out bench/deep_models.py bench/history.py,$(sort $(wildcard bench/*.py))))
 .DEFAULT_GOAL := help
-.PHONY: help demo test check lint types imports cover lowest pythons soak bench docs screenshots clean
+.PHONY: help demo test check lint types imports cover lowest pythons mutate soak nightly bench docs screenshots clean
 
 help:  ## list the commands
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "make %-11s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
@@ -43,8 +43,16 @@ lowest: $(BIN)/python  ## the core's tests with the lowest versions that pyproje
 pythons: $(BIN)/python  ## the core's tests with each Python at hand
 	@WORKERS=$(WORKERS) $(BIN)/python .ci/elsewhere.py $(PYTHONS)
 
+mutate: $(VENV)/.test  ## break the core in small ways and see whether its tests notice; today's eighth of all ways
+	@WORKERS=$(WORKERS) $(BIN)/python .ci/mutate.py $(ARGS)
+
 soak: $(VENV)/.test  ## the long forms of the tests
 	@$(BIN)/python -m pytest -n $(WORKERS) --dist loadgroup --quiet -m soak $(ARGS)
+
+nightly:  ## what takes too long for every change: cover, soak, mutate, lowest, pythons
+	@failed=; for what in cover soak mutate lowest pythons; do \
+		echo "== make $$what"; $(MAKE) --no-print-directory $$what || failed="$$failed $$what"; \
+	done; test -z "$$failed" || { echo "failed:$$failed"; exit 1; }
 
 bench: $(VENV)/.test  ## every benchmark under bench/, or one (make bench ROOM=noise); figures join the history
 	@set -e; for file in $(BENCHES); do echo "== $$file"; $(BIN)/python $$file; done; $(BIN)/python bench/history.py --page

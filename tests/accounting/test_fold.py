@@ -168,6 +168,21 @@ def test_discrete_gaussian_vectors_have_a_zcdp_bound_only() -> None:
     assert fold(DiscreteGaussian(2).for_group(2)).renyi == ((ZCDP(Fraction(1, 2)), 1),)
 
 
+@pytest.mark.parametrize(("coordinates", "group"), [(1, 2), (2, 1), (2, 2), (3, 3)])
+def test_discrete_gaussians_that_may_move_in_several_places(coordinates: int, group: int) -> None:
+    """As many numbers as coordinates times units: never the exact curve of one number, however the two are related."""
+    found = fold(DiscreteGaussian(5, 2, coordinates=coordinates).for_group(group))
+    assert found.steps == ()
+    assert found.renyi == ((ZCDP(Fraction((2 * group) ** 2, 50)), 1),)
+
+
+@pytest.mark.parametrize("promise", [FDP(TradeOff.of_lines([(2, 0)])), RDP(2, 1)], ids=["FDP", "RDP"])
+def test_promises_without_a_rule_for_groups_keep_their_wrapping(promise: FDP | RDP) -> None:
+    claimed = Claimed(promise)
+    for event in (claimed.for_group(3), claimed.to_replace(), claimed.to_replace().for_group(3)):
+        assert steps(event) == {event: 1}
+
+
 def test_squares_of_what_is_not_gaussian() -> None:
     assert gaussian_squares(Gaussian(1) + Laplace(1)) is None
     assert gaussian_squares((Gaussian(1, 2, REPLACE, reach=1) + Gaussian(2, 2, REPLACE, reach=2)) * 2) == (10, 4)

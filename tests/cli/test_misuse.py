@@ -13,6 +13,7 @@ import pytest
 import typer.main
 
 from deniable.cli.app import app
+from tests.cli.parameters import kind
 
 QUERY = ["visits.csv", "SELECT city, AVG(cost) AS cost FROM visits GROUP BY city"]
 WORKING: dict[str, dict[str, str | None]] = {
@@ -81,10 +82,9 @@ def line(name: str, words: dict[str, str | None]) -> list[str]:
 
 def values(parameter: Any) -> list[str]:
     """What cannot be meant, for a parameter's type."""
-    kind = str(parameter.type_descriptor.annotation)
-    if "Path" in kind or parameter.name in ("file", "ledger", "target"):
+    if "path" in kind(parameter) or parameter.name in ("file", "ledger", "target"):
         return [*FILES, "postgresql://nobody@localhost:1/none"] if parameter.name in ("file", "ledger") else FILES
-    return NUMBERS if "float" in kind or "int" in kind else TEXTS
+    return NUMBERS if "float" in kind(parameter) or "int" in kind(parameter) else TEXTS
 
 
 def test_every_command_is_misused() -> None:

@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 
 from deniable.events import Laplace
+from tests.cli.parameters import kind
 from tests.explaining.looking import REPORT
 from tests.house.test_commands import COMMANDS
 
@@ -56,7 +57,7 @@ def test_every_place_of_every_command_is_listed() -> None:
         (name, parameter.opts[0])
         for name, command in COMMANDS.items()
         for parameter in command.params
-        if "Path" in str(parameter.type_descriptor.annotation)
+        if "path" in kind(parameter)
     }
     assert paths, "the search finds options by their type"
     assert paths <= READS | FOLDERS | set(WRITES), "is it read, or written?"
