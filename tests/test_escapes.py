@@ -8,7 +8,7 @@ import unicodedata
 import pytest
 
 from deniable._checks import redacted
-from deniable._escapes import escape_html, printable
+from deniable._escapes import escape_html, passwords, printable
 from deniable.errors import InvalidArgument
 
 SECRET = "s3cret"
@@ -29,6 +29,8 @@ ADDRESSES = [
     "postgresql://u:s3cret#h/db",
     "postgresql://u:s3cret/h/db",
     "postgres:/u:s3cret@h/db",
+    "postgresql:/u:a s3cret@h/db",
+    "postgresql:/u:s3cret#h/db",
     "postgresql//u:s3cret@h/db",
     "postgresql;//u:s3cret@h/db",
     "postgresql:u:s3cret@h",
@@ -55,6 +57,15 @@ def test_no_password_is_shown(address: str) -> None:
     assert SECRET not in str(InvalidArgument("paths", (address, 1), "files"))
 
 
+@pytest.mark.parametrize("address", ADDRESSES)
+def test_what_is_hidden_is_known_in_pieces(address: str) -> None:
+    assert any(SECRET in each for each in passwords(address))
+    quoted = f'invalid integer value "{SECRET}" for connection option "port"'
+    for each in passwords(address):
+        quoted = quoted.replace(each, "...")
+    assert SECRET not in quoted
+
+
 @pytest.mark.parametrize(
     "text",
     [
@@ -70,6 +81,7 @@ def test_no_password_is_shown(address: str) -> None:
 )
 def test_what_holds_no_password_stays_as_it_is(text: str) -> None:
     assert redacted(text) == text
+    assert passwords(text) == []
 
 
 def test_long_texts_are_redacted_at_once() -> None:

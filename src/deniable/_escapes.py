@@ -14,12 +14,17 @@ cost\x1b[2J \u202edesrever
 
 from __future__ import annotations
 
-import html
+import json
+import math
 import re
 import unicodedata
+from collections.abc import Mapping
 
 _UNSAFE = frozenset({"Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp"})
 """Categories of characters that act and are not seen: control, format (bidirectional signs), surrogates, line ends."""
+
+_OTHERS = re.compile(r"[^\x20-\x7e]")
+"""All but the printable characters of ASCII."""
 
 _JOINERS = frozenset("\u200c\u200d")
 """Format characters that words of some languages are spelt with."""
@@ -27,16 +32,49 @@ _JOINERS = frozenset("\u200c\u200d")
 
 def printable(text: object, *, lines: bool = False) -> str:
     """The text with every character that would act and not be seen written as an escape; `lines` keeps line breaks."""
-    found = str(text)
-    if found.isascii() and found.isprintable():
-        return found
     kept = _JOINERS | {"\n"} if lines else _JOINERS
-    return "".join(each if each in kept or _seen(each) else _escape(each) for each in found)
+    return _OTHERS.sub(lambda found: found[0] if found[0] in kept or _seen(found[0]) else _escape(found[0]), str(text))
 
 
 def escape_html(text: object) -> str:
     """The text for an element or an attribute of HTML or SVG: no markup, and nothing that acts and is not seen."""
-    return html.escape(printable(text, lines=True))
+    from html import escape
+
+    return escape(printable(text, lines=True))
+
+
+def escape_markdown(text: object) -> str:
+    """The text inside a line of Markdown: no HTML, no link, no code, no new line."""
+    return re.sub(r"[\\`<]|(?<=\])\(", r"\\\g<0>", printable(text))
+
+
+def fence(text: str, language: str = "") -> list[str]:
+    """Lines of Markdown that show a text as code, whatever it holds."""
+    ticks = "`" * max(3, 1 + max((len(run) for run in re.findall("`+", text)), default=0))
+    return [f"{ticks}{language}", printable(text, lines=True), ticks]
+
+
+def dump_json(value: object, *, indent: int | None = None, ascii_only: bool = False) -> str:
+    """JSON that every reader takes and every terminal shows: no NaN or infinity, nothing that acts and is not seen.
+
+    Numbers that are not finite are texts (`"inf"`), and so is what JSON has no form for. A character that acts is
+    written as its escape, which means the same text.
+    """
+    text = json.dumps(_finite(value), ensure_ascii=ascii_only, allow_nan=False, indent=indent, default=str)
+    return _OTHERS.sub(lambda found: found[0] if found[0] == "\n" or _seen(found[0]) else _json_escape(found[0]), text)
+
+
+def _finite(value: object) -> object:
+    if isinstance(value, float) and not math.isfinite(value):
+        return str(float(value))
+    if isinstance(value, Mapping):
+        return {str(name): _finite(each) for name, each in value.items()}
+    return [_finite(each) for each in value] if isinstance(value, list | tuple) else value
+
+
+def _json_escape(character: str) -> str:
+    """As JSON writes it: a character beyond 16 bits is two escapes."""
+    return json.dumps(character)[1:-1]
 
 
 def _seen(character: str) -> bool:
@@ -53,8 +91,8 @@ _EXAMPLE = "postgresql://user:password@host"
 
 _HIDDEN = "..."
 _SEPARATOR = re.compile(r"[:;%](?!//|\\\\)")  # not that of a scheme
-_USER = re.compile(r"://[^\s:;%@/]*[:;%](?!\d+(?![\w@])|\.\.\.@)")
-_NO_PORT = re.compile(r"(://(?!\[)[^\s:/?#@]*:)(?!\d+(?!\w)|\.\.\.)\S+")
+_USER = re.compile(r"\w\w[:;]/{1,3}[^\s:;%@/]*[:;%](?!\d+(?![\w@])|\.\.\.@)")
+_NO_PORT = re.compile(r"(\w\w:/{1,3}(?!\[)[^\s:/?#@]*:)(?!\d+(?!\w)|\.\.\.)\S+")
 _FIELD = re.compile(
     r"((?:pass(?:word|wd|phrase)?|pwd|secret|token)\s*=\s*)(?!\.\.\.(?:[\s;,.)'\"]|$))"
     r"(?:'(?:[^'\\]|\\.)*'|\"[^\"]*\"|[^\s'\"]+)",
@@ -83,4 +121,17 @@ def _redact(text: str) -> str:
 def _redact_word(match: re.Match[str]) -> str:
     before, _, after = match[0].rpartition("@")
     separator = _SEPARATOR.search(before)
-    return f"{before[: separator.start()]}:{_HIDDEN}@{after}" if separator else match[0]
+    return f"{before[: separator.end()]}{_HIDDEN}@{after}" if separator else match[0]
+
+
+def passwords(address: str) -> list[str]:
+    """What `redacted` hides of an address, whole and in pieces: a message about a mistyped one may quote a piece."""
+    from urllib.parse import unquote
+
+    found: set[str] = set()
+    for spelling in (address, unquote(address)):
+        shown = re.escape(redacted(spelling)).replace(re.escape(_HIDDEN), "(.*)")
+        hidden = re.fullmatch(shown, spelling, re.DOTALL)
+        for text in hidden.groups() if hidden else ():
+            found |= {text, *re.split(r"[\s:;/@?#&=%'\"]+", text)}
+    return sorted((text for text in found if len(text) >= 3), key=len, reverse=True)

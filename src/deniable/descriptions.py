@@ -15,6 +15,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from deniable._escapes import printable
 from deniable._notebook import Shown
 from deniable.guarantees import Guarantee, Profile
 
@@ -27,6 +28,12 @@ class Description(Shown):
     guarantee: Guarantee
     facts: tuple[tuple[str, str], ...] = ()
     profile: Profile | None = None
+
+    def __post_init__(self) -> None:
+        # Names of files, columns and keys, and purposes, are other people's words.
+        object.__setattr__(self, "title", printable(self.title))
+        facts = tuple((printable(name), printable(text)) for name, text in self.facts)
+        object.__setattr__(self, "facts", facts)
 
     def __str__(self) -> str:
         lines = [self.title, str(self.guarantee), *(f"{name}: {text}" for name, text in self.facts)]

@@ -33,11 +33,14 @@ import re
 from numbers import Number
 from typing import Any
 
-from deniable._escapes import redacted
+from deniable._escapes import printable, redacted
 
 
 class DeniableError(Exception):
-    """The root of everything deniable raises on purpose."""
+    """The root of everything deniable raises on purpose. Its text is safe to print, and holds no password."""
+
+    def __str__(self) -> str:
+        return printable(redacted(super().__str__()), lines=True)
 
 
 class InvalidArgument(DeniableError, ValueError):

@@ -16,6 +16,7 @@ from dataclasses import dataclass, replace
 from enum import Enum
 
 from deniable._checks import count
+from deniable._escapes import printable
 from deniable.errors import InvalidArgument, UnitMismatch
 
 
@@ -62,6 +63,8 @@ class Unit:
 
     def __post_init__(self) -> None:
         count("size", self.size)
+        # The word comes from a column's name, and goes into sentences.
+        object.__setattr__(self, "noun", printable(self.noun))
 
     @classmethod
     def of(cls, unit: Unit | str) -> Unit:

@@ -32,6 +32,7 @@ WORKING: dict[str, dict[str, str | None]] = {
     "audit": {"target": "scores.csv", "--epsilon": "1", "--runs": "40"},
     "explain": {"--epsilon": "1"},
     "report": {"file": "event.json"},
+    "convert": {"file": "visits.csv", "out": "new.parquet", "--force": None},
 }  # fmt: skip
 
 NUMBERS = ["-1", "0", "nan", "1e308", "abc"]

@@ -13,9 +13,6 @@ SOURCE = Path(__file__).parents[2] / "src" / "deniable"
 
 ALLOWED: dict[tuple[str, str], str] = {
     ("ledger/stores/sqlite.py", "sqlite3.connect"): "the ledger: SQLite writes it, and opening never creates",
-    ("ledger/stores/sqlite.py", "tempfile.mkstemp"): "a new ledger is made beside its place",
-    ("ledger/stores/sqlite.py", "os.link"): "and linked into it, which never replaces a file",
-    ("ledger/stores/sqlite.py", "leftover.unlink"): "what was made beside it",
     ("query/publication/folder.py", "os.rename"): "a whole folder takes its place, where nothing is",
     ("query/publication/folder.py", "path.unlink"): "facts and unfinished files in the folder of the run itself",
     ("query/publication/folder.py", "self.work / BEGUN.unlink"): "the id of the run itself",

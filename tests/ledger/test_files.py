@@ -9,13 +9,15 @@ import sqlite3
 import subprocess
 import sys
 import tempfile
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 import deniable
-from deniable.errors import LedgerError, LedgerUnsure
+from deniable import _files
+from deniable.errors import LedgerError, LedgerExists, LedgerUnsure
 from deniable.events import Laplace
 from deniable.guarantees import PureDP
 from deniable.ledger import Ledger
@@ -249,3 +251,31 @@ def test_a_user_who_may_not_is_told_what_to_do(what: str) -> None:
     finally:
         folder.chmod(0o755)
         shutil.rmtree(folder)
+
+
+def test_the_name_that_a_new_ledger_is_written_under_is_no_second_one(charged: Path) -> None:
+    """A creator that was killed before it took that name away, or is about to, keeps nobody out."""
+    leftover = charged.with_name(f"{_files.TEMPORARY}0123456789abcdef.ledger")
+    os.link(charged, leftover)
+    with Ledger.open(charged) as ledger:
+        ledger.charge(Laplace(scale=10), purpose="q")
+        os.link(charged, charged.with_name("other.ledger"))
+        with pytest.raises(LedgerError, match="a hard link"):
+            ledger.charge(Laplace(scale=10), purpose="q")
+
+
+def test_whoever_comes_second_opens_what_the_first_created(tmp_path: Path) -> None:
+    """Created by one, opened by others the moment it is there: none of them takes it for a file with two names."""
+    for number in range(20):
+        path = tmp_path / f"{number}.ledger"
+
+        def create_or_open(_: int, path: Path = path) -> int:
+            try:
+                ledger = Ledger.create(path, unit="row", budget=PureDP(1))
+            except LedgerExists:
+                ledger = Ledger.open(path)
+            with ledger:
+                return ledger.charge(Laplace(scale=100), purpose="q").seq
+
+        with ThreadPoolExecutor(4) as pool:
+            assert sorted(pool.map(create_or_open, range(4))) == [1, 2, 3, 4]

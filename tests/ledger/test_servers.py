@@ -113,6 +113,26 @@ def test_a_role_that_charges_cannot_change_the_past(place: OnServer, ledger: Led
                 store.ask(statement)
 
 
+def test_a_role_without_rights_is_told_which_it_needs(place: OnServer, ledger: Ledger) -> None:
+    ledger.charge(EVENT, purpose="q")
+    rights = r"USAGE on the schema and SELECT on its tables.*INSERT on rows, and INSERT and UPDATE on balances"
+    for usage in (False, True):
+        with role(place, "", usage=usage) as address:
+            with pytest.raises(LedgerError, match=rights) as refused:
+                Ledger.open(address)
+            assert not isinstance(refused.value, LedgerDamaged | LedgerMissing)
+            with pytest.raises(LedgerError, match=r"may not create a ledger.*needs CREATE on the database"):
+                Ledger.create(f"{address}_mine", unit="row", budget=PureDP(1))
+    assert ledger.verify().seq == 1
+
+
+def test_a_server_that_only_reads_says_so(place: OnServer, ledger: Ledger) -> None:
+    # ALTER USER, for the word ROLE stands for the role's name.
+    grants = "ALTER USER ROLE SET default_transaction_read_only = on;GRANT CREATE ON DATABASE postgres TO ROLE"
+    with role(place, grants) as address, pytest.raises(LedgerError, match="only reads"):
+        Ledger.create(f"{address}_mine", unit="row", budget=PureDP(1))
+
+
 def test_even_the_owner_does_not_change_rows_by_accident(place: OnServer, ledger: Ledger) -> None:
     ledger.charge(EVENT, purpose="q")
     for statement in ("UPDATE rows SET body = ''", "DELETE FROM rows", "TRUNCATE rows"):
@@ -129,10 +149,10 @@ def test_rows_that_a_policy_hides_are_an_error_and_not_a_gap(place: OnServer, le
 
 
 @contextmanager
-def role(place: OnServer, grants: str) -> Iterator[str]:
+def role(place: OnServer, grants: str, *, usage: bool = True) -> Iterator[str]:
     name = f"role_{place.name}"[:60]
-    place.run(f"CREATE ROLE {name} LOGIN", f"GRANT USAGE ON SCHEMA {place.name} TO {name}")
-    place.run(*grants.replace("ROLE", name).split(";"))
+    place.run(f"CREATE ROLE {name} LOGIN", *([f"GRANT USAGE ON SCHEMA {place.name} TO {name}"] if usage else []))
+    place.run(*filter(None, grants.replace("ROLE", name).split(";")))
     try:
         yield str(place.address).replace("tester@", f"{name}@")
     finally:

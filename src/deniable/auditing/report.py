@@ -21,6 +21,7 @@ import math
 from dataclasses import asdict, dataclass, field, fields
 from typing import Any, NamedTuple
 
+from deniable._escapes import printable
 from deniable._notebook import Shown
 from deniable.auditing.replay import Finding
 from deniable.descriptions import Description
@@ -150,7 +151,7 @@ class AuditReport(Shown):
         return str(self)  # what a shell shows
 
     def __str__(self) -> str:
-        lines = [f"{'REFUTED:' if self.refuted else 'consistent with'} {self.claim}"]
+        lines = [f"{'REFUTED:' if self.refuted else 'consistent with'} {printable(self.claim)}"]
         rows = [("measured", self._measured())]
         if self.mu is not None:
             rows.append(("", f"μ ≥ {_down(self.mu)}"))
@@ -164,7 +165,7 @@ class AuditReport(Shown):
         if self.timing is not None:
             rows.append(("timing", str(self.timing)))
         width = max(len(name) for name, _ in rows) + 2
-        return "\n".join(lines + [f"{name:<{width}}{text}" for name, text in rows])
+        return "\n".join(lines + [f"{name:<{width}}{printable(text)}" for name, text in rows])
 
 
 def _down(value: float) -> str:
@@ -173,17 +174,17 @@ def _down(value: float) -> str:
 
 
 def _finite(value: Any) -> Any:
-    """Infinities as text, since JSON has none."""
-    if isinstance(value, float) and math.isinf(value):
-        return "inf"
+    """Numbers that are not finite as text, since JSON has none."""
+    if isinstance(value, float) and not math.isfinite(value):
+        return str(float(value))
     if isinstance(value, dict):
         return {name: _finite(each) for name, each in value.items()}
     return [_finite(each) for each in value] if isinstance(value, list | tuple) else value
 
 
 def _infinite(value: Any) -> Any:
-    if value == "inf":
-        return math.inf
+    if value in ("inf", "-inf", "nan"):
+        return float(value)
     if isinstance(value, dict):
         return {name: _infinite(each) for name, each in value.items()}
     return [_infinite(each) for each in value] if isinstance(value, list) else value

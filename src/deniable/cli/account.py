@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from deniable.cli.options import text_at
-from deniable.cli.printing import Force, Json, print_json, print_table
+from deniable.cli.printing import Force, Json, print_json, print_table, say
 from deniable.cli.training import Batch, Delta, Epochs, Examples, Rate, Replace, Steps, relation_of, step, training
 from deniable.errors import InvalidArgument
 
@@ -91,10 +91,10 @@ def account(
             }
         )
         return
-    typer.echo(profile.cost(delta))
-    typer.echo(f"event    {event!r}")
-    typer.echo(f"bracket  {bracket.lower!r} ≤ ε ≤ {bracket.upper!r}")
-    typer.echo(f"method   {profile.method}")
+    say(profile.cost(delta))
+    say(f"event    {event!r}")
+    say(f"bracket  {bracket.lower!r} ≤ ε ≤ {bracket.upper!r}")
+    say(f"method   {profile.method}")
 
 
 def _recorded(file: Path, *, shuffled: bool) -> Event:
@@ -149,7 +149,7 @@ def _compare(
         lines = [{"theorem": each.theorem, "epsilon": each.epsilons, "estimate": each.estimate} for each in found.lines]
         print_json({"step": found.step, "delta": delta, "counts": found.counts, "theorems": lines})
         return
-    typer.echo(f"ε of k steps {found.step} at δ = {delta}, rounded up")
+    say(f"ε of k steps {found.step} at δ = {delta}, rounded up")
     header, *rows = found.rows()
     print_table(header, rows, right=range(1, len(header)))
 
@@ -192,6 +192,6 @@ def calibrate(
             }
         )
         return
-    typer.echo(f"noise multiplier  {float(found.value)!r}")
-    typer.echo(f"event             {found.event!r}")
-    typer.echo(f"cost              {found.profile.cost(delta)}")
+    say(f"noise multiplier  {float(found.value)!r}")
+    say(f"event             {found.event!r}")
+    say(f"cost              {found.profile.cost(delta)}")

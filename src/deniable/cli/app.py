@@ -8,6 +8,7 @@ import typer
 from typer.core import TyperGroup
 
 from deniable.cli import account, audit, convert, demo, explain, ledger, publish, query, size
+from deniable.cli.printing import say
 
 
 class Commands(TyperGroup):
@@ -40,7 +41,7 @@ def _version(wanted: bool) -> None:
     if wanted:
         from deniable import __version__
 
-        typer.echo(f"deniable {__version__}")
+        say(f"deniable {__version__}")
         raise typer.Exit
 
 

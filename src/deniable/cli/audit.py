@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from deniable.cli.options import text_at
-from deniable.cli.printing import Force, Json
+from deniable.cli.printing import Force, Json, say
 from deniable.errors import DataError, InvalidArgument
 
 if TYPE_CHECKING:
@@ -95,7 +95,7 @@ def audit(
         from deniable.explaining.audits import audit_figure
 
         plots.save(audit_figure(report.curve, verdict=report.verdict), plot, overwrite=force, inputs=read)
-    typer.echo(report.to_json() if json else str(report))
+    say(report.to_json() if json else str(report))
     if report.refuted:
         raise typer.Exit(REFUTED)
 

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from deniable.cli.printing import Force, Json, print_json
+from deniable.cli.printing import Force, Json, print_json, say
 
 
 def convert(
@@ -33,4 +33,4 @@ def convert(
     if json:
         print_json({"file": str(out)})
     else:
-        typer.echo(f"{out}: written")
+        say(f"{out}: written")

@@ -11,7 +11,7 @@ from typing import Annotated, Any
 
 import typer
 
-from deniable.cli.printing import Json, print_json
+from deniable.cli.printing import Json, print_json, say
 
 BOUNDED = ["--groups-per-unit", "2", "--rows-per-unit", "4", "--ledger", "hospital.ledger"]
 CITIES = ["--keys", "city=Basel,Bern,Geneva,Lausanne,Zurich"]
@@ -45,7 +45,7 @@ def demo(
         _ask(place)
         _learn_and_audit()
         _explain()
-        _say(f"The files are in {place}. Open {place / 'report.html'} in a browser.")
+        _narrate(f"The files are in {place}. Open {place / 'report.html'} in a browser.")
     if json:
         print_json(
             {"folder": str(place), "report": str(place / "report.html"), "ledger": str(place / "hospital.ledger")}
@@ -70,30 +70,30 @@ def _ask(place: Path) -> None:
     from deniable.cli.hospital import PATIENTS, write_patients, write_visits
 
     _chapter("Ask")
-    _say(f"A hospital keeps its visits in {place / 'visits.csv'}.")
+    _narrate(f"A hospital keeps its visits in {place / 'visits.csv'}.")
     rows = write_visits(Path("visits.csv"))
     write_patients(Path("patients.csv"))
-    typer.echo(f"{rows} visits by {PATIENTS} made-up patients: patient_id, city, ward, age, cost.")
+    say(f"{rows} visits by {PATIENTS} made-up patients: patient_id, city, ward, age, cost.")
 
-    _say("It promises each patient ε ≤ 3 over everything that will ever be published, and writes the promise down.")
+    _narrate("It promises each patient ε ≤ 3 over everything that will ever be published, and writes the promise down.")
     _type("ledger", "create", "hospital.ledger", "--epsilon", "3", "--delta", "1e-5", "--unit", "patient_id")
 
-    _say("How many visits does each city see? Looking at the plan is free and reads no data.")
+    _narrate("How many visits does each city see? Looking at the plan is free and reads no data.")
     count = ["query", "visits.csv", "SELECT city, COUNT(*) AS visits FROM visits GROUP BY city", "--epsilon", "0.5"]
     _type(*count, *CITIES, *BOUNDED, "--dry-run", lines=11)
 
-    _say("An error of ± 48 will do. Now it costs: the ledger is charged first, then the table is read.")
+    _narrate("An error of ± 48 will do. Now it costs: the ledger is charged first, then the table is read.")
     _type(*count, *CITIES, *BOUNDED)
 
-    _say("What does a visit cost, by ward? Bounds come from the price list, never from the data.")
+    _narrate("What does a visit cost, by ward? Bounds come from the price list, never from the data.")
     by_ward = "SELECT ward, AVG(cost) AS cost FROM visits GROUP BY ward"
     _type("query", "visits.csv", by_ward, "--epsilon", "0.8", *COSTS, *WARDS, *BOUNDED)
 
-    _say("A third question asks for more than is left. It is refused, and says what would fit.")
+    _narrate("A third question asks for more than is left. It is refused, and says what would fit.")
     older = ["query", "visits.csv", "SELECT SUM(cost) AS total FROM visits WHERE age >= 65", *COSTS, *BOUNDED]
     _type(*older, "--epsilon", "3")
 
-    _say("So it asks for less.")
+    _narrate("So it asks for less.")
     _type(*older, "--epsilon", "0.3")
 
 
@@ -102,22 +102,24 @@ def _learn_and_audit() -> None:
 
     names: dict[str, Any] = {}
     _chapter("Learn")
-    _say("Who comes back within a year? A private model, charged to the same ledger, beside its twin without privacy.")
+    _narrate(
+        "Who comes back within a year? A private model, charged to the same ledger, beside its twin without privacy."
+    )
     if not _run(story.MODEL, names):
         return
     _chapter("Attack")
-    _say("Why should anybody believe that? An auditor trains it hundreds of times, with and without one patient.")
+    _narrate("Why should anybody believe that? An auditor trains it hundreds of times, with and without one patient.")
     _run(story.AUDIT, names)
-    _say("A colleague's version adds too little noise. A few runs on the same randomness prove it.")
+    _narrate("A colleague's version adds too little noise. A few runs on the same randomness prove it.")
     _run(story.BROKEN, names)
     _type("explain", "broken.json", "--picture", "broken.svg", lines=5)
 
 
 def _explain() -> None:
     _chapter("Explain")
-    _say("What does the promise mean for a patient?")
+    _narrate("What does the promise mean for a patient?")
     _type("explain", "hospital.ledger", "--prior", "0.1")
-    _say("Everything that was charged is in the record, the record verifies, and there is a page to show.")
+    _narrate("Everything that was charged is in the record, the record verifies, and there is a page to show.")
     _type("ledger", "show", "hospital.ledger")
     _type("ledger", "verify", "hospital.ledger")
     audits = ["--audit", "audit.json"] if Path("audit.json").exists() else []
@@ -125,11 +127,11 @@ def _explain() -> None:
 
 
 def _chapter(name: str) -> None:
-    typer.secho(f"\n━━ {name} " + "━" * (WIDTH - 4 - len(name)), fg=typer.colors.GREEN)
+    say(f"\n━━ {name} " + "━" * (WIDTH - 4 - len(name)), fg=typer.colors.GREEN)
 
 
-def _say(line: str) -> None:
-    typer.secho(f"\n{line}", bold=True)
+def _narrate(line: str) -> None:
+    say(f"\n{line}", bold=True)
 
 
 def _type(*words: str, lines: int | None = None) -> None:
@@ -139,15 +141,15 @@ def _type(*words: str, lines: int | None = None) -> None:
     from deniable.cli.app import app
     from deniable.errors import DeniableError
 
-    typer.secho(_wrapped(words) + (f" | head -n {lines}" if lines else ""), fg=typer.colors.CYAN)
+    say(_wrapped(words) + (f" | head -n {lines}" if lines else ""), fg=typer.colors.CYAN)
     shown = io.StringIO() if lines else sys.stdout
     try:
         with contextlib.redirect_stdout(shown):
             app(list(words), standalone_mode=False)
     except DeniableError as refusal:
-        typer.echo(f"deniable: {refusal}")
+        say(f"deniable: {refusal}")
     if isinstance(shown, io.StringIO):
-        typer.echo("\n".join(shown.getvalue().splitlines()[:lines]))
+        say("\n".join(shown.getvalue().splitlines()[:lines]))
 
 
 def _wrapped(words: tuple[str, ...]) -> str:
@@ -169,13 +171,13 @@ def _run(code: str, names: dict[str, Any]) -> bool:
     """Print a piece of Python and run it; where an extra is missing, say how to install it."""
     from deniable.errors import MissingExtra
 
-    typer.secho(code.rstrip(), fg=typer.colors.CYAN)
+    say(code.rstrip(), fg=typer.colors.CYAN)
     try:
         exec(compile(code, "<demo>", "exec"), names)
     except MissingExtra as missing:
-        typer.echo(f"deniable: {missing}")
+        say(f"deniable: {missing}")
         return False
     except ModuleNotFoundError as missing:
-        typer.echo(f"deniable: {missing}; run: pip install 'deniable[learn]'")
+        say(f"deniable: {missing}; run: pip install 'deniable[learn]'")
         return False
     return True

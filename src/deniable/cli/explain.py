@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from deniable.cli.printing import Force, Json, print_json
+from deniable.cli.printing import Force, Json, print_json, say
 from deniable.errors import InvalidArgument
 
 if TYPE_CHECKING:
@@ -74,7 +74,7 @@ def explain(
     if json:
         print_json(told.to_plain())
     else:
-        typer.echo(told)
+        say(told)
 
 
 def report(
@@ -101,7 +101,7 @@ def report(
     if json:
         print_json({"page": str(page), "registry": str(entry)})
     else:
-        typer.echo(f"wrote {page} and {entry}")
+        say(f"wrote {page} and {entry}")
 
 
 def _promise(epsilon: float | None, delta: float, mu: float | None, unit: str) -> Explainable:

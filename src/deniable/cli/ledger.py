@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from collections import Counter
 from collections.abc import Iterable
 from json import loads
@@ -12,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from deniable._files import replacing, shown
-from deniable.cli.printing import Force, Json, print_bars, print_json, print_table
+from deniable.cli.printing import Force, Json, print_bars, print_json, print_record, print_table, say
 from deniable.errors import InvalidArgument
 
 if TYPE_CHECKING:
@@ -51,7 +50,7 @@ def create(
         if json:
             print_json({"file": ledger.place, "unit": ledger.unit.column or "row", "budget": str(ledger.budget)})
         else:
-            typer.echo(f"created {ledger.place}: {ledger.budget}")
+            say(f"created {ledger.place}: {ledger.budget}")
 
 
 @app.command()
@@ -91,10 +90,10 @@ def show(
             }
         )
         return
-    typer.echo(f"budget     {budget}")
-    typer.echo(f"remaining  {remaining}")
+    say(f"budget     {budget}")
+    say(f"remaining  {remaining}")
     if charges:
-        typer.echo("")
+        say("")
         named = any(charge.who for charge in charges)
         print_table(
             ["no.", "time", *(["who"] if named else []), "purpose", "event"],
@@ -103,14 +102,14 @@ def show(
                 for c in charges
             ],
         )
-        typer.echo("")
+        say("")
         whole = page == 1 and not older
         print_bars(
             Counter(c.time[:10] for c in charges),
             title="charges per day (UTC)" if whole else "charges per day (UTC), of those shown",
         )
     if older:
-        typer.echo(f"\nOlder charges: --page {page + 1}, or --last N. The ledger has {rows:,} rows.")
+        say(f"\nOlder charges: --page {page + 1}, or --last N. The ledger has {rows:,} rows.")
 
 
 def record_at(file: str) -> LedgerRecord:
@@ -153,7 +152,7 @@ def verify(
             print_json({"file": ledger.place, "rows": found.seq, "head": str(found)})
         else:
             rows = "1 row" if found.seq == 1 else f"{found.seq:,} rows"
-            typer.echo(f"{ledger.place}: {rows} verified, head {found}")
+            say(f"{ledger.place}: {rows} verified, head {found}")
 
 
 @app.command()
@@ -176,9 +175,9 @@ def export(
                 stream.writelines(lines)
         if not json:
             if out is None:
-                sys.stdout.writelines(lines)
+                print_record(lines)
             else:
-                typer.echo(f"wrote {shown(out)}")
+                say(f"wrote {shown(out)}")
             return
         if out is not None:
             print_json({"file": str(out), "head": str(ledger.head())})

@@ -9,6 +9,9 @@ from typing import Any
 
 import typer
 
+from deniable._escapes import printable
+from deniable.cli.printing import complain
+
 INTERRUPTED = 130
 
 
@@ -21,12 +24,12 @@ def progress() -> Iterator[Callable[[str, int, int], None]]:
     from rich.console import Console
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
-    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
+    columns = (TextColumn("{task.description}", markup=False), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
     with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
         task = bar.add_task("", total=None)
 
         def told(name: str, done: int, of: int) -> None:
-            bar.update(task, description=name, completed=done, total=of)
+            bar.update(task, description=printable(name), completed=done, total=of)
 
         yield told
 
@@ -48,5 +51,5 @@ def interruptible(ledger: Any, *, remedy: str = "") -> Iterator[None]:
     except KeyboardInterrupt:
         after = ledger.head().seq
         charged = "nothing was charged" if after == before else f"the charge stands, as row {after} of the ledger"
-        typer.echo(f"deniable: interrupted; {charged}.{' ' + remedy if remedy else ''}", err=True)
+        complain(f"interrupted; {charged}.{' ' + remedy if remedy else ''}")
         raise typer.Exit(INTERRUPTED) from None

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from deniable.cli.printing import Json, print_json, print_plan
+from deniable.cli.printing import Json, print_json, print_plan, say
 from deniable.cli.progress import interruptible, progress
 
 
@@ -27,7 +27,7 @@ def publish(
 
     with Publication.read(file) as publication:
         if dry_run:
-            print_plan(publication, publication.session.ledger, who=publication.draft.who, json=json)
+            print_plan(publication, publication.session.ledger, who=publication.draft.who, as_json=json)
             return
         ledger = publication.session.ledger
         again = f"Run the same command again to finish {out}; it is not charged twice."
@@ -37,6 +37,6 @@ def publish(
         if json:
             print_json({"folder": str(made), "files": files, "cost": str(publication.cost)})
         else:
-            typer.echo(f"{made}: {', '.join(files)}")
-            typer.echo(f"cost       {publication.cost}")
-            typer.echo(f"remaining  {ledger.remaining(who=publication.draft.who).figures}")
+            say(f"{made}: {', '.join(files)}")
+            say(f"cost       {publication.cost}")
+            say(f"remaining  {ledger.remaining(who=publication.draft.who).figures}")

@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from deniable.cli import options
-from deniable.cli.printing import Json, print_json, print_plan
+from deniable.cli.printing import Json, print_json, print_plan, say
 from deniable.cli.progress import interruptible, waiting
 
 
@@ -86,11 +86,11 @@ def query(
             delta=delta,
         )
         if dry_run:
-            print_plan(plan, session.ledger, who=who, json=json)
+            print_plan(plan, session.ledger, who=who, as_json=json)
             return
         with interruptible(session.ledger), waiting("computing"):
             release = plan.run()
     if json:
         print_json(release.to_json())
     else:
-        typer.echo(str(release))
+        say(str(release))

@@ -8,7 +8,7 @@ from typing import Annotated, Any
 import typer
 
 from deniable.cli import options
-from deniable.cli.printing import Json, print_json
+from deniable.cli.printing import Json, print_json, say
 from deniable.errors import InvalidArgument
 
 
@@ -59,4 +59,4 @@ def _print(text: str, plain: dict[str, object], *, json: bool) -> None:
     if json:
         print_json(plain)
     else:
-        typer.echo(text)
+        say(text)

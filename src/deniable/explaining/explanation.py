@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import html
 import textwrap
 from dataclasses import dataclass
 
+from deniable._escapes import escape_html, printable
 from deniable.explaining.labels import ENGLISH_LABELS, Labels
 from deniable.explaining.odds import Odds
 
@@ -34,10 +34,11 @@ class Explanation:
         return str(self)  # what a shell shows
 
     def __str__(self) -> str:
-        blocks = [self.title]
+        blocks = [printable(self.title)]
         for section in self.sections:
-            lines = [textwrap.fill(s, _WIDTH, initial_indent="  ", subsequent_indent="  ") for s in section.sentences]
-            blocks.append("\n".join([section.heading, *lines]))
+            sentences = map(printable, section.sentences)
+            lines = [textwrap.fill(s, _WIDTH, initial_indent="  ", subsequent_indent="  ") for s in sentences]
+            blocks.append("\n".join([printable(section.heading), *lines]))
         return "\n\n".join(blocks)
 
     def to_plain(self) -> dict[str, object]:
@@ -52,8 +53,8 @@ class Explanation:
         """The sections as HTML, without styles: a page or a notebook brings its own."""
         parts = []
         for section in self.sections:
-            parts.append(f"<h3>{html.escape(section.heading)}</h3>")
-            parts.extend(f"<p>{html.escape(sentence)}</p>" for sentence in section.sentences)
+            parts.append(f"<h3>{escape_html(section.heading)}</h3>")
+            parts.extend(f"<p>{escape_html(sentence)}</p>" for sentence in section.sentences)
         return "\n".join(parts)
 
     def _repr_html_(self) -> str:
@@ -61,5 +62,5 @@ class Explanation:
         from deniable.explaining.svg import render
 
         return (
-            f"<h2>{html.escape(self.title)}</h2>\n{self.to_html()}\n{render(icon_array(self.odds, labels=self.labels))}"
+            f"<h2>{escape_html(self.title)}</h2>\n{self.to_html()}\n{render(icon_array(self.odds, labels=self.labels))}"
         )

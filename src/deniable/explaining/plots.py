@@ -9,6 +9,7 @@ from functools import singledispatch
 from typing import TYPE_CHECKING
 
 from deniable import _files
+from deniable._escapes import printable
 from deniable.errors import InvalidArgument, MissingExtra
 from deniable.explaining.figures import BarFigure, Figure, IconFigure, IntervalFigure, LineFigure
 from deniable.explaining.svg import COLOURS, DASHES, INK, PALE, REFERENCE
@@ -33,7 +34,7 @@ def _lines(figure: LineFigure, axes: Axes) -> None:
         dash = DASHES[2] if line.dashed else DASHES[number // len(COLOURS) % len(DASHES)]
         style = (0, tuple(map(float, dash.split()))) if dash else "-"
         colour = REFERENCE if line.dashed else COLOURS[number % len(COLOURS)]
-        axes.plot(line.xs, line.ys, color=colour, linestyle=style, label=line.label)
+        axes.plot(line.xs, line.ys, color=colour, linestyle=style, label=_literal(line.label))
     if figure.log_x:
         axes.set_xscale("log")
     if figure.log_y:
@@ -42,7 +43,7 @@ def _lines(figure: LineFigure, axes: Axes) -> None:
         axes.set_xlim(*figure.x_range)
     if figure.y_range is not None:
         axes.set_ylim(*figure.y_range)
-    axes.set(title=figure.title, xlabel=figure.x_label, ylabel=figure.y_label)
+    axes.set(title=_literal(figure.title), xlabel=_literal(figure.x_label), ylabel=_literal(figure.y_label))
     axes.grid(alpha=0.3)
     axes.legend(fontsize="small")
 
@@ -55,8 +56,8 @@ def _icons(figure: IconFigure, axes: Axes) -> None:
         ys = [-(place // 10) for place in range(100)]
         dark = [COLOURS[0] if place < round(100 * share) else PALE for place in range(100)]
         axes.scatter(xs, ys, c=dark, s=60)
-        axes.text(left + 4.5, -10.4, caption, ha="center", va="top")
-    axes.set_title(figure.title)
+        axes.text(left + 4.5, -10.4, _literal(caption), ha="center", va="top")
+    axes.set_title(_literal(figure.title))
     axes.set_ylim(-12, 1)
     axes.axis("off")
 
@@ -66,18 +67,23 @@ def _intervals(figure: IntervalFigure, axes: Axes) -> None:
     for number, row in enumerate(figure.rows):
         axes.plot([row.low, row.high], [number, number], color=COLOURS[0], linewidth=3)
         axes.plot([row.value], [number], "o", color=INK)
-    axes.set_yticks(range(len(figure.rows)), [row.name for row in figure.rows])
+    axes.set_yticks(range(len(figure.rows)), [_literal(row.name) for row in figure.rows])
     axes.invert_yaxis()
-    axes.set(title=figure.title, xlabel=figure.x_label)
+    axes.set(title=_literal(figure.title), xlabel=_literal(figure.x_label))
 
 
 @draw.register(BarFigure)
 def _bars(figure: BarFigure, axes: Axes) -> None:
     axes.bar(range(len(figure.bars)), [value for _, value in figure.bars], color=COLOURS[0])
     every = math.ceil(len(figure.bars) / MOST_NAMES) or 1
-    axes.set_xticks(range(0, len(figure.bars), every), [name for name, _ in figure.bars[::every]])
+    axes.set_xticks(range(0, len(figure.bars), every), [_literal(name) for name, _ in figure.bars[::every]])
     axes.set_yticks(linear(0, max((value for _, value in figure.bars), default=1), whole=True))
-    axes.set(title=figure.title, ylabel=figure.y_label)
+    axes.set(title=_literal(figure.title), ylabel=_literal(figure.y_label))
+
+
+def _literal(text: str) -> str:
+    """The text as it stands: Matplotlib reads what is between two dollars as a formula."""
+    return printable(text, lines=True).replace("$", r"\$")
 
 
 def save(

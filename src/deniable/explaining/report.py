@@ -5,8 +5,6 @@ The page needs no network and no script. It holds what a description says, which
 
 from __future__ import annotations
 
-import html
-import json
 import os
 from collections import Counter
 from collections.abc import Iterable, Sequence
@@ -16,6 +14,7 @@ from importlib.metadata import version
 from pathlib import Path
 
 from deniable import _files
+from deniable._escapes import dump_json, escape_html
 from deniable.accounting import account
 from deniable.errors import InvalidArgument
 from deniable.events import Event
@@ -104,7 +103,7 @@ class Report:
 
     def to_html(self) -> str:
         """The page."""
-        title = html.escape(self.subject.title)
+        title = escape_html(self.subject.title)
         sections = (
             self._promise,
             self._values,
@@ -117,7 +116,8 @@ class Report:
         )
         body = "\n".join([f"<h1>{title}</h1>", *(line for section in sections for line in section()), self._footer()])
         return (
-            f'<!doctype html>\n<html lang="{self.texts.language}"><head><meta charset="utf-8"><title>{title}</title>'
+            f'<!doctype html>\n<html lang="{escape_html(self.texts.language)}"><head><meta charset="utf-8">'
+            f"<title>{title}</title>"
             f'<meta name="viewport" content="width=device-width, initial-scale=1"><style>{STYLE}</style></head>'
             f"<body>\n{body}\n</body></html>\n"
         )
@@ -150,7 +150,7 @@ class Report:
         for each in (page, entry):
             _files.check_place(each, overwrite=overwrite, inputs=read)
         _files.write_text(page, self.to_html(), overwrite=overwrite, inputs=read)
-        told = json.dumps(self.to_registry(), ensure_ascii=False, indent=2) + "\n"
+        told = dump_json(self.to_registry(), indent=2) + "\n"
         _files.write_text(entry, told, overwrite=overwrite, inputs=read)
         return page, entry
 
@@ -158,9 +158,9 @@ class Report:
         found = self.subject
         said = str(found.guarantee) if found.guarantee is not None else found.profile.cost(1e-6)
         if found.refuted:
-            line = f'<p class="promise refuted">{html.escape(self.texts.page_refuted.format(promise=said))}</p>'
+            line = f'<p class="promise refuted">{escape_html(self.texts.page_refuted.format(promise=said))}</p>'
         else:
-            line = f'<p class="promise">{html.escape(said)}</p>'
+            line = f'<p class="promise">{escape_html(said)}</p>'
         facts = [(self.texts.page_curator, self.curator), (self.texts.page_use, self.use), *found.facts]
         return [line, _facts(facts)]
 
@@ -191,20 +191,20 @@ class Report:
         shown = self.entries[-MOST_ROWS:]
         named = any(entry.who for entry in shown)
         rows = [
-            f'<tr><td class="short">{html.escape(e.time[:16].replace("T", " "))}</td>'
-            + (f"<td>{html.escape(e.who or '')}</td>" if named else "")
-            + f'<td class="purpose">{html.escape(e.purpose)}</td><td class="event">{html.escape(repr(e.event))}</td>'
-            f'<td class="short">{html.escape(self._alone(e.event))}</td>'
-            f'<td class="by">{html.escape(account(e.event).method)}</td></tr>'
+            f'<tr><td class="short">{escape_html(e.time[:16].replace("T", " "))}</td>'
+            + (f"<td>{escape_html(e.who or '')}</td>" if named else "")
+            + f'<td class="purpose">{escape_html(e.purpose)}</td><td class="event">{escape_html(repr(e.event))}</td>'
+            f'<td class="short">{escape_html(self._alone(e.event))}</td>'
+            f'<td class="by">{escape_html(account(e.event).method)}</td></tr>'
             for e in shown
         ]
         time, who, *others = self.texts.page_columns
-        head = "".join(f"<th>{html.escape(name)}</th>" for name in (time, *([who] if named else []), *others))
+        head = "".join(f"<th>{escape_html(name)}</th>" for name in (time, *([who] if named else []), *others))
         less = len(self.entries) - len(shown)
         return [
             _heading(self.texts.page_charged),
-            f"<p>{html.escape(self.texts.page_each)}</p>",
-            f"<p>{html.escape(self.texts.page_earlier.format(less=f'{less:,}'))}</p>" if less else "",
+            f"<p>{escape_html(self.texts.page_each)}</p>",
+            f"<p>{escape_html(self.texts.page_earlier.format(less=f'{less:,}'))}</p>" if less else "",
             f'<div class="wide"><table><thead><tr>{head}</tr></thead><tbody>{"".join(rows)}</tbody></table></div>',
             _figure(charges_figure(Counter(e.time[:10] for e in self.entries), labels=self.texts.labels)),
         ]
@@ -220,8 +220,8 @@ class Report:
         parts = [_heading(self.texts.page_audits)]
         for audit in self.audits:
             told = audit.describe()
-            claimed = html.escape(self.texts.page_claimed.format(promise=told.guarantee))
-            parts.append(f"<h3>{html.escape(told.title)}</h3><p>{claimed}</p>")
+            claimed = escape_html(self.texts.page_claimed.format(promise=told.guarantee))
+            parts.append(f"<h3>{escape_html(told.title)}</h3><p>{claimed}</p>")
             parts.append(_facts(told.facts))
             if isinstance(audit, Audit):
                 parts.append(_figure(audit_tradeoff(audit, labels=self.texts.labels)))
@@ -231,7 +231,7 @@ class Report:
         met = edges_met((entry.event for entry in self.entries), self.subject.unit, texts=self.texts)
         if not met:
             return []
-        return [_heading(self.texts.page_edges), "<ul>", *(f"<li>{html.escape(line)}</li>" for line in met), "</ul>"]
+        return [_heading(self.texts.page_edges), "<ul>", *(f"<li>{escape_html(line)}</li>" for line in met), "</ul>"]
 
     def _method(self) -> list[str]:
         told = Regulator(texts=self.texts).write(replace(self.subject, facts=()), prior=0.1)
@@ -240,15 +240,15 @@ class Report:
     def _footer(self) -> str:
         when = datetime.now(UTC).strftime("%Y-%m-%d %H:%M UTC")
         told = self.texts.page_footer.format(version=version("deniable"), when=when)
-        return f"<footer>{html.escape(told)}</footer>"
+        return f"<footer>{escape_html(told)}</footer>"
 
 
 def _heading(words: str) -> str:
-    return f"<h2>{html.escape(words)}</h2>"
+    return f"<h2>{escape_html(words)}</h2>"
 
 
 def _facts(facts: Iterable[tuple[str, str]]) -> str:
-    rows = "".join(f"<tr><th>{html.escape(name)}</th><td>{html.escape(text)}</td></tr>" for name, text in facts)
+    rows = "".join(f"<tr><th>{escape_html(name)}</th><td>{escape_html(text)}</td></tr>" for name, text in facts)
     return f'<div class="wide"><table>{rows}</table></div>'
 
 

@@ -7,8 +7,8 @@ from __future__ import annotations
 
 import math
 from functools import singledispatch
-from html import escape
 
+from deniable._escapes import escape_html
 from deniable.explaining import ticks
 from deniable.explaining.figures import BarFigure, Figure, IconFigure, IntervalFigure, LineFigure, span
 
@@ -171,7 +171,7 @@ def _person(x: float, y: float, colour: str) -> str:
 
 
 def _text(x: float, y: float, words: str, *, anchor: str = "start") -> str:
-    return f'<text x="{x:.1f}" y="{y:.1f}" text-anchor="{anchor}">{escape(words)}</text>'
+    return f'<text x="{x:.1f}" y="{y:.1f}" text-anchor="{anchor}">{escape_html(words)}</text>'
 
 
 def _short(words: str, most: int) -> str:
@@ -179,10 +179,11 @@ def _short(words: str, most: int) -> str:
 
 
 def _document(title: str, alt: str, parts: list[str], *, height: float) -> str:
+    shown = escape_html(title)
     return (
         f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {_WIDTH} {height:.0f}" role="img"'
         f' style="max-width:600px;width:100%;height:auto;background:#fff" font-family="system-ui, sans-serif"'
-        f' font-size="13" fill="{INK}"><title>{escape(title)}</title><desc>{escape(alt)}</desc>'
-        f'<text x="{_WIDTH / 2}" y="22" text-anchor="middle" font-size="15" font-weight="600">{escape(title)}</text>'
+        f' font-size="13" fill="{INK}"><title>{shown}</title><desc>{escape_html(alt)}</desc>'
+        f'<text x="{_WIDTH / 2}" y="22" text-anchor="middle" font-size="15" font-weight="600">{shown}</text>'
         f"{''.join(parts)}</svg>"
     )

@@ -14,9 +14,9 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Iterable, Sequence
-from html import escape
 from typing import Protocol, runtime_checkable
 
+from deniable._escapes import escape_html
 from deniable.errors import DeniableError
 from deniable.events import Event
 from deniable.explaining.audits import Audit, audit_tradeoff
@@ -80,7 +80,7 @@ def html(what: Explainable) -> str | None:
         figures = _figures(what, found)
     except DeniableError:
         return None
-    parts = [f"<div style='font-weight:600'>{escape(found.title)}</div>", _table(_facts(what, found))]
+    parts = [f"<div style='font-weight:600'>{escape_html(found.title)}</div>", _table(_facts(what, found))]
     if isinstance(what, Record):
         parts.append(_charges(list(what.charges())))
     drawn = "".join(f"<div style='flex:1 1 20rem;max-width:30rem'>{render(figure)}</div>" for figure in figures)
@@ -130,11 +130,11 @@ def _table(rows: Iterable[Sequence[str]], *, head: Sequence[str] = ()) -> str:
     first, other = "white-space:nowrap", "min-width:7rem" if head else "overflow-wrap:anywhere"
     lines = "".join(
         "<tr style='background:none'>"
-        + "".join(f"<td style='{_CELL};{other if place else first}'>{escape(c)}</td>" for place, c in row)
+        + "".join(f"<td style='{_CELL};{other if place else first}'>{escape_html(c)}</td>" for place, c in row)
         + "</tr>"
         for row in map(enumerate, rows)
     )
-    names = "".join(f"<th style='{_CELL};font-weight:600'>{escape(name)}</th>" for name in head)
+    names = "".join(f"<th style='{_CELL};font-weight:600'>{escape_html(name)}</th>" for name in head)
     above = f"<thead><tr style='background:none'>{names}</tr></thead>" if head else ""
     return (
         "<div style='overflow-x:auto'><table style='border-collapse:collapse;border:0;margin:.3rem 0'>"

@@ -16,12 +16,11 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any, BinaryIO, NamedTuple
 
-from deniable._files import shown
 from deniable.errors import LedgerDamaged, LedgerError, LedgerMissing
 from deniable.ledger import records
 from deniable.ledger.records import Head
 from deniable.ledger.stores import Balance, Row, Source
-from deniable.ledger.stores.places import file_at
+from deniable.ledger.stores.places import file_at, shown_place
 
 FORMAT = 1
 """The version of the last line; the header states the version of the rows."""
@@ -62,7 +61,7 @@ class ExportFile:
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
         self.path = file_at(path).absolute()
-        self.place = shown(path)
+        self.place = shown_place(path)
         self._state: tuple[int, ...] | None = None
         with self._open() as file:
             self._header = self._text(file.readline(), 1).removesuffix("\n")

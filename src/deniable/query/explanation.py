@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 from deniable import _checks
 from deniable._checks import shown
+from deniable._escapes import printable
 from deniable.guarantees.printing import small
 from deniable.query.aggregates.base import rounded
 from deniable.query.split import KEYS
@@ -35,12 +36,13 @@ class Words:
     def text(self, *, sql: bool) -> str:
         """For a terminal."""
         width = max(len(name) for name, _ in self.facts) + 2
-        lines = [self.question, "", *(f"{name:<{width}}{fact}" for name, fact in self.facts), ""]
+        lines = [printable(self.question), ""]
+        lines += [*(f"{name:<{width}}{printable(fact)}" for name, fact in self.facts), ""]
         lines += [*aligned(self.measured), "", *aligned(self.errors)]
         if sql:
             several = len(self.sql) > 1
             for what, text in self.sql:
-                lines += ["", *([f"-- {what}"] if several else []), text]
+                lines += ["", *([f"-- {printable(what)}"] if several else []), printable(text, lines=True)]
         return "\n".join(lines)
 
 
@@ -231,6 +233,7 @@ def _figure(epsilon: Fraction) -> str:
 
 def aligned(rows: Sequence[Sequence[str]], *, right: Sequence[bool] = ()) -> list[str]:
     """Rows of text in columns two spaces apart; `right` says which columns hold numbers."""
+    rows = [[printable(cell) for cell in row] for row in rows]
     widths = [max(len(row[i]) for row in rows) for i in range(len(rows[0]))]
     lines = []
     for row in rows:

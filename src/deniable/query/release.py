@@ -17,6 +17,7 @@ from functools import cached_property
 from typing import Any, NamedTuple
 
 from deniable._checks import shown
+from deniable._escapes import printable
 from deniable.descriptions import Description
 from deniable.errors import NotSupported
 from deniable.events import Event
@@ -199,7 +200,7 @@ class Release:
         lines = aligned([list(self.columns), *self._cells()], right=right)
         lines += [self._rest] if self._rest else []
         width = max(len(name) for name, _ in self.facts) + 2
-        return "\n".join([*lines, "", *(f"{name:<{width}}{fact}" for name, fact in self.facts)])
+        return "\n".join([*lines, "", *(f"{name:<{width}}{printable(fact)}" for name, fact in self.facts)])
 
     def __repr__(self) -> str:
         return str(self)  # what a shell shows

@@ -22,8 +22,9 @@ from tests.laws.neighbours import hostile
 from tests.laws.neighbours.core import REMOVED, EntryPoint, World
 from tests.laws.neighbours.shapes import Shape, shape_of
 
-SAMPLE = 6
-"""Hostile units of an ordinary run, where another container or relation of the same mechanism tries them all."""
+SAMPLE, MOST = 4, 60
+"""Hostile units of an ordinary run: a few in every container and under every relation, half of all once for each
+mechanism. Names decide which, so that every unit is tried on many mechanisms."""
 
 
 # records
@@ -148,7 +149,7 @@ def record_entries() -> list[EntryPoint]:
                         call=call,
                         shape=SHAPES.get(name, shape_of),
                         mix=scattered,
-                        sample=None if first else SAMPLE,
+                        sample=MOST if first else SAMPLE,
                     )
                 )
     return found
@@ -190,7 +191,7 @@ def answer_entries() -> list[EntryPoint]:
                     hostile=ANSWERS if container == "number" else dict(hostile.ANY),
                     call=call,
                     shape=SHAPES.get(name, shape_of),
-                    sample=None if i == 0 and container != "array" else SAMPLE,
+                    sample=MOST if i == 0 and container != "array" else SAMPLE,
                 )
             )
     return found
@@ -222,7 +223,7 @@ def table_entries() -> list[EntryPoint]:
                         covers=(f"deniable.mechanisms.{name}.__call__",),
                         hostile=units(ADD_REMOVE, form=form),
                         call=call,
-                        sample=None if put is dict and where == "x" else SAMPLE,
+                        sample=MOST if put is dict and where == "x" else SAMPLE,
                     )
                 )
     return found
@@ -255,8 +256,8 @@ COLUMN_MEANS = [
         sample=sample,
     )
     for how, form, put, sample in (
-        ("a hostile value", lambda value: [value, 0.5], list, None),
-        ("a hostile row", lambda value: value, list, None),
+        ("a hostile value", lambda value: [value, 0.5], list, MOST),
+        ("a hostile row", lambda value: value, list, MOST),
         ("array", lambda value: [0.5, value], as_matrix, SAMPLE),
         ("frame", lambda value: [value, value], lambda rows: pd.DataFrame(as_matrix(rows)), SAMPLE),
     )
@@ -335,7 +336,7 @@ def best(result: mechanisms.Best) -> Shape:
 
 
 OTHERS = [
-    EntryPoint(name, tuple(f"deniable.{covered}" for covered in covers), units_, call, **more)
+    EntryPoint(name, tuple(f"deniable.{covered}" for covered in covers), units_, call, **{"sample": MOST, **more})
     for name, covers, units_, call, more in (
         ("mechanisms.best_of, generator", ["mechanisms.BestOf.__call__"], units(ADD_REMOVE), best_of,
          {"mix": scattered, "shape": best}),

@@ -8,6 +8,7 @@ from numbers import Number
 from pathlib import Path
 from typing import TypeGuard
 
+from deniable._escapes import printable, redacted
 from deniable.errors import InvalidArgument
 from deniable.ledger.stores import Balance, Store
 
@@ -46,6 +47,11 @@ def opened(place: Place) -> Store:
 def is_server(place: Place) -> TypeGuard[str]:
     """Whether a place is the address of a server."""
     return isinstance(place, str) and place.startswith(_SERVERS)
+
+
+def shown_place(path: Place) -> str:
+    """A path as it may be printed: whole, what would act unseen as escapes, and without a password."""
+    return printable(redacted(os.fspath(path)))
 
 
 def file_at(place: object) -> Path:

@@ -19,7 +19,6 @@ from typing import Any
 from urllib.parse import quote
 
 from deniable import _files
-from deniable._files import shown
 from deniable.errors import (
     FileError,
     FileExists,
@@ -31,6 +30,7 @@ from deniable.errors import (
 )
 from deniable.ledger.exports import is_export
 from deniable.ledger.stores import Balance, Row
+from deniable.ledger.stores.places import shown_place
 from deniable.ledger.stores.tables import Migrations, TableStore, lifting
 
 APPLICATION = 0x64656E69
@@ -54,7 +54,7 @@ class SQLiteStore(TableStore):
     """A ledger's file. Safe to use from several threads and from several processes."""
 
     def __init__(self, path: Path) -> None:
-        super().__init__(shown(path))
+        super().__init__(shown_place(path))
         self.path = path.absolute()  # wherever the process goes
         self._file: tuple[int, int] | None = None
         """The file that is open."""
@@ -69,7 +69,7 @@ class SQLiteStore(TableStore):
         """A new file at a path where there is nothing."""
         _refuse_remains(path)
         if not path.parent.is_dir():
-            raise LedgerMissing(f"there is no folder {shown(path.parent)}; make it, then create the ledger.")
+            raise LedgerMissing(f"there is no folder {shown_place(path.parent)}; make it, then create the ledger.")
         try:
             with _files.replacing(path, private=True) as beside:
                 try:
@@ -210,7 +210,7 @@ def _connect(path: Path, place: str) -> sqlite3.Connection:
 
 def _fill(beside: Path, path: Path, *, header: str, balance: Balance) -> None:
     """Write a new ledger."""
-    with _said(shown(path)):
+    with _said(shown_place(path)):
         connection = sqlite3.connect(beside, isolation_level=None)
         try:
             connection.executescript(
@@ -301,7 +301,7 @@ def _name(error: sqlite3.Error) -> str:
 
 def _refuse_other(path: Path) -> None:
     """Refuse to open what cannot be a ledger, before SQLite touches it."""
-    place = shown(path)
+    place = shown_place(path)
     try:
         found = path.stat()
     except (FileNotFoundError, NotADirectoryError):
@@ -325,12 +325,24 @@ def _refuse_other(path: Path) -> None:
 
 def _refuse_links(path: Path, place: str) -> None:
     """Refuse a file with two names. SQLite finds the log by the name: each name would have charges of its own."""
-    if path.stat().st_nlink > 1:
-        folder = shown(path.parent.absolute())
-        raise LedgerError(
-            f"{place} has a second name, a hard link, under which the newest charges are not seen; remove that name"
-            f" (`find {folder} -samefile {place}` looks for it in the folder), or copy the file. Nothing was charged."
-        )
+    for _ in range(2):  # a new ledger has the name it was written under for a moment, and may lose it meanwhile
+        if path.stat().st_nlink - _names_while_written(path) <= 1:
+            return
+    folder = shown_place(path.parent.absolute())
+    raise LedgerError(
+        f"{place} has a second name, a hard link, under which the newest charges are not seen; remove that name"
+        f" (`find {folder} -samefile {place}` looks for it in the folder), or copy the file. Nothing was charged."
+    )
+
+
+def _names_while_written(path: Path) -> int:
+    """How many names of a file are those that `_files` writes under, left by a process that is at it, or was killed."""
+    if path.stat().st_nlink == 1:
+        return 0
+    own, count = _file_at(path), 0
+    for each in Path(os.path.realpath(path)).parent.glob(f"{_files.TEMPORARY}*"):
+        count += _file_at(each) == own
+    return count
 
 
 def _companions(path: Path) -> list[Path]:
@@ -343,18 +355,19 @@ def _refuse_remains(path: Path) -> None:
         taken = os.path.lexists(path)
         remains = [each for each in _companions(path) if os.path.lexists(each)]
     except ValueError:
-        raise LedgerError(f"{shown(path)} cannot be the name of a file. No ledger was created.") from None
+        raise LedgerError(f"{shown_place(path)} cannot be the name of a file. No ledger was created.") from None
     if taken:
         raise _exists(path)
     if remains:
         raise LedgerExists(
-            f"{shown(remains[0])} belongs to a ledger that was at {shown(path)}; move it away or choose another path."
+            f"{shown_place(remains[0])} belongs to a ledger that was at {shown_place(path)}; move it away or choose"
+            " another path."
         )
 
 
 def _exists(path: Path) -> LedgerExists:
     if path.is_dir():
-        return LedgerExists(f"there is already a folder at {shown(path)}; choose another path.")
+        return LedgerExists(f"there is already a folder at {shown_place(path)}; choose another path.")
     return LedgerExists(
-        f"there is already something at {shown(path)}; open it with Ledger.open, or choose another path."
+        f"there is already something at {shown_place(path)}; open it with Ledger.open, or choose another path."
     )

@@ -33,6 +33,7 @@ from types import TracebackType
 from typing import Any, Self
 
 from deniable import noise
+from deniable._escapes import dump_json
 from deniable._files import TEMPORARY, check_place, shown, sync_folder, write_text
 from deniable.errors import DataError, FileError
 
@@ -132,8 +133,7 @@ class Folder:
         whole = {"plan": self.digest, **record, "found": found}
         with self._charged():
             write_text(self.work / NOTE, note, overwrite=True)
-            told = json.dumps(whole, ensure_ascii=False, indent=2, default=str) + "\n"
-            write_text(self.work / RECORD, told, overwrite=True)
+            write_text(self.work / RECORD, dump_json(whole, indent=2) + "\n", overwrite=True)
             for path in [*self.work.glob("*.facts"), *self.work.glob(f"{TEMPORARY}*")]:
                 path.unlink()
             (self.work / BEGUN).unlink()

@@ -42,6 +42,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
+from deniable._escapes import printable
 from deniable.descriptions import Description
 from deniable.errors import DeniableError, LedgerUnsure
 from deniable.events import Event
@@ -163,7 +164,9 @@ class Publication:
         for name, plan in self.plans.items():
             errors = "; ".join(f"{n} {e}" for n, e in plan.error.items()) or "known once bounds and limits are found"
             rows.append((name, f"{float(plan.cost.epsilon):.6g}", errors))
-        return "\n".join([self.draft.title, "", f"cost    {self.cost}", f"method  {self.method}", "", *aligned(rows)])
+        return "\n".join(
+            [printable(self.draft.title), "", f"cost    {self.cost}", f"method  {self.method}", "", *aligned(rows)]
+        )
 
     @property
     def method(self) -> str:
