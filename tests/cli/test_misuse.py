@@ -25,6 +25,7 @@ WORKING: dict[str, dict[str, str | None]] = {
         "file": QUERY[0], "sql": QUERY[1], "--ledger": "hospital.ledger", "--epsilon": "0.01", "--bounds": "cost=0:10",
         "--keys": "city=Bern", "--groups-per-unit": "1", "--rows-per-unit": "1", "--dry-run": None,
     },
+    "convert": {"file": "visits.csv", "out": "visits.parquet", "--force": None},
     "publish": {"file": "tables.toml", "--out": "release", "--dry-run": None},
     "account": {"--delta": "1e-5", "--noise-multiplier": "1", "--rate": "0.5", "--steps": "2"},
     "calibrate": {"--epsilon": "1", "--delta": "1e-5", "--rate": "0.5", "--steps": "2"},

@@ -42,14 +42,20 @@ WRITES: dict[tuple[str, str], list[tuple[list[str], list[str]]]] = {
     ],
     ("deniable ledger export", "--out"): [(["ledger", "export", "hospital.ledger"], ["hospital.ledger"])],
     ("deniable audit", "--plot"): [(AUDIT, ["scores.csv"]), ([*AUDIT[:2], "--from", "event.json"], ["event.json"])],
+    ("deniable convert", "out"): [(["convert", "visits.csv"], ["visits.csv"])],
     ("deniable account", "--plot"): [(["account", "--compare", "--epsilon", "0.1", "--delta", "1e-6"], [])],
 }
-"""Options that name a file to write: lines that work without them, and what those lines read."""
+"""Options and arguments that name a file to write: lines that work without them, and what those lines read."""
 
 LINES = [(option, words, read) for (_, option), lines in WRITES.items() for words, read in lines]
 IDS = [" ".join([*words[:2], option]) for option, words, _ in LINES]
-ENDING = {"--plot": ".svg", "--picture": ".svg", "--out": ".html"}
+ENDING = {"--plot": ".svg", "--picture": ".svg", "--out": ".html", "out": ".parquet"}
 THEIRS = b"what was there"
+
+
+def typed(option: str, value: str) -> list[str]:
+    """A place to write as it is typed: behind its option, or as the last argument."""
+    return [option, value] if option.startswith("--") else [value]
 
 
 def test_every_place_of_every_command_is_listed() -> None:
@@ -86,13 +92,13 @@ def test_nothing_is_replaced_unless_told(folder: Callable, option: str, words: l
     out = f"theirs{ENDING[option]}"
     Path(out).write_bytes(THEIRS)
     before = state()
-    ran = folder(*words, option, out)
+    ran = folder(*words, *typed(option, out))
     assert ran.code == 1
     assert f"{out} exists already" in ran.err
     assert "--force" in ran.err
     assert ran.out == ""
     assert state() == before
-    assert folder(*words, option, out, "--force").code in (0, 4)
+    assert folder(*words, *typed(option, out), "--force").code in (0, 4)
     assert Path(out).read_bytes() != THEIRS
     after = state()
     assert {name: after[name] for name in before if name != out} == {n: b for n, b in before.items() if n != out}
@@ -112,7 +118,7 @@ def test_no_input_is_ever_replaced(folder: Callable, option: str, words: list[st
         for name in names_of(path):
             before = state()
             for force in ([], ["--force"]):
-                ran = folder(*words, option, name, *force)
+                ran = folder(*words, *typed(option, name), *force)
                 assert ran.code == 1, (name, force, ran)
                 assert len(ran.err.splitlines()) == 1
                 assert state() == before, (name, force)
@@ -120,7 +126,7 @@ def test_no_input_is_ever_replaced(folder: Callable, option: str, words: list[st
         hard = f"hard{Path(path).suffix}"
         os.link(path, hard)
         before = state()
-        assert folder(*words, option, hard, "--force").code == 1
+        assert folder(*words, *typed(option, hard), "--force").code == 1
         assert state() == before
         Path(hard).unlink()
 
@@ -131,7 +137,7 @@ def test_a_ledger_is_never_replaced(folder: Callable, force: list[str]) -> None:
     before = state()
     for option, words, _ in LINES:
         for name in ("hospital.ledger", "hospital.ledger-wal", "hospital.ledger-shm"):
-            assert folder(*words, option, name, *force).code == 1
+            assert folder(*words, *typed(option, name), *force).code == 1
     assert state() == before
     assert folder("ledger", "verify", "hospital.ledger").code == 0
 
@@ -202,7 +208,7 @@ def test_a_place_that_cannot_be_written_is_one_sentence_before_anything_is_done(
     Path("folder" + ENDING[option]).mkdir()
     Path("file").touch()
     before = state()
-    ran = folder(*words, option, place and place + ENDING[option])
+    ran = folder(*words, *typed(option, place and place + ENDING[option]))
     assert ran.code == 1
     assert ran.err.startswith("deniable: ")
     assert len(ran.err.splitlines()) == 1
