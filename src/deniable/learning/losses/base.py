@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
+
+from deniable.errors import NotSupported
 
 Array = NDArray[Any]
 
@@ -60,6 +63,13 @@ class LinearLoss(Loss):
     @abstractmethod
     def residuals(self, margins: Array, labels: Array) -> NDArray[np.float64]:
         """∂φ/∂m for every record (and every margin): the gradient in θ is row ⊗ residual."""
+
+    def whole_residuals(self, margins: Sequence[int], unit: int, label: float, bits: int) -> list[int]:
+        """∂φ/∂m of one record at the margins margins[j]/2^unit, in whole multiples of 2^−bits, each off by at most one.
+
+        Methods that minimise exactly need it: float64 does not tell a minimum where records are very many.
+        """
+        raise NotSupported(f"{type(self).__name__} gives its derivatives in float64 only.")
 
     def curvatures(self, margins: Array, labels: Array) -> NDArray[np.float64]:
         """∂²φ/∂m² for every record: (n,), or (n, k, k) for k margins. Only used to find minima faster."""

@@ -3,7 +3,11 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
+from decimal import MAX_EMAX, MIN_EMIN, Context, Decimal
+from fractions import Fraction
+from functools import cache
 
 import numpy as np
 from numpy.typing import NDArray
@@ -41,6 +45,13 @@ class Logistic(LinearLoss):
 
         chance = expit(margins)
         return np.asarray(chance * (1 - chance))
+
+    def whole_residuals(self, margins: Sequence[int], unit: int, label: float, bits: int) -> list[int]:
+        wrong = -margins[0] if label > 0 else margins[0]  # −ym
+        context = _digits(bits)
+        small = _exp(-abs(wrong), unit, bits, context)
+        chance = context.divide(_ONE if wrong >= 0 else small, context.add(_ONE, small))
+        return [_whole(chance, bits, context) * (-1 if label > 0 else 1)]
 
 
 @dataclass(frozen=True)
@@ -87,6 +98,17 @@ class Multinomial(LinearLoss):
         """The probability of every class."""
         raised = np.exp(margins - margins.max(axis=1)[:, None])
         return np.asarray(raised / _column_sums(raised)[:, None])
+
+    def whole_residuals(self, margins: Sequence[int], unit: int, label: float, bits: int) -> list[int]:
+        context = _digits(bits)
+        top = max(margins)
+        raised = [_exp(margin - top, unit, bits, context) for margin in margins]
+        total = _ZERO
+        for one in raised:
+            total = context.add(total, one)
+        found = [_whole(context.divide(one, total), bits, context) for one in raised]
+        found[int(label)] -= 1 << bits
+        return found
 
     def curvatures(self, margins: Array, labels: Array) -> NDArray[np.float64]:
         p = self.chances(margins)
@@ -155,5 +177,34 @@ class SmoothedHinge(LinearLoss):
         slope = np.clip((1 - labels * margins + self.width) / (2 * self.width), 0.0, 1.0)
         return np.asarray(-labels * slope)
 
+    def whole_residuals(self, margins: Sequence[int], unit: int, label: float, bits: int) -> list[int]:
+        sign, width = (1 if label > 0 else -1), Fraction(self.width)
+        short = 1 - Fraction(sign * margins[0], 1 << unit) + width
+        slope = min(max(short / (2 * width), Fraction(0)), Fraction(1))
+        return [-sign * int(slope * 2**bits)]
+
     def curvatures(self, margins: Array, labels: Array) -> NDArray[np.float64]:
         return np.where(np.abs(1 - labels * margins) <= self.width, self.smoothness, 0.0)
+
+
+# Decimals of as many digits as are wanted; the standard library's exp and quotient are rounded correctly.
+
+_ZERO, _ONE = Decimal(0), Decimal(1)
+
+
+@cache
+def _digits(bits: int) -> Context:
+    """Digits for numbers up to 1 in multiples of 2^−bits, and eight more for the few roundings on the way to them."""
+    return Context(prec=math.ceil(bits * math.log10(2)) + 8, Emin=MIN_EMIN, Emax=MAX_EMAX, traps=[])
+
+
+def _exp(power: int, unit: int, bits: int, context: Context) -> Decimal:
+    """e^(power/2^unit) for power ≤ 0; 0 where it is below 2^−(bits + 4)."""
+    if -power > (bits + 4) << unit:
+        return _ZERO
+    return context.exp(context.divide(Decimal(power), Decimal(1 << unit)))
+
+
+def _whole(value: Decimal, bits: int, context: Context) -> int:
+    """A number in [0, 1] in multiples of 2^−bits."""
+    return int(context.to_integral_value(context.multiply(value, Decimal(1 << bits))))

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
+from fractions import Fraction
 
 import numpy as np
 from numpy.typing import NDArray
@@ -68,6 +70,11 @@ class Huber(LinearLoss):
 
     def residuals(self, margins: Array, labels: Array) -> NDArray[np.float64]:
         return np.asarray(np.clip(margins - labels, -self.width, self.width))
+
+    def whole_residuals(self, margins: Sequence[int], unit: int, label: float, bits: int) -> list[int]:
+        width = Fraction(self.width)
+        away = Fraction(margins[0], 1 << unit) - Fraction(label)
+        return [int(min(max(away, -width), width) * 2**bits)]
 
     def curvatures(self, margins: Array, labels: Array) -> NDArray[np.float64]:
         return np.asarray(np.abs(margins - labels) <= self.width, dtype=np.float64)

@@ -16,7 +16,7 @@ privacy loss is at most c = ln(1 + β/λ) plus that of b. (Chaudhuri–Monteleon
 Exchange is two steps: (ε, δ) becomes (2ε, (1 + e^ε)δ).
 
 *Approximate minima* (Iyengar et al. 2019). A program finds a point with |∇J| ≤ τ, within τ/λ of the minimiser; noise
-for a sensitivity of 2τ/λ is added to it: Gaussian, or Laplace for δ = 0. If τ is not reached nothing is released.
+for a sensitivity of 2τ/λ is added to it: Gaussian, or Laplace for δ = 0. τ is reached on all data (`minimum`).
 
 *The noise b is discrete*, and no further than e from a continuous one: moving b by e moves ∇J by e, so |e| is part of
 τ. Normal b is a random rounding of a continuous Gaussian (see `privacy`) and is moved by more than 240 grid steps in
@@ -35,7 +35,6 @@ from fractions import Fraction
 from typing import ClassVar
 
 import numpy as np
-from numpy.typing import NDArray
 
 from deniable import noise
 from deniable._checks import positive
@@ -45,7 +44,8 @@ from deniable.events import Claimed, DiscreteLaplace, Event
 from deniable.guarantees import ApproxDP, PureDP
 from deniable.guarantees.rounding import float_below
 from deniable.learning.optimizers.base import Array, Data, Method, Plan, Task, steady
-from deniable.learning.optimizers.minimum import minimise, placed_on, placing, reachable
+from deniable.learning.optimizers.minimum import DEFAULT_RATIO, minimisable, minimise, placed_on, placing, reachable
+from deniable.learning.optimizers.whole import Slope
 from deniable.learning.privacy import add_gaussian, gaussian_event, multiplier
 from deniable.learning.progress import Tracker, silent
 from deniable.noise import Source
@@ -71,21 +71,23 @@ class ObjectivePerturbation(Method):
     theorem: ClassVar[str] = "objective perturbation with approximate minima (Iyengar et al. 2019; corrected constants)"
 
     strength: float | None = None
-    """λ; default: the task's own, or β/(e^{ε/10} − 1) if that is larger."""
+    """λ; default: the task's own, or β/(e^{ε/10} − 1) or β/1000 if that is larger."""
 
     def __post_init__(self) -> None:
         if self.strength is not None:
             positive("strength", self.strength)
 
     def plan(self, task: Task) -> ObjectivePlan:
-        loss = steady(task, self)
+        steady(task, self)
+        loss = minimisable(task, self, strength=self.strength)
         if loss.outputs != 1:
             raise self.refuse("it is proved for one margin per record; a joint multinomial model has several.")
         if not loss.twice_differentiable:
             raise self.refuse(f"{type(loss).__name__} is not twice differentiable.")
         first, last = _split(task)
         one = _halved(first)
-        least = loss.smoothness / math.expm1(min(CURVATURE_SHARE * float(one.epsilon), 50.0))
+        curved = min(CURVATURE_SHARE * float(one.epsilon), math.log1p(1 / DEFAULT_RATIO))
+        least = loss.smoothness / math.expm1(curved)
         strength = self.strength if self.strength is not None else max(task.regularization, least)
         constants = {"lipschitz": loss.lipschitz, "smoothness": loss.smoothness, "strength": strength}
         d = task.parameters
@@ -198,7 +200,7 @@ class ObjectivePlan(Plan):
             noisy = add_gaussian(placed, bound=bound, ratio=multiplier(self.last), source=source)
         return task.project(noisy * step)
 
-    def _slope(self, source: Source | None) -> NDArray[np.float64]:
+    def _slope(self, source: Source | None) -> Slope:
         shape = self.task.shape
         if self.law == "normal":
             drawn = noise.discrete_gaussian(variance=_GRID**2 + SPREAD, size=shape, source=source)
@@ -208,4 +210,4 @@ class ObjectivePlan(Plan):
             while not drawn.all():
                 drawn = np.where(drawn == 0, noise.discrete_laplace(_GRID, shape, source=source), drawn)
             drawn = drawn - np.sign(drawn)
-        return drawn.astype(np.float64) * (self.scale / _GRID)
+        return Slope(drawn.astype(object), self.scale / _GRID)

@@ -5,7 +5,7 @@ when a record is added or removed and 2L/λ when one is exchanged (Chaudhuri–M
 sum scale: nothing is divided by the number of records, which is private). The minimiser is known to within τ/λ and is
 placed on a grid of step g, so the sensitivity that is paid for is
 
-    sides·L/λ + 2τ/λ + 2√d·g.
+    sides·L/λ + 2τ/λ + 3√d·g.
 
 * δ > 0: Gaussian noise.
 * δ = 0: discrete Laplace noise on every coordinate, for the L1 sensitivity √d × the L2 one. (Noise with density
@@ -28,7 +28,7 @@ from deniable._checks import positive
 from deniable.events import DiscreteLaplace, Event
 from deniable.guarantees import PureDP
 from deniable.learning.optimizers.base import Array, Data, Method, Plan, Task, steady
-from deniable.learning.optimizers.minimum import minimise, placed_on, placing, reachable
+from deniable.learning.optimizers.minimum import DEFAULT_RATIO, minimisable, minimise, placed_on, placing, reachable
 from deniable.learning.privacy import add_gaussian, gaussian_event, largest_mu, multiplier
 from deniable.learning.progress import Tracker, silent
 from deniable.noise import Source
@@ -55,14 +55,16 @@ class OutputPerturbation(Method):
             positive("strength", self.strength)
 
     def plan(self, task: Task) -> OutputPlan:
-        loss = steady(task, self)
+        steady(task, self)
+        loss = minimisable(task, self, strength=self.strength)
         length = self._length(task)  # of the noise, in sensitivities
         if self.strength is not None:
             strength = self.strength
         else:
             # λR²/(2n) against (β/2)(length·sides·L/λ)²: the minimum is at λ³ = 2nβ(length·sides·L)²/R².
             noise_part = 2 * task.size * loss.smoothness * (length * task.sides * loss.lipschitz) ** 2
-            strength = max(task.regularization, (noise_part / task.reach**2) ** (1 / 3))
+            balance = (noise_part / task.reach**2) ** (1 / 3)
+            strength = max(task.regularization, balance, DEFAULT_RATIO * loss.smoothness)
         tolerance = max(TOLERANCE * loss.lipschitz, reachable(task))
         sensitivity = (task.sides * loss.lipschitz + 2 * tolerance) / strength * (1 + 1e-12)
         bound, draws = GRID + placing(task.parameters), task.parameters

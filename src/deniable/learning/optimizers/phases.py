@@ -39,7 +39,7 @@ from deniable.learning.optimizers.base import (
     steady,
     unpenalised,
 )
-from deniable.learning.optimizers.minimum import minimise, placed_on, placing, reachable
+from deniable.learning.optimizers.minimum import minimisable, minimise, placed_on, placing, reachable
 from deniable.learning.privacy import add_gaussian, gaussian_event, largest_mu, multiplier
 from deniable.learning.progress import Tracker, silent
 from deniable.noise import Source
@@ -147,6 +147,12 @@ class Localisation(_Phases):
 
     name: ClassVar[str] = "localisation"
     theorem: ClassVar[str] = "Feldman–Koren–Talwar 2020 (phased ERM)"
+
+    def plan(self, task: Task) -> PhasesPlan:
+        steady(task, self)
+        plan = super().plan(task)
+        minimisable(task, self, strength=8 / plan.scale)  # that of the first phase; later ones have more
+        return plan
 
     def work(self, data: Data, task: Task, centre: Array, eta: float) -> tuple[Array, float]:
         strength = 2 / eta
