@@ -103,7 +103,7 @@ REFUSALS = [
     (ObjectivePerturbation(), losses.SmoothedHinge(), BOTH[0], None, "twice differentiable"),
     (ObjectivePerturbation(), losses.Huber(), BOTH[0], None, "twice differentiable"),
     (ObjectivePerturbation(), SQUARE, BOTH[0], None, "bounded set"),
-    (ObjectivePerturbation(strength=1e-6), SMOOTH, BOTH[0], None, "regularization"),
+    (ObjectivePerturbation(strength=1e-4), SMOOTH, BOTH[0], None, "regularization"),
     (GradientDescent(), SMOOTH, PureDP(1), None, "delta"),
     (SufficientStatistics(), SMOOTH, BOTH[0], None, "least squares"),
     (NoisySum(), SMOOTH, BOTH[0], None, "mean"),

@@ -76,7 +76,7 @@ def minimisable(task: Task, method: Method, *, strength: float | None = None) ->
     loss = task.linear
     least = LEAST_RATIO * loss.smoothness
     if strength is not None and not least <= strength <= 1e100:
-        raise method.refuse(f"a minimum is found in bounded time for strengths between {least:.3g} and 1e100.")
+        raise method.refuse(f"a minimum is found in bounded time with a regularization between {least:.3g} and 1e100.")
     if type(loss).whole_residuals is LinearLoss.whole_residuals:
         raise method.refuse(
             f"{type(loss).__name__} has no `whole_residuals`, without which a minimum may not be found on some data."
