@@ -15,7 +15,7 @@ from deniable.errors import InvalidArgument, LedgerDamaged
 from deniable.events import Laplace
 from deniable.guarantees import GDP, RDP, TCDP, ZCDP, ApproxDP, ApproxZCDP, Guarantee, PureDP
 from deniable.ledger import Ledger
-from deniable.ledger.records import canonical
+from deniable.ledger.records import canonical, digest, voucher
 from deniable.units import Unit
 from tests.ledger.kept import Kept
 
@@ -123,6 +123,22 @@ def test_totals_that_no_row_vouches_for_are_refused_at_opening_and_when_asked(ke
             with pytest.raises(LedgerDamaged, match="edited"):
                 ask()
     with pytest.raises(LedgerDamaged, match="edited"):
+        Ledger.open(kept.address)
+
+
+def test_totals_under_other_terms_than_the_header_states_are_refused_at_opening(kept: Kept) -> None:
+    """Wider filters in the totals, and a row that vouches for them: the header still says what is promised."""
+    made(kept, charges=1)
+    with Ledger.open(kept.address) as ledger:
+        [balance], row = ledger._store.balances(), ledger._store.row(1)
+    assert row is not None
+    wider = balance._replace(terms=balance.terms.replace('"limit":"3"', '"limit":"99"'))
+    assert wider != balance
+    body = row.body.replace(voucher(balance), voucher(wider))
+    kept.edit(
+        f"UPDATE balances SET terms = '{wider.terms}'", f"UPDATE rows SET body = '{body}', hash = '{digest(body)}'"
+    )
+    with pytest.raises(LedgerDamaged, match="does not state the budget that is charged"):
         Ledger.open(kept.address)
 
 
