@@ -9,7 +9,7 @@ import pytest
 
 from deniable._checks import redacted
 from deniable._escapes import escape_html, passwords, printable
-from deniable.errors import InvalidArgument
+from deniable.errors import DeniableError, InvalidArgument
 
 SECRET = "s3cret"
 ADDRESSES = [
@@ -82,6 +82,17 @@ def test_what_is_hidden_is_known_in_pieces(address: str) -> None:
 def test_what_holds_no_password_stays_as_it_is(text: str) -> None:
     assert redacted(text) == text
     assert passwords(text) == []
+
+
+def kinds(kind: type[DeniableError] = DeniableError) -> list[type[DeniableError]]:
+    return [kind, *(each for child in kind.__subclasses__() for each in kinds(child))]
+
+
+@pytest.mark.parametrize("kind", kinds(), ids=lambda kind: kind.__name__)
+def test_no_error_acts_on_a_terminal_or_shows_a_password(kind: type[DeniableError]) -> None:
+    error = kind.__new__(kind)
+    Exception.__init__(error, "\x1b[2J \u202e\ud800 postgresql://u:s3cret@h/db")
+    assert str(error) == "\\x1b[2J \\u202e\\ud800 postgresql://u:...@h/db"
 
 
 def test_long_texts_are_redacted_at_once() -> None:

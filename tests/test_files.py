@@ -43,6 +43,9 @@ def test_nothing_is_replaced_unless_told() -> None:
     Path("a.txt").write_text(OLD)
     with pytest.raises(FileExists, match=r"a\.txt exists already; nothing was written.*overwrite=True") as refused:
         write_text("a.txt", NEW)
+    with pytest.raises(FileExists):
+        check_place("a.txt")
+    check_place("a.txt", overwrite=True)
     assert Path("a.txt").read_text() == OLD
     assert isinstance(refused.value, FileError)
     assert isinstance(refused.value, DeniableError)

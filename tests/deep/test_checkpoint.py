@@ -15,7 +15,7 @@ from torch import nn
 
 import deniable as dn
 from deniable.deep import CyclicPoisson, FixedBatches, Observation, SeededGenerator, Trainer
-from deniable.deep.checkpoint import AHEAD, Journal
+from deniable.deep.checkpoint import AHEAD, Journal, written
 from deniable.errors import DataError, DeniableError, FileError, FileExists, InvalidArgument, LedgerError, UnitMismatch
 from tests.deep.models import cross_entropy, flat, ledger, network, plan, sgd, table
 
@@ -394,6 +394,8 @@ def test_a_file_of_somebody_else_is_not_replaced_unless_told(tmp_path: Path) -> 
             trainer.save(path)
         with pytest.raises(FileExists):
             trainer.fit(table(), checkpoint=path)
+        with pytest.raises(FileExists):
+            written(path, {"run": trainer.run})
         assert path.read_bytes() == content
         assert [each.name for each in tmp_path.iterdir()] == ["model.pt"], "no journal is begun either"
     assert trainer.progress.step == 0

@@ -31,7 +31,7 @@ TEXTS = {
     "carriage return": f"x\r{FORGED}",
     "line separators": f"x\u2028{FORGED}\u0085{FORGED}\x0b{FORGED}",
     "invisible": "a\u200b\ufeff\u00adb\U000e0041",
-    "a formula": "$\\frac{$ $$ $x_",
+    "a formula": "$\\frac{$ and $x_$",
     "a format": "{0} {x!r} %s %(x)s",
     "Markdown": "![x](http://example.org/x.png) `` ` <b> [y](javascript:x) | x",
     "not a character": "\uffff\ufdd0\U0001ffff",
