@@ -25,7 +25,7 @@ WORKING: dict[str, dict[str, str | None]] = {
         "file": QUERY[0], "sql": QUERY[1], "--ledger": "hospital.ledger", "--epsilon": "0.01", "--bounds": "cost=0:10",
         "--keys": "city=Bern", "--groups-per-unit": "1", "--rows-per-unit": "1", "--dry-run": None,
     },
-    "convert": {"file": "visits.csv", "out": "visits.parquet", "--force": None},
+    "convert": {"file": "visits.csv", "out": "new.parquet", "--force": None},
     "publish": {"file": "tables.toml", "--out": "release", "--dry-run": None},
     "account": {"--delta": "1e-5", "--noise-multiplier": "1", "--rate": "0.5", "--steps": "2"},
     "calibrate": {"--epsilon": "1", "--delta": "1e-5", "--rate": "0.5", "--steps": "2"},
@@ -33,7 +33,6 @@ WORKING: dict[str, dict[str, str | None]] = {
     "audit": {"target": "scores.csv", "--epsilon": "1", "--runs": "40"},
     "explain": {"--epsilon": "1"},
     "report": {"file": "event.json"},
-    "convert": {"file": "visits.csv", "out": "new.parquet", "--force": None},
 }  # fmt: skip
 
 NUMBERS = ["-1", "0", "nan", "1e308", "abc"]
