@@ -3,7 +3,12 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
+from dataclasses import replace
+from fractions import Fraction
+from typing import Any
 
+import mpmath
 import numpy as np
 import pytest
 from scipy.stats import chi2, norm
@@ -13,12 +18,18 @@ from deniable.guarantees import ApproxDP, PureDP
 from deniable.learning import losses
 from deniable.learning.closeness import enlarged
 from deniable.learning.optimizers import Data, RegularisedExponential, Task, cells
-from deniable.learning.optimizers.cells import draw
+from deniable.learning.optimizers.cells import Point, draw
+from deniable.learning.optimizers.exponential import Records
 from deniable.learning.table import Table
 from deniable.noise import InsecureSource
 from deniable.units import REPLACE
 
 AIM = ApproxDP(1, 1e-6)
+
+
+def plain(height: Callable[[np.ndarray], float]) -> Callable[[Point], Fraction]:
+    """A height of floats."""
+    return lambda point: Fraction(height(point.floats()))
 
 
 def test_the_sampler_draws_the_density() -> None:
@@ -31,7 +42,7 @@ def test_the_sampler_draws_the_density() -> None:
         return height(t), 3 * np.sign(t) + 4 * t
 
     source = InsecureSource(3)
-    found = np.sort([draw(height, outline, side=1.0, dimensions=1, source=source)[0] for _ in range(600)])
+    found = np.sort([draw(plain(height), outline, side=1.0, dimensions=1, source=source)[0] for _ in range(600)])
     grid = np.linspace(-1, 1, 20_001)
     mass = np.cumsum(np.exp(-3 * np.abs(grid) - 2 * grid**2))
     exact = np.interp(found, grid, mass / mass[-1])
@@ -49,7 +60,8 @@ def test_cells_are_chosen_by_their_volume(monkeypatch: pytest.MonkeyPatch) -> No
     monkeypatch.setattr(cells._Cells, "refine", lopsided)
     source = InsecureSource(2)
     flat = [
-        draw(lambda t: 0.0, lambda t: (0.0, np.zeros(1)), side=1.0, dimensions=1, source=source)[0] for _ in range(400)
+        draw(plain(lambda t: 0.0), lambda t: (0.0, np.zeros(1)), side=1.0, dimensions=1, source=source)[0]
+        for _ in range(400)
     ]
     assert abs(np.mean(np.array(flat) > 0) - 0.5) < 6 * 0.5 / math.sqrt(400)
     assert abs(np.mean(np.abs(flat)) - 0.5) < 6 * math.sqrt(1 / 12 / 400)
@@ -64,7 +76,7 @@ def test_the_sampler_draws_a_gaussian_in_two_dimensions() -> None:
         return float((t - middle) @ shape @ (t - middle)) / 2, shape @ (t - middle)
 
     source = InsecureSource(5)
-    drawn = [draw(lambda t: outline(t)[0], outline, side=4.0, dimensions=2, source=source) for _ in range(400)]
+    drawn = [draw(plain(lambda t: outline(t)[0]), outline, side=4.0, dimensions=2, source=source) for _ in range(400)]
     white = (np.array(drawn) - middle) @ np.linalg.cholesky(shape)
     for column in white.T:
         exact = norm.cdf(np.sort(column))
@@ -80,7 +92,7 @@ def test_the_sampler_draws_a_gaussian_in_three_dimensions() -> None:
         return float(t @ shape @ t) / 2, shape @ t
 
     source = InsecureSource(6)
-    drawn = [draw(lambda t: outline(t)[0], outline, side=3.0, dimensions=3, source=source) for _ in range(200)]
+    drawn = [draw(plain(lambda t: outline(t)[0]), outline, side=3.0, dimensions=3, source=source) for _ in range(200)]
     white = np.array(drawn) @ np.linalg.cholesky(shape)
     laws = [norm.cdf(np.sort(column)) for column in white.T] + [chi2(3).cdf(np.sort((white**2).sum(axis=1)))]
     for exact in laws:
@@ -94,16 +106,18 @@ def test_a_peak_at_the_centre_of_a_cell_is_found() -> None:
         length = float(np.linalg.norm(t))
         return 1e4 * length, 1e4 * t / (length or 1.0)
 
-    found = draw(lambda t: outline(t)[0], outline, side=1.0, dimensions=3, source=InsecureSource(1))
+    found = draw(plain(lambda t: outline(t)[0]), outline, side=1.0, dimensions=3, source=InsecureSource(1))
     assert np.linalg.norm(found) < 0.01
 
 
-def test_a_height_that_is_not_convex_returns_nothing() -> None:
+def test_a_height_that_is_not_convex_returns_too() -> None:
+    """It is the loss's fault, and whether it shows depends on the data."""
+
     def outline(t: np.ndarray) -> tuple[float, np.ndarray]:
         return float(-30 * t[0] ** 2), np.zeros(1)
 
-    with pytest.raises(NotSupported, match="not convex"):
-        draw(lambda t: outline(t)[0], outline, side=1.0, dimensions=1, source=InsecureSource(1))
+    found = draw(plain(lambda t: outline(t)[0]), outline, side=1.0, dimensions=1, source=InsecureSource(1))
+    assert np.isfinite(found).all()
 
 
 @pytest.mark.parametrize("loss", [losses.Logistic(), losses.Hinge(), losses.SmoothedHinge()], ids=lambda v: str(v)[:8])
@@ -143,14 +157,113 @@ def test_privacy_pays_for_the_distance() -> None:
             assert plan.convexity >= plan.heat * strength
 
 
-def test_a_distance_above_the_plan_releases_nothing() -> None:
-    plan = RegularisedExponential().plan(Task(losses.Logistic(), 1, AIM, size=100))
-    assert plan.distance(10**10, 1e10) > plan.closeness
-    data = Data(Table.place(np.ones((50, 1)), norm=1.0), np.ones(50))
-    from dataclasses import replace
+# beyond float64
 
-    with pytest.raises(NotSupported, match="nothing was released"):
-        replace(plan, closeness=1e-20).run(data)
+
+VALUED: list[losses.LinearLoss | losses.PointLoss] = [
+    losses.Logistic(), losses.Hinge(), losses.SmoothedHinge(0.5), losses.SmoothedHinge(1e-4), losses.Squared(2.0),
+    losses.Huber(0.3), losses.Distance(), losses.SmoothedDistance(0.1),
+]  # fmt: skip
+
+
+def exact_value(
+    loss: losses.LinearLoss | losses.PointLoss, theta: list[mpmath.mpf], row: list[mpmath.mpf], y: float
+) -> Any:
+    """The loss of one record by its formula."""
+    if isinstance(loss, losses.PointLoss):
+        length = mpmath.sqrt(sum((t - x) ** 2 for t, x in zip(theta, row, strict=True)))
+        width = mpmath.mpf(getattr(loss, "width", 0))
+        return mpmath.sqrt(length**2 + width**2) - width
+    m = sum(t * x for t, x in zip(theta, row, strict=True))
+    if isinstance(loss, losses.Logistic):
+        return mpmath.log(1 + mpmath.exp(-y * m))
+    if isinstance(loss, losses.Hinge):
+        return max(mpmath.mpf(0), 1 - y * m)
+    if isinstance(loss, losses.Squared):
+        return (m - y) ** 2 / 2
+    width = mpmath.mpf(loss.width)
+    if isinstance(loss, losses.Huber):
+        away = abs(m - y)
+        return away**2 / 2 if away <= width else width * (away - width / 2)
+    short = 1 - y * m
+    inside = min(max(short + width, mpmath.mpf(0)), 2 * width) ** 2 / (4 * width)
+    return inside + max(mpmath.mpf(0), short - width)
+
+
+@pytest.mark.parametrize("loss", VALUED, ids=lambda v: str(v)[:20])
+@pytest.mark.parametrize("weighted", [False, True])
+def test_sums_in_integers_are_right(loss: losses.LinearLoss, weighted: bool) -> None:
+    generator = np.random.default_rng(3)
+    rows = generator.normal(size=(12, 2))
+    weights = generator.choice([0.0, 0.3, 1.0], 12) if weighted else None
+    labels = np.where(rows[:, 0] > 0, 1.0, -1.0)
+    data = Data(Table.place(rows, norm=1.5), labels, weights)
+    records = Records(loss, data)
+    for side in (1.0, 3.7, 1e-3, 500.0):
+        point = Point((123456789 << 60, (1 << 99) + 7), 100, side)
+        entries, power = point.numerators()
+        found = records.whole_sum(entries, power, 120)
+        with mpmath.workdps(80):
+            theta = [mpmath.mpf(entry) / 2**power for entry in entries]
+            exact = sum(
+                (1 if weights is None else mpmath.mpf(float(weights[i])))
+                * exact_value(loss, theta, [mpmath.mpf(int(x)) / 2**16 for x in data.table.rows[i]], float(labels[i]))
+                for i in range(12)
+            )
+            assert abs(mpmath.mpf(found) - exact * 2**120) <= 3 * 12
+            near = [mpmath.mpf(side) * ((2 * step + 1) / mpmath.mpf(2) ** 100 - 1) for step in point.steps]
+            assert all(abs(a - b) <= mpmath.mpf(2) ** -90 for a, b in zip(theta, near, strict=True))
+            coarse = [mpmath.mpf(entry) for entry in point.floats().tolist()]
+            assert all(abs(a - b) <= side * mpmath.mpf(2) ** -51 for a, b in zip(theta, coarse, strict=True))
+
+
+def test_more_records_than_float64_can_tell_are_drawn_in_integers() -> None:
+    """A plan whose distance float64 does not keep: the same density, 300 draws each; two-sample DKW at 1e-6."""
+    plan = RegularisedExponential().plan(Task(losses.Logistic(), 1, ApproxDP(8, 1e-6), size=100))
+    assert plan.distance(10**10, 1e10) > plan.closeness
+    data = Data(Table.place(np.linspace(-1, 1, 20)[:, None], norm=1.0), np.where(np.arange(20) > 6, 1.0, -1.0))
+    strict = replace(plan, closeness=1e-20)
+    samples = [
+        np.sort([one.run(data, source=InsecureSource(seed))[0] for seed in range(300)]) for one in (plan, strict)
+    ]
+    grid = np.concatenate(samples)
+    laws = [np.searchsorted(sample, grid, side="right") / 300 for sample in samples]
+    assert np.abs(laws[0] - laws[1]).max() < 2 * math.sqrt(math.log(2 / 1e-6) / 600)
+    lattice = (samples[1] / plan.side + 1) * 2.0**51
+    assert (np.abs(lattice - np.floor(lattice) - 0.5) < 0.51).all()
+    bits, extra = strict._precision(20)
+    assert bits > 64
+    assert extra > 0
+
+
+def test_the_declared_size_decides_nothing() -> None:
+    """One record declared: none, one and thousands are drawn."""
+    rows = np.random.default_rng(4).normal(size=(3000, 2))
+    data = Data(Table.place(rows, norm=2.0), np.where(rows[:, 0] > 0, 1.0, -1.0))
+    for loss in (losses.Logistic(), losses.Hinge(), losses.Distance()):
+        for target in (AIM, ApproxDP(1e-3, 1e-9), ApproxDP(30, 1e-6)):
+            plan = RegularisedExponential().plan(Task(loss, 2, target, size=1, radius=1.0))
+            for count in (0, 1, 3000):
+                assert np.isfinite(plan.run(data.take(np.arange(count)), source=InsecureSource(1))).all()
+
+
+def test_tangents_are_never_higher_than_is_allowed_for() -> None:
+    """Heights in integers against floors of cells, on steep sums: never below the floor less the slack."""
+    generator = np.random.default_rng(5)
+    rows = generator.normal(size=(400, 2))
+    data = Data(Table.place(rows, norm=2.0), np.where(rows[:, 0] > 0, 1.0, -1.0))
+    plan = RegularisedExponential().plan(Task(losses.Logistic(), 2, ApproxDP(100, 1e-6), size=400))
+    records = Records(plan.task.loss, data)
+    slack = plan._slack(400, 400.0)
+    assert slack < 1e-6
+    for _ in range(200):
+        centre, width = generator.uniform(-3, 3, 2), 10 ** generator.uniform(-6, 0)
+        value, slope = records.sums(centre)
+        at = centre + width * generator.choice([-1, 1], 2)
+        height = plan.heat * math.fsum(records.values(at)) + plan.convexity / 2 * float(at @ at)
+        centre_height = plan.heat * value + plan.convexity / 2 * float(centre @ centre)
+        floor = centre_height - width * float(np.abs(plan.heat * slope + plan.convexity * centre).sum())
+        assert height >= floor - slack
 
 
 @pytest.mark.parametrize(

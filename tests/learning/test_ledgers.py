@@ -60,7 +60,7 @@ def charged(tmp_path: Path, budget: Guarantee, event: object) -> bool:
 
 @pytest.mark.parametrize(("method", "loss", "relation"), GAUSSIAN, ids=lambda v: str(v)[:24])
 def test_gaussian_methods_fit_gdp_zcdp_and_approximate_budgets(
-    method: Method, loss: losses.LinearLoss, relation: Relation, tmp_path: Path
+    method: Method, loss: losses.LinearLoss | losses.PointLoss, relation: Relation, tmp_path: Path
 ) -> None:
     target = ApproxDP(1, 1e-6, relation=relation)
     plan = method.plan(Task(loss, 3, target, size=2000, radius=1.0 if isinstance(loss, losses.PointLoss) else None))

@@ -39,6 +39,9 @@ MARGIN = 1 + Fraction(1, 10**11)
 """How much larger the noise is than its event says; pays for the distance to the continuous Gaussian."""
 
 
+LEAST_EPSILON, LARGEST_EPSILON = Fraction(1, 10**12), Fraction(10**9)
+"""The ε that a fit takes."""
+
 MOST = 40.0
 """The largest μ that is ever used: noise of a fortieth of a record. A larger ε gets no less noise."""
 
@@ -118,8 +121,9 @@ def count_event(epsilon: Fraction) -> Event:
 def target_of(epsilon: object, delta: object, relation: Relation) -> ApproxDP | PureDP:
     """The promise that an estimator's parameters name; both numbers are exact decimals."""
     pure = PureDP(epsilon, relation=relation)  # type: ignore[arg-type]
-    if pure.epsilon == 0:
-        raise InvalidArgument("epsilon", epsilon, "a positive number")
+    if not LEAST_EPSILON <= pure.epsilon <= LARGEST_EPSILON:
+        wanted = f"between {float(LEAST_EPSILON):g} and {float(LARGEST_EPSILON):g}"
+        raise InvalidArgument("epsilon", epsilon, wanted, "Below there is nothing but noise, above no privacy.")
     promised = ApproxDP(pure.epsilon, delta, relation=relation)  # type: ignore[arg-type]
     if promised.delta >= 1:
         raise InvalidArgument("delta", delta, "below 1", "A common choice is far below one over the number of records.")

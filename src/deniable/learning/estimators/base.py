@@ -33,6 +33,7 @@ from deniable.learning.progress import tracker
 from deniable.learning.reading import LARGEST, LEAST, read_rows
 from deniable.learning.surroundings import warn_of_copies, warn_of_fitted_steps
 from deniable.ledger import Ledger
+from deniable.noise import Source
 from deniable.units import RECORD, Relation, Unit
 
 Array = NDArray[Any]
@@ -160,6 +161,8 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]
     ) -> Array:
         """Count, choose, charge, run. Sets event_, solver_ and size_."""
         relation, methods = self._relation(), self._chosen()
+        if self.source is not None and not isinstance(self.source, Source):
+            raise InvalidArgument("source", self.source, "a source of random bits", "Leave it out but in tests.")
         warn_of_fitted_steps(self)
         if not self._private:
             return self._open(data, loss, regularization)
@@ -230,7 +233,8 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]
                 "epsilon", self.epsilon, "finite where a ledger is charged: a fit without privacy has no cost that fits"
             )
         self._record(None, None, data.table.count)
-        return minimiser(data, loss, strength=regularization)
+        with np.errstate(all="ignore"):
+            return minimiser(data, loss, strength=regularization)
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
@@ -246,7 +250,7 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]
 
 def magnitude(name: str, value: Any, *, remedy: str = "") -> float:
     """A positive number whose square, and whose reciprocal's square, are far from the ends of floating point."""
-    if not LEAST <= _checks.positive(name, value, remedy=remedy) <= LARGEST:
+    if not _checks.exact(LEAST) <= _checks.positive(name, value, remedy=remedy) <= _checks.exact(LARGEST):
         raise InvalidArgument(name, value, f"between {LEAST:g} and {LARGEST:g}", "Rescale the columns.")
     return float(value)
 

@@ -64,6 +64,13 @@ class LinearLoss(Loss):
     def residuals(self, margins: Array, labels: Array) -> NDArray[np.float64]:
         """∂φ/∂m for every record (and every margin): the gradient in θ is row ⊗ residual."""
 
+    def whole_value(self, margins: Sequence[int], unit: int, label: float, bits: int) -> int:
+        """φ of one record at the margins margins[j]/2^unit, in whole multiples of 2^−bits, off by at most two.
+
+        The exponential mechanism needs it where float64 does not suffice.
+        """
+        raise NotSupported(f"{type(self).__name__} gives its values in float64 only.")
+
     def whole_residuals(self, margins: Sequence[int], unit: int, label: float, bits: int) -> list[int]:
         """∂φ/∂m of one record at the margins margins[j]/2^unit, in whole multiples of 2^−bits, each off by at most one.
 
@@ -87,3 +94,10 @@ class PointLoss(Loss):
     @abstractmethod
     def gradients(self, theta: Array, points: Array) -> NDArray[np.float64]:
         """A subgradient for every point."""
+
+    def whole_value(self, away: Sequence[int], unit: int, bits: int) -> int:
+        """The loss of one point at θ − x = away/2^unit, in whole multiples of 2^−bits, off by at most two.
+
+        The exponential mechanism needs it where float64 does not suffice.
+        """
+        raise NotSupported(f"{type(self).__name__} gives its values in float64 only.")

@@ -46,6 +46,12 @@ class Logistic(LinearLoss):
         chance = expit(margins)
         return np.asarray(chance * (1 - chance))
 
+    def whole_value(self, margins: Sequence[int], unit: int, label: float, bits: int) -> int:
+        wrong = -margins[0] if label > 0 else margins[0]  # −ym; the loss is its positive part and ln(1 + e^{−|m|})
+        context = _digits(bits)
+        rest = context.ln(context.add(_ONE, _exp(-abs(wrong), unit, bits, context)))
+        return ((max(wrong, 0) << bits) >> unit) + _whole(rest, bits, context)
+
     def whole_residuals(self, margins: Sequence[int], unit: int, label: float, bits: int) -> list[int]:
         wrong = -margins[0] if label > 0 else margins[0]  # −ym
         context = _digits(bits)
@@ -143,6 +149,10 @@ class Hinge(LinearLoss):
     def residuals(self, margins: Array, labels: Array) -> NDArray[np.float64]:
         return np.where(labels * margins < 1, -labels, 0.0)
 
+    def whole_value(self, margins: Sequence[int], unit: int, label: float, bits: int) -> int:
+        short = (1 << unit) - (margins[0] if label > 0 else -margins[0])
+        return (max(short, 0) << bits) >> unit
+
 
 @dataclass(frozen=True)
 class SmoothedHinge(LinearLoss):
@@ -176,6 +186,12 @@ class SmoothedHinge(LinearLoss):
     def residuals(self, margins: Array, labels: Array) -> NDArray[np.float64]:
         slope = np.clip((1 - labels * margins + self.width) / (2 * self.width), 0.0, 1.0)
         return np.asarray(-labels * slope)
+
+    def whole_value(self, margins: Sequence[int], unit: int, label: float, bits: int) -> int:
+        width = Fraction(self.width)
+        short = 1 - Fraction(margins[0] if label > 0 else -margins[0], 1 << unit)
+        inside = min(max(short + width, Fraction(0)), 2 * width) ** 2 / (4 * width)
+        return int((inside + max(short - width, Fraction(0))) * 2**bits)
 
     def whole_residuals(self, margins: Sequence[int], unit: int, label: float, bits: int) -> list[int]:
         sign, width = (1 if label > 0 else -1), Fraction(self.width)

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
+from fractions import Fraction
 
 import numpy as np
 from numpy.typing import NDArray
@@ -31,6 +33,9 @@ class Distance(PointLoss):
         away = theta - points
         lengths = _lengths(away)
         return np.asarray(away / np.where(lengths > 0, lengths, 1.0)[:, None])
+
+    def whole_value(self, away: Sequence[int], unit: int, bits: int) -> int:
+        return math.isqrt(sum(entry * entry for entry in away) << 2 * bits) >> unit
 
 
 @dataclass(frozen=True)
@@ -60,6 +65,11 @@ class SmoothedDistance(PointLoss):
     def gradients(self, theta: Array, points: Array) -> NDArray[np.float64]:
         away = theta - points
         return np.asarray(away / np.hypot(_lengths(away), self.width)[:, None])
+
+    def whole_value(self, away: Sequence[int], unit: int, bits: int) -> int:
+        width = Fraction(self.width) * 2**unit
+        length = math.isqrt(int((sum(entry * entry for entry in away) + width**2) * 4**bits))
+        return (length - int(width * 2**bits)) >> unit
 
 
 @dataclass(frozen=True)

@@ -41,6 +41,9 @@ class Squared(LinearLoss):
     def residuals(self, margins: Array, labels: Array) -> NDArray[np.float64]:
         return np.asarray(margins - labels)
 
+    def whole_value(self, margins: Sequence[int], unit: int, label: float, bits: int) -> int:
+        return int((Fraction(margins[0], 1 << unit) - Fraction(label)) ** 2 / 2 * 2**bits)
+
 
 @dataclass(frozen=True)
 class Huber(LinearLoss):
@@ -70,6 +73,10 @@ class Huber(LinearLoss):
 
     def residuals(self, margins: Array, labels: Array) -> NDArray[np.float64]:
         return np.asarray(np.clip(margins - labels, -self.width, self.width))
+
+    def whole_value(self, margins: Sequence[int], unit: int, label: float, bits: int) -> int:
+        away, width = abs(Fraction(margins[0], 1 << unit) - Fraction(label)), Fraction(self.width)
+        return int((away**2 / 2 if away <= width else width * (away - width / 2)) * 2**bits)
 
     def whole_residuals(self, margins: Sequence[int], unit: int, label: float, bits: int) -> list[int]:
         width = Fraction(self.width)

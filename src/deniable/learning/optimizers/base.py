@@ -31,6 +31,9 @@ Array = NDArray[Any]
 _BLOCK = 1 << 17
 """Gradients per sum: so many integers of length 2³⁵ add up below 2⁵³."""
 
+FURTHEST = 1e100
+"""Steps that are far too long carry θ beyond floating point; it goes no further than this."""
+
 NOMINAL_RADIUS = 4.0
 """How far from 0 an unconstrained minimiser is taken to be when risks are predicted. It changes no guarantee."""
 
@@ -85,7 +88,8 @@ class Task:
         return self.radius if self.radius is not None else float(getattr(self.loss, "reach", NOMINAL_RADIUS))
 
     def project(self, theta: Array) -> Array:
-        """The nearest point of the ball."""
+        """The nearest point of the ball; without a ball, the nearest with entries up to `FURTHEST`. NaN becomes 0."""
+        theta = np.clip(np.nan_to_num(theta, nan=0.0), -FURTHEST, FURTHEST)
         if self.radius is None:
             return theta
         length = float(np.linalg.norm(theta))

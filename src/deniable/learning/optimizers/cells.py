@@ -4,14 +4,16 @@ The cube is cut into cells, finer where the density is large. A convex H lies ab
 in a cell of half-width h it is at least l = H(centre) − h·|∇H|₁. A cell is chosen with probability ∝ volume·e^{−l}
 (`noise.Categorical`, exact), a lattice point in it uniformly, and it is accepted with probability e^{−(Ĥ(point) − l)}
 (`noise.bernoulli_exp`, exact): accepted points have mass ∝ e^{−Ĥ}, whatever the cells are. l is lowered by a slack that
-is far above the rounding of tangents; if a point were still found below its cell's floor, nothing would be returned.
+is above the rounding of tangents, which the caller bounds. (A height that is not convex, and lies below a floor, counts
+as that floor.)
 
 How long it takes depends on the data, as with every minimiser; what comes out does not reveal it.
 
 >>> import numpy as np
 >>> from deniable.noise import InsecureSource
 >>> bowl = lambda t: float(50 * t @ t)
->>> at = draw(bowl, lambda t: (bowl(t), 100 * t), side=1.0, dimensions=2, source=InsecureSource(1))
+>>> height = lambda point: Fraction(bowl(point.floats()))
+>>> at = draw(height, lambda t: (bowl(t), 100 * t), side=1.0, dimensions=2, source=InsecureSource(1))
 >>> bool(np.abs(at).max() < 0.6)
 True
 """
@@ -20,6 +22,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from dataclasses import dataclass
 from fractions import Fraction
 from typing import TypeAlias
 
@@ -27,31 +30,51 @@ import numpy as np
 from numpy.typing import NDArray
 
 from deniable import noise
-from deniable.errors import NotSupported
 from deniable.noise import Source
 
 Array: TypeAlias = NDArray[np.float64]
 
 LATTICE = 52
-"""The lattice has 2⁵² points along each side; their positions in [−1, 1] are floats without rounding."""
+"""What is returned is on a lattice of 2⁵² points along each side; their positions in [−1, 1] are exact floats."""
 
 _SLACK = 1e-3
-_FINEST = 40
+_FINEST = 50
 _MOST = 6000
 _WASTE = 3.0
 _PATIENCE = 16  # proposals before the cells are looked at again
 _STEPS = 20  # floors are rounded down to multiples of 2⁻²⁰
 
 
+@dataclass(frozen=True)
+class Point:
+    """A point of the lattice of 2^bits points along each side, by its numbers from 0."""
+
+    steps: tuple[int, ...]
+    bits: int
+    side: float
+
+    def floats(self) -> Array:
+        """The middle of its cell in the lattice of 2⁵²; exact, times the side, where that is its own lattice."""
+        coarse = [step >> (self.bits - LATTICE) for step in self.steps]
+        return self.side * (np.array([2 * step + 1 for step in coarse], dtype=np.float64) * 2.0**-LATTICE - 1)
+
+    def numerators(self) -> tuple[list[int], int]:
+        """Its exact coordinates, over 2 to a power: numerators and the power."""
+        whole, parts = self.side.as_integer_ratio()
+        return [(2 * step + 1 - (1 << self.bits)) * whole for step in self.steps], self.bits + parts.bit_length() - 1
+
+
 def draw(
-    height: Callable[[Array], float],
+    height: Callable[[Point], Fraction],
     outline: Callable[[Array], tuple[float, Array]],
     *,
     side: float,
     dimensions: int,
+    bits: int = LATTICE,
+    slack: float = _SLACK,
     source: Source | None = None,
 ) -> Array:
-    """A lattice point of [−side, side]^d with probability ∝ e^{−height}.
+    """A point of [−side, side]^d: one of 2^bits along each side with probability ∝ e^{−height}, on the lattice of 2⁵².
 
     `outline` gives height and gradient to within the slack: it shapes the cells, and no probability.
     """
@@ -59,23 +82,21 @@ def draw(
     cells.refine()
     source = source or noise.secure()
     while True:
-        floors = np.floor((cells.floors - _SLACK) * 2.0**_STEPS).astype(np.int64)
+        floors = [math.floor(floor * 2.0**_STEPS) for floor in (cells.floors - max(slack, _SLACK)).tolist()]
         finest = int(cells.levels.max())
         chooser = noise.Categorical(
-            [-int(floor) for floor in floors],
+            [-floor for floor in floors],
             rate=Fraction(1, 1 << _STEPS),
             multiples=[1 << (dimensions * (finest - int(level))) for level in cells.levels],
         )
         rejected = np.zeros(len(floors), dtype=bool)
         for chosen in chooser.draw(_PATIENCE, source):
-            inside = LATTICE - int(cells.levels[chosen])
-            steps = [(int(i) << inside) + noise.uniform(1 << inside, source=source) for i in cells.corners[chosen]]
-            point = side * (np.array([2 * step + 1 for step in steps], dtype=np.float64) * 2.0**-LATTICE - 1)
-            above = Fraction(height(point)) - Fraction(int(floors[chosen]), 1 << _STEPS)
-            if above < 0:
-                raise NotSupported("a height was found below a tangent: the loss is not convex. Nothing was released.")
-            if noise.bernoulli_exp(above, source=source):
-                return point
+            inside = bits - int(cells.levels[chosen])
+            steps = tuple((int(i) << inside) + noise.uniform(1 << inside, source=source) for i in cells.corners[chosen])
+            point = Point(steps, bits, side)
+            above = height(point) - Fraction(floors[chosen], 1 << _STEPS)
+            if noise.bernoulli_exp(max(above, Fraction(0)), source=source):
+                return point.floats()
             rejected[chosen] = True
         # Cells that only a rejected point could tell to be poor. What is accepted later has the same law.
         cells.cut(rejected & (cells.levels < _FINEST))

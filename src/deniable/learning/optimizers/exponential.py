@@ -19,8 +19,10 @@ grows (Chebyshev's association inequality). That is the power against N(s, 1) it
 
 *The sampler* is rejection, and exact but for the rounding of H (`cells`): a point of a fine lattice is accepted with
 probability proportional to e^{−Ĥ}, |Ĥ − H| ≤ w in all of the point's lattice cell. So its law is within e^{±2w} of the
-theorem's draw, rounded to the lattice. w is certified in the run, for rows, sums and lattice at hand; it must not
-exceed what was planned for, and what was planned for is charged: the lemma of `closeness` turns it into μ.
+theorem's draw, rounded to the lattice. What was planned for w is charged: the lemma of `closeness` turns it into μ. In
+float64 w grows with the number of records, which nobody knows. So w is bounded in the run, and where it exceeds the
+plan H is computed in integers, on a lattice as fine as is needed, and the point drawn is rounded to the coarser lattice
+that is always returned.
 
 Beyond three dimensions the cells become too many, and a Markov chain has no certified distance: refused.
 
@@ -38,20 +40,21 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from fractions import Fraction
 from typing import ClassVar
 
 import numpy as np
 
-from deniable.errors import NotSupported
 from deniable.events import Claimed
 from deniable.guarantees import GDP, ApproxDP
 from deniable.guarantees.rounding import float_below
 from deniable.learning.closeness import enlarged
 from deniable.learning.losses.base import LinearLoss, PointLoss
 from deniable.learning.optimizers.base import Array, Data, Method, Plan, Task
-from deniable.learning.optimizers.cells import LATTICE, draw
+from deniable.learning.optimizers.cells import LATTICE, Point, draw
 from deniable.learning.privacy import largest_mu, rounded_down
 from deniable.learning.progress import Tracker, silent
+from deniable.learning.table import ONE, parts
 from deniable.noise import Source
 
 MOST = {1: 10**6, 2: 10**5, 3: 2 * 10**4}
@@ -59,6 +62,11 @@ MOST = {1: 10**6, 2: 10**5, 3: 2 * 10**4}
 
 _CLOSENESS = 1e-6
 _HALF_ULP = 2.0**-53
+_STEEPEST, _NARROWEST = 2.0**12, 2.0**80
+"""What a record may change the height by, and how steep it may be: the finest cells are 2⁻⁵⁰ of the side."""
+_HIGHEST = 1e6
+_BLOCK = 1 << 8
+_ROW_BITS = ONE.bit_length() - 1
 
 
 @dataclass(frozen=True)
@@ -100,9 +108,24 @@ class RegularisedExponential(Method):
         plan = ExponentialPlan(
             task, Claimed(GDP(promised, relation=task.relation)), risk, side, heat, convexity, closeness
         )
-        if task.size > MOST[d] or plan.distance(2 * task.size + 1000, 2.0 * task.size + 1000) > closeness:
+        if task.size > MOST[d]:
             raise self.refuse(f"its sampler reads every record thousands of times; {MOST[d]} records are the most.")
+        if heat * loss.lipschitz * side > _STEEPEST or convexity * side**2 > _NARROWEST:
+            raise self.refuse("its density is too narrow for its cells; the regularization is too strong.")
+        if _at_zero(task) > _HIGHEST * (1 + loss.lipschitz):
+            raise self.refuse(f"the values of {type(loss).__name__} at 0 are too large to tell its heights apart.")
+        if type(loss).whole_value in (LinearLoss.whole_value, PointLoss.whole_value):
+            raise self.refuse(
+                f"{type(loss).__name__} has no `whole_value`, without which some data are beyond float64."
+            )
         return plan
+
+
+def _at_zero(task: Task) -> float:
+    """The largest loss at θ = 0 of a record with a label of ±1, or of a point of length 1."""
+    if isinstance(task.loss, LinearLoss):
+        return float(np.max(np.abs(task.loss.values(np.zeros(2), np.array([-1.0, 1.0])))))
+    return float(np.max(np.abs(task.loss.values(np.zeros(task.columns), np.eye(task.columns)))))
 
 
 @dataclass(frozen=True)
@@ -115,13 +138,22 @@ class ExponentialPlan(Plan):
     closeness: float
 
     def run(self, data: Data, *, source: Source | None = None, track: Tracker = silent) -> Array:
-        task, zero = self.task, np.zeros(self.task.columns)
+        task, count = self.task, data.table.count
         records = Records(task.loss, data)
-        if self.distance(data.table.count, math.fsum(np.abs(records.values(zero)))) > self.closeness:
-            raise NotSupported("the sampler's distance is above what was planned for, so nothing was released.")
+        start = math.fsum(np.abs(records.values(np.zeros(task.columns))))
+        whole = self.distance(count, start) > self.closeness
+        bits, extra = self._precision(count) if whole else (0, 0)
 
-        def height(theta: Array) -> float:
-            return self.heat * math.fsum(records.values(theta)) + self.convexity / 2 * float(theta @ theta)
+        def height(point: Point) -> Fraction:
+            if not whole:
+                theta = point.floats()
+                return Fraction(
+                    self.heat * math.fsum(records.values(theta)) + self.convexity / 2 * float(theta @ theta)
+                )
+            entries, power = point.numerators()
+            square = Fraction(sum(entry * entry for entry in entries), 4**power)
+            total = Fraction(records.whole_sum(entries, power, bits), 1 << bits)
+            return Fraction(self.heat) * total + Fraction(self.convexity) / 2 * square
 
         def outline(theta: Array) -> tuple[float, Array]:
             value, slope = records.sums(theta)
@@ -130,7 +162,37 @@ class ExponentialPlan(Plan):
                 self.heat * slope + self.convexity * theta,
             )
 
-        return task.project(draw(height, outline, side=self.side, dimensions=task.columns, source=source))
+        return task.project(
+            draw(
+                height,
+                outline,
+                side=self.side,
+                dimensions=task.columns,
+                bits=LATTICE + extra,
+                slack=self._slack(count, start),
+                source=source,
+            )
+        )
+
+    def _precision(self, size: int) -> tuple[int, int]:
+        """Bits of the values, and of the lattice beyond its 2⁵², with which the distance is what was planned for.
+
+        A sum of values is off by three multiples of 2^−bits for every record; H changes by its Lipschitz constant times
+        half a cell, of √d·side/2^lattice. Each may be an eighth of the plan.
+        """
+        far = self.side * math.sqrt(self.task.columns)
+        steep = self.heat * size * self.task.loss.lipschitz + self.convexity * far
+        values = 3 * self.heat * max(size, 1) / (self.closeness / 8)
+        cells = steep * far / (self.closeness / 8)
+        return max(64, math.ceil(math.log2(values)) + 1), max(0, math.ceil(math.log2(cells)) + 1 - LATTICE)
+
+    def _slack(self, size: int, start: float) -> float:
+        """How far a tangent in float64, and its value at the far end of a cell, may be too high."""
+        d, loss = self.task.columns, self.task.loss
+        far = self.side * math.sqrt(d)
+        total = start + size * loss.lipschitz * far
+        sums = self.heat * (total + 2 * d * size * loss.lipschitz * (far + 1)) * (2 * _BLOCK + d + 32)
+        return float((sums + 32 * self.convexity * (far + 1) ** 2) * 2.0**-51)
 
     def distance(self, size: int, start: float) -> float:
         """How far, in |ln|, the sampler's law is from the theorem's: twice a bound on |Ĥ − H| over a lattice cell.
@@ -163,10 +225,34 @@ class Records:
         return data.weighted(loss.values(theta, self._rows))
 
     def sums(self, theta: Array) -> tuple[float, Array]:
-        """The sum of the losses and its gradient, added up in any order."""
+        """The sum of the losses and its gradient, added up in blocks and exactly between them."""
         loss, data = self._loss, self._data
         if isinstance(loss, LinearLoss):
-            margins = self._rows @ theta
-            slopes = data.weighted(loss.residuals(margins, data.labels))
-            return float(data.weighted(loss.values(margins, data.labels)).sum()), np.asarray(slopes @ self._rows)
-        return float(self.values(theta).sum()), np.asarray(data.weighted(loss.gradients(theta, self._rows)).sum(axis=0))
+            slopes = data.weighted(loss.residuals(self._rows @ theta, data.labels))
+            blocks = [slopes[part] @ self._rows[part] for part in parts(len(self._rows), _BLOCK)]
+        else:
+            gradients = data.weighted(loss.gradients(theta, self._rows))
+            blocks = [gradients[part].sum(axis=0) for part in parts(len(self._rows), _BLOCK)]
+        return math.fsum(self.values(theta)), np.array([math.fsum(column) for column in np.array(blocks).T])
+
+    def whole_sum(self, theta: list[int], power: int, bits: int) -> int:
+        """The sum of the losses at θ = theta/2^power in multiples of 2^−bits, off by three for every record at most."""
+        loss, data = self._loss, self._data
+        table = data.table
+        total = 0
+        for part in parts(table.count, _BLOCK):
+            block = table.rows[part]
+            rows = (block if isinstance(block, np.ndarray) else block.toarray()).astype(np.int64).tolist()
+            for i, row in enumerate(rows, start=part.start):
+                if isinstance(loss, LinearLoss):
+                    margin = sum(entry * at for entry, at in zip(row, theta, strict=True))
+                    value = loss.whole_value([margin], power + _ROW_BITS, float(data.labels[i]), bits)
+                else:
+                    # Both over 2^unit, where unit is enough for a row's sixteen bits.
+                    unit = max(power, _ROW_BITS)
+                    up, down = unit - power, unit - _ROW_BITS
+                    away = [(at << up) - (entry << down) for entry, at in zip(row, theta, strict=True)]
+                    value = loss.whole_value(away, unit, bits)
+                weight, one = (1, 1) if data.weights is None else float(data.weights[i]).as_integer_ratio()
+                total += value * weight // one
+        return total

@@ -71,11 +71,11 @@ DEFAULT_RATIO, LEAST_RATIO = 1e-3, 1e-5
 """λ over β: the least that a method chooses by itself, and the least that it takes. The time depends on it."""
 
 
-def minimisable(task: Task, method: Method, *, strength: float | None = None) -> LinearLoss:
+def minimisable(task: Task, method: Method, *, strength: float) -> LinearLoss:
     """The loss, if its minimum is found on all data: it gives its derivatives in integers, and λ is not tiny."""
     loss = task.linear
     least = LEAST_RATIO * loss.smoothness
-    if strength is not None and not least <= strength <= 1e100:
+    if not least <= strength <= 1e100:
         raise method.refuse(f"a minimum is found in bounded time with a regularization between {least:.3g} and 1e100.")
     if type(loss).whole_residuals is LinearLoss.whole_residuals:
         raise method.refuse(

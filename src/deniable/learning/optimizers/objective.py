@@ -78,8 +78,7 @@ class ObjectivePerturbation(Method):
             positive("strength", self.strength)
 
     def plan(self, task: Task) -> ObjectivePlan:
-        steady(task, self)
-        loss = minimisable(task, self, strength=self.strength)
+        loss = steady(task, self)
         if loss.outputs != 1:
             raise self.refuse("it is proved for one margin per record; a joint multinomial model has several.")
         if not loss.twice_differentiable:
@@ -89,6 +88,7 @@ class ObjectivePerturbation(Method):
         curved = min(CURVATURE_SHARE * float(one.epsilon), math.log1p(1 / DEFAULT_RATIO))
         least = loss.smoothness / math.expm1(curved)
         strength = self.strength if self.strength is not None else max(task.regularization, least)
+        minimisable(task, self, strength=strength)
         constants = {"lipschitz": loss.lipschitz, "smoothness": loss.smoothness, "strength": strength}
         d = task.parameters
         if isinstance(one, PureDP):

@@ -55,8 +55,7 @@ class OutputPerturbation(Method):
             positive("strength", self.strength)
 
     def plan(self, task: Task) -> OutputPlan:
-        steady(task, self)
-        loss = minimisable(task, self, strength=self.strength)
+        loss = steady(task, self)
         length = self._length(task)  # of the noise, in sensitivities
         if self.strength is not None:
             strength = self.strength
@@ -65,6 +64,7 @@ class OutputPerturbation(Method):
             noise_part = 2 * task.size * loss.smoothness * (length * task.sides * loss.lipschitz) ** 2
             balance = (noise_part / task.reach**2) ** (1 / 3)
             strength = max(task.regularization, balance, DEFAULT_RATIO * loss.smoothness)
+        minimisable(task, self, strength=strength)
         tolerance = max(TOLERANCE * loss.lipschitz, reachable(task))
         sensitivity = (task.sides * loss.lipschitz + 2 * tolerance) / strength * (1 + 1e-12)
         bound, draws = GRID + placing(task.parameters), task.parameters

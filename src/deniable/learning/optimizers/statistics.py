@@ -79,7 +79,10 @@ class StatisticsPlan(Plan):
         noisy = np.zeros((d + 1, d + 1))
         noisy[upper] = add_gaussian(sums[upper], bound=bound, ratio=self.ratio, source=source) / (ONE * ONE)
         noisy = np.triu(noisy) + np.triu(noisy, 1).T
-        values, vectors = np.linalg.eigh(noisy[:d, :d])
+        try:
+            values, vectors = np.linalg.eigh(noisy[:d, :d])
+        except np.linalg.LinAlgError:  # it did not converge: the noise is free to be forgotten
+            return np.zeros(d)
         held = np.maximum(values, 0.0) + self.ridge
         return self.task.project(vectors @ ((vectors.T @ noisy[:d, d]) / held))
 
