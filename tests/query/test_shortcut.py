@@ -11,6 +11,7 @@ from typing import Any
 
 import duckdb
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -215,21 +216,55 @@ def test_what_was_checked_is_what_is_added_up() -> None:
         engine.close()
 
 
-@pytest.mark.parametrize("call", [1, 2])
-def test_a_file_that_grows_while_it_is_read_releases_nothing(tmp_path: Path, call: int) -> None:
-    path = tmp_path / "t.csv"
-    path.write_text("person,ward,x\n1,0,1\n")
-    engine = DuckDB()
+def while_run(engine: DuckDB, path: Path, before: Callable[[int], None]) -> Totals:
+    """What a count over a file finds while something happens before each statement."""
     table = engine.add("t", path)
     question = read("SELECT COUNT(*) FROM t", (table,))
     found = bounding.bounded(question, [], [], unit=table.columns[0], limits=AtMost(groups=1, rows=1), groups=1)
+    engine._connection = Watched(engine._connection, before)  # type: ignore[assignment]
+    return engine.run(found, groups=1, key=KEY)
+
+
+@pytest.mark.parametrize("call", [1, 2])
+@pytest.mark.parametrize("unit", [1, 2])
+def test_a_csv_file_that_grows_while_it_is_asked_is_the_one_that_was_opened(
+    tmp_path: Path, call: int, unit: int
+) -> None:
+    """Its checked copy is read, so the answer is that of one state, whoever the new rows belong to."""
+    path = tmp_path / "t.csv"
+    path.write_text("person,ward,x\n1,0,1\n")
 
     def grow(at: int) -> None:
         if at == call:
             with path.open("a") as file:
-                file.write("1,0,1\n" * 10)
+                file.write(f"{unit},0,1\n" * 10)
 
-    engine._connection = Watched(engine._connection, grow)  # type: ignore[assignment]
+    engine = DuckDB()
+    assert while_run(engine, path, grow).rows.tolist() == [1]
+    with pytest.raises(DataError, match="has changed since the session was opened; open it again"):
+        engine.check([])
+    engine.close()
+
+
+@pytest.mark.parametrize("call", [1, 2])
+def test_a_parquet_file_that_grows_while_it_is_read_releases_nothing(tmp_path: Path, call: int) -> None:
+    """It is read where it is, once to be checked and once to be added up: the two may not differ."""
+    path = tmp_path / "t.parquet"
+    pq.write_table(made([(1, 0, 1)]), path)
+
+    def grow(at: int) -> None:
+        if at == call:
+            pq.write_table(made([(1, 0, 1)] * 10), path)
+
+    engine = DuckDB()
     with pytest.raises(DataError, match="charge stands, and nothing is released"):
-        engine.run(found, groups=1, key=KEY)
+        while_run(engine, path, grow)
+    engine.close()
+
+
+def test_a_folder_that_gets_another_file_while_it_is_read_releases_nothing(tmp_path: Path) -> None:
+    pq.write_table(made([(1, 0, 1)]), tmp_path / "a.parquet")
+    engine = DuckDB()
+    with pytest.raises(DataError, match="charge stands, and nothing is released"):
+        while_run(engine, tmp_path, lambda at: pq.write_table(made([(1, 0, 1)]), tmp_path / f"b{at}.parquet"))
     engine.close()
