@@ -284,3 +284,16 @@ def test_refusals_say_why(loss: losses.LinearLoss, columns: int, target: ApproxD
 def test_squared_loss_stays_where_its_constant_holds() -> None:
     plan = RegularisedExponential().plan(Task(losses.Squared(2.0), 2, AIM, size=100))
     assert plan.side * math.sqrt(2) == pytest.approx(2.0)
+
+
+@pytest.mark.parametrize(
+    ("epsilon", "size", "applies"), [(1e-3, 5000, True), (1e-3, 20_000, False), (0.1, 20_000, True)]
+)
+def test_many_records_are_refused_where_float64_is_too_coarse(epsilon: float, size: int, applies: bool) -> None:
+    """The declared size and ε decide: heights in integers would take hours over so many records."""
+    task = Task(losses.Logistic(), 2, ApproxDP(epsilon, 1e-6), size=size)
+    if applies:
+        RegularisedExponential().plan(task)
+    else:
+        with pytest.raises(NotSupported, match="computed in integers, and records are many"):
+            RegularisedExponential().plan(task)

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import math
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -181,6 +183,27 @@ def test_a_limited_solver_asks_for_the_size_before_the_charge(tmp_path: Path) ->
         with pytest.raises(NotSupported, match="size="):
             GeometricMedian(**known).fit(X)
         GeometricMedian(**known, size=50).fit(X)
+
+
+@dataclass(frozen=True)
+class Choosy(GradientDescent):
+    """A method that applies to a thousand records, as is tried before the charge, and to no other number."""
+
+    def plan(self, task: Task) -> Any:
+        if task.size != 1000:
+            raise self.refuse("it likes thousands.") if task.size % 2 else OverflowError("beyond floating point")
+        return super().plan(task)
+
+
+def test_nothing_is_refused_because_of_the_noisy_count(tmp_path: Path) -> None:
+    """The count is read after the charge: where no solver applies to it, the plan that was tried beforehand runs."""
+    rows = np.random.default_rng(5).normal(size=(500, 2))
+    path = tmp_path / "one.ledger"
+    Ledger.create(path, unit="row", budget=ApproxDP(9, 1e-3)).close()
+    for _ in range(4):
+        known = {"epsilon": 1, "delta": 1e-6, "data_norm": 2, "solver": Choosy(steps=2), "ledger": str(path)}
+        model = LogisticRegression(**known, classes=[0, 1]).fit(rows, (rows[:, 0] > 0).astype(int))
+        assert model.solver_.plan.task.size == 1000
 
 
 def test_a_ledger_of_people_asks_whether_rows_are_people(tmp_path: Path) -> None:

@@ -66,6 +66,12 @@ def test_a_ledger_survives_clones_searches_and_pickles(ledger: Ledger) -> None:
     ledger.close()
 
 
+def test_a_ledger_object_is_charged_from_other_processes(ledger: Ledger) -> None:
+    GridSearchCV(logistic(ledger=ledger), {"C": [0.1, 1]}, cv=2, n_jobs=2).fit(X, Y)
+    assert len(list(ledger.charges())) == 5
+    ledger.close()
+
+
 def test_a_password_is_not_kept_in_a_model() -> None:
     for address in ("postgresql://clerk:horse@host/db#x", "postgres://host/db?password=horse", "postgresql://a:b@h/d"):
         with pytest.raises(InvalidArgument, match=r"Ledger\.open") as caught:
@@ -133,6 +139,9 @@ def test_our_cross_validation_looks_at_no_label_and_no_count() -> None:
             assert cross_val_score(logistic(), rows.tolist(), labels[:count].tolist(), cv=5).shape == (5,)
     with pytest.raises(InvalidArgument, match="cv"):
         cross_val_score(logistic(), X, Y, cv=1)
+    with pytest.raises(InvalidArgument, match="as long as X") as wrong:
+        cross_val_score(logistic(), X, Y[:-1])
+    assert "59" not in str(wrong.value)
 
 
 # steps before a model

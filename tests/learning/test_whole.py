@@ -197,6 +197,37 @@ def test_every_data_set_has_a_minimum(name: str, ratio: float) -> None:
 
 
 @every
+def test_conjugate_gradients_find_it_too(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As for very many parameters; without them this would be slow, so nothing may be left to integers."""
+    loss = LOSSES[name]
+    monkeypatch.setattr(minimum, "_DENSE", 0)
+    monkeypatch.setattr(minimum, "_in_integers", None)
+    for label in ("few", "separable", "one direction", "one label"):
+        data = hard(loss)[label]
+        theta = minimise(data, loss, strength=0.5 * loss.smoothness, tolerance=1e-6 * loss.lipschitz)
+        check(data, loss, theta, strength=0.5 * loss.smoothness, tolerance=1e-6 * loss.lipschitz)
+
+
+@every
+def test_curvatures_are_the_derivatives_of_residuals(name: str) -> None:
+    loss, generator = LOSSES[name], np.random.default_rng(4)
+    shape = (50,) if loss.outputs == 1 else (50, loss.outputs)
+    margins, moves = generator.normal(size=shape) * 0.1, generator.normal(size=shape)
+    labels = labels_of(loss, np.arange(50))
+    step = 1e-7
+    numeric = (loss.residuals(margins + step * moves, labels) - loss.residuals(margins - step * moves, labels)) / (
+        2 * step
+    )
+    whole = loss.curvatures(margins, labels)
+    for found in (
+        loss.curvatures_times(margins, labels, moves),
+        losses.LinearLoss.curvatures_times(loss, margins, labels, moves),
+    ):
+        assert found == pytest.approx(numeric, abs=1e-5)
+    assert whole.shape == (50,) if loss.outputs == 1 else (50, loss.outputs, loss.outputs)
+
+
+@every
 def test_what_float64_cannot_tell_is_found_in_integers(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """A tolerance far below the rounding of float64; Newton's steps are enough."""
     loss = LOSSES[name]

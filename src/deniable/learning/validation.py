@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from deniable import _checks
 from deniable.errors import PrivacyWarning
-from deniable.learning.reading import read_columns
+from deniable.learning.reading import read_columns, read_labels
 
 
 def cross_val_score(estimator: Any, X: Any, y: Any = None, *, cv: Any = 5, **keywords: Any) -> NDArray[np.float64]:
@@ -33,6 +33,8 @@ def cross_val_score(estimator: Any, X: Any, y: Any = None, *, cv: Any = 5, **key
 
     if isinstance(X, list | tuple):
         X = np.column_stack(read_columns(X))  # a part of it that has no rows still has columns
+    if y is not None:
+        read_labels(y, X.shape[0] if hasattr(X, "shape") else len(X))  # scikit-learn would tell both lengths
     folds = Turns(cv) if not hasattr(cv, "get_n_splits") else cv
     count = folds.get_n_splits(X, y)
     epsilon = getattr(estimator, "epsilon", None)

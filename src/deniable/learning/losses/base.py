@@ -82,6 +82,12 @@ class LinearLoss(Loss):
         """∂²φ/∂m² for every record: (n,), or (n, k, k) for k margins. Only used to find minima faster."""
         return np.full(np.shape(margins), self.smoothness)
 
+    def curvatures_times(self, margins: Array, labels: Array, moves: Array) -> NDArray[np.float64]:
+        """∂²φ/∂m² times a vector for every record; both have the shape of the margins."""
+        if self.outputs == 1:
+            return np.asarray(self.curvatures(margins, labels) * moves)
+        return np.asarray(np.einsum("iab,ib->ia", self.curvatures(margins, labels), moves))
+
 
 @dataclass(frozen=True)
 class PointLoss(Loss):

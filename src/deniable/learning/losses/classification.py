@@ -120,6 +120,10 @@ class Multinomial(LinearLoss):
         p = self.chances(margins)
         return np.asarray(p[:, :, None] * (np.eye(self.classes) - p[:, None, :]))
 
+    def curvatures_times(self, margins: Array, labels: Array, moves: Array) -> NDArray[np.float64]:
+        p = self.chances(margins)
+        return np.asarray(p * (moves - np.sum(p * moves, axis=1)[:, None]))
+
 
 def _column_sums(values: Array) -> NDArray[np.float64]:
     """Sums over the classes, one after the other: a row gives the same bits wherever it stands."""

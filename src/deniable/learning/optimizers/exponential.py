@@ -65,6 +65,7 @@ _HALF_ULP = 2.0**-53
 _STEEPEST, _NARROWEST = 2.0**12, 2.0**80
 """What a record may change the height by, and how steep it may be: the finest cells are 2⁻⁵⁰ of the side."""
 _HIGHEST = 1e6
+_INTEGERS = 5000  # declared records for which integers are fast enough
 _BLOCK = 1 << 8
 _ROW_BITS = ONE.bit_length() - 1
 
@@ -110,6 +111,11 @@ class RegularisedExponential(Method):
         )
         if task.size > MOST[d]:
             raise self.refuse(f"its sampler reads every record thousands of times; {MOST[d]} records are the most.")
+        largest = 2 * task.size + 1000
+        if task.size > _INTEGERS and plan.distance(largest, largest * _at_zero(task)) > closeness:
+            raise self.refuse(
+                "epsilon is so small that its heights would be computed in integers, and records are many."
+            )
         if heat * loss.lipschitz * side > _STEEPEST or convexity * side**2 > _NARROWEST:
             raise self.refuse("its density is too narrow for its cells; the regularization is too strong.")
         if _at_zero(task) > _HIGHEST * (1 + loss.lipschitz):

@@ -31,8 +31,8 @@ from deniable.learning.table import ONE, parts
 
 Array = NDArray[Any]
 
-_DENSE = 700
-"""Up to so many parameters Newton's steps are solved with the whole Hessian, beyond by conjugate gradients."""
+_DENSE, _MOST_OUTPUTS = 700, 20
+"""Up to so many parameters and outputs Newton's steps are solved with the whole Hessian, beyond it by conjugation."""
 
 _ROUNDS = 200
 _HALVINGS = 60
@@ -229,7 +229,8 @@ class Objective:
     def newton_step(self, margins: Array, gradient: Array) -> Array | None:
         """H⁻¹·gradient where the records have these margins; None where floating point cannot say."""
         try:
-            flat = (self._solved if gradient.size <= _DENSE else self._conjugate)(margins, gradient)
+            dense = gradient.size <= _DENSE and self.loss.outputs <= _MOST_OUTPUTS
+            flat = (self._solved if dense else self._conjugate)(margins, gradient)
         except np.linalg.LinAlgError:
             return None
         return flat.reshape(gradient.shape) if np.isfinite(flat).all() else None
@@ -267,17 +268,11 @@ class Objective:
 
     def _conjugate(self, margins: Array, gradient: Array) -> Array:
         """By conjugate gradients."""
-        kept = list(self._bends(margins)) if margins.size * self.loss.outputs <= _HELD else None
 
         def times(flat: Array) -> Array:
-            total = self.strength * flat
-            for part, bends in self._bends(margins) if kept is None else kept:
-                rows = self._rows[part]
-                bent = np.einsum(
-                    "iab,ib->ia", bends, np.asarray(rows @ flat.reshape(gradient.shape)).reshape(len(bends), -1)
-                )
-                total = total + np.asarray(rows.T @ bent).reshape(-1)
-            return total
+            moves = np.asarray(self._rows @ flat.reshape(gradient.shape))
+            bent = self.data.weighted(self.loss.curvatures_times(margins, self.data.labels, moves))
+            return np.asarray(self._rows.T @ bent).reshape(-1) + self.strength * flat
 
         solution, left = np.zeros(gradient.size), gradient.reshape(-1).copy()
         direction, square = left.copy(), float(left @ left)
