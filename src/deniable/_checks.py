@@ -26,6 +26,9 @@ from deniable.errors import InvalidArgument
 Number: TypeAlias = int | float | Fraction | Decimal | SupportsFloat
 """What a caller may type; NumPy scalars included."""
 
+LONGEST = 12_955
+"""Bits of a number that is typed, some 3,900 digits. Longer ones could be computed with, and not be written down."""
+
 
 def exact(value: Number) -> Fraction:
     """The exact meaning of a typed number: a float is its shortest decimal. ValueError if it is not finite."""
@@ -36,12 +39,35 @@ def exact(value: Number) -> Fraction:
     if isinstance(value, Decimal):
         if not value.is_finite():
             raise ValueError(f"not finite: {value}")
+        if abs(value.adjusted()) > LONGEST:  # its digits would fill the memory
+            raise ValueError(f"too long: {value}")
         return Fraction(value)
     if isinstance(value, numbers.Real):
         if not math.isfinite(value):
             raise ValueError(f"not finite: {value}")
         return Fraction(str(value))
     raise TypeError(f"not a number: {value!r}")
+
+
+def read_fraction(text: object) -> Fraction:
+    """An exact decimal or fraction from its text. ValueError for any other, and for one that is too long to be meant.
+
+    >>> read_fraction("1e-6"), read_fraction("2/3")
+    (Fraction(1, 1000000), Fraction(2, 3))
+    >>> read_fraction("1e999999999")
+    Traceback (most recent call last):
+    ...
+    ValueError: too long: 1e999999999
+    """
+    if not isinstance(text, str):
+        raise ValueError(f"not a number in text: {type_of(text)}")
+    _, _, power = text.lower().partition("e")
+    if len(text) > LONGEST or len(power.lstrip("+-0")) > 4:
+        raise ValueError(f"too long: {text[:40]}")
+    try:
+        return Fraction(text)
+    except ZeroDivisionError:
+        raise ValueError(f"not a number: {text[:40]}") from None
 
 
 def shown(value: Fraction) -> str:
@@ -68,9 +94,13 @@ def number(name: str, value: Number, *, expected: str = "a finite number", remed
     if isinstance(value, bool):
         raise InvalidArgument(name, value, expected, remedy)
     try:
-        return exact(value)
+        found = exact(value)
     except (TypeError, ValueError):
         raise InvalidArgument(name, value, expected, remedy) from None
+    if max(found.numerator.bit_length(), found.denominator.bit_length()) > LONGEST:
+        # Not shown: Python itself refuses to write it down.
+        raise InvalidArgument(name, "...", f"{expected}, of at most 3,900 digits", remedy)
+    return found
 
 
 def positive(name: str, value: Number, *, remedy: str = "") -> Fraction:

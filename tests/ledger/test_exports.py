@@ -222,6 +222,56 @@ def test_sums_and_filters_are_checked_as_in_the_database(exported: Path, change:
     assert re.search(r"line \d+ of .*hospital\.jsonl", refused(exported))
 
 
+def nested(depth: int) -> dict[str, Any]:
+    event: dict[str, Any] = {"kind": "Laplace", "scale": "1", "sensitivity": "1", "relation": "add_remove"}
+    for _ in range(depth):
+        event = {"kind": "Repeated", "event": event, "count": 2}
+    return {"deniable": 1, **event}
+
+
+HOSTILE: dict[str, Any] = {
+    "a long number": {"deniable": 1, "kind": "Laplace", "scale": "1e999999999", "sensitivity": "1"},
+    "a small number": {"deniable": 1, "kind": "Laplace", "scale": "1e-999999999", "sensitivity": "1"},
+    "many digits": {"deniable": 1, "kind": "Laplace", "scale": "9" * 100_000, "sensitivity": "1"},
+    "a division by zero": {"deniable": 1, "kind": "Laplace", "scale": "1/0", "sensitivity": "1"},
+    "nothing": {},
+    "a list": [],
+    "a number": 3,
+    "null": None,
+    "no kind": {"deniable": 1},
+    "another kind": {"deniable": 1, "kind": "Ledger"},
+    "a guarantee": {"deniable": 1, "kind": "PureDP", "epsilon": "1"},
+    "a scale of zero": {"deniable": 1, "kind": "Laplace", "scale": "0", "sensitivity": "1"},
+    "a list for a scale": {"deniable": 1, "kind": "Laplace", "scale": ["1"], "sensitivity": "1"},
+    "other events inside": nested(150),
+    "a unit of numbers": {
+        "deniable": 1, "kind": "Claimed", "guarantee": {"kind": "PureDP", "epsilon": "1", "unit": {"column": 3}}
+    },
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", HOSTILE)
+def test_a_hostile_event_is_refused_in_words_and_at_once(exported: Path, name: str) -> None:
+    """Whoever verifies an export got it from somebody else."""
+
+    def change(rows: list[dict[str, Any]], end: dict[str, Any]) -> None:
+        rows[0]["event"] = HOSTILE[name]
+
+    forge(exported, change)
+    assert re.search(r"line \d+ of .*hospital\.jsonl", refused(exported))
+
+
+def test_lines_that_are_nested_or_long_without_end_are_refused(exported: Path) -> None:
+    header, *rows, end = exported.read_text().splitlines()
+    deep = '{"deniable_ledger":' + "[" * 100_000 + "]" * 100_000 + "}"
+    digits = '{"deniable_ledger":' + "9" * 10_000 + "}"
+    for line in (deep, digits):
+        exported.write_text("\n".join([line, *rows, end, ""]))
+        assert line_in(refused(exported)) == 1
+        exported.write_text("\n".join([header, *rows, line.replace("ledger", "ledger_end"), ""]))
+        assert line_in(refused(exported)) == 10
+
+
 def test_an_overspent_export_does_not_verify(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     from deniable.accounting import filters
     from deniable.ledger import accounts

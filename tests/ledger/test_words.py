@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from decimal import Decimal
+from fractions import Fraction
 from pathlib import Path
 
 import pytest
@@ -108,3 +110,13 @@ def test_a_question_with_strange_text_is_charged_and_answered(tmp_path: Path) ->
         purposes = [charge.purpose for charge in session.ledger.charges()]
     assert purposes[0].endswith(r"city = 'a\x01b'")
     assert len(purposes[1]) == LONGEST_PURPOSE
+
+
+def test_a_number_that_cannot_be_written_down_is_refused_before_it_is_charged() -> None:
+    for scale in (Fraction(10) ** 5000, 1 / Fraction(10) ** 5000):
+        with pytest.raises(InvalidArgument, match="at most 3,900 digits"):
+            Laplace(scale=scale)
+    for scale in (Decimal("1e999999999"), Decimal("1e-999999999")):
+        with pytest.raises(InvalidArgument, match="scale"):
+            Laplace(scale=scale)
+    assert Laplace(scale=Fraction(10) ** 3000).to_json()

@@ -13,7 +13,7 @@ from enum import Enum
 from fractions import Fraction
 from typing import Any, ClassVar
 
-from deniable._checks import Number, member, shown
+from deniable._checks import Number, member, read_fraction, shown
 from deniable._checks import rate as check_rate
 from deniable._notebook import Shown
 from deniable.errors import InvalidArgument
@@ -188,8 +188,8 @@ def _built(found: object) -> Any:
 def _number(text: str) -> Fraction:
     """An exact number from its string."""
     try:
-        return Fraction(text)
-    except (ValueError, ZeroDivisionError):
+        return read_fraction(text)
+    except ValueError:
         raise InvalidArgument("text", text, "an exact decimal or fraction, as a string") from None
 
 

@@ -112,7 +112,7 @@ class Terms:
         """What `to_plain` wrote."""
         try:
             return Terms(promise(found["budget"]), Filters.from_plain(found["filters"]))
-        except (KeyError, TypeError, ValueError):
+        except (KeyError, TypeError, ValueError, AttributeError):
             raise LedgerDamaged("the terms of a budget in the ledger cannot be read; they were edited.") from None
 
     def to_json(self) -> str:
@@ -193,7 +193,7 @@ def parsed(text: str) -> dict[str, Any]:
     """A JSON object, or `LedgerDamaged`."""
     try:
         found = json.loads(text)
-    except json.JSONDecodeError:
+    except (ValueError, RecursionError):
         found = None
     if not isinstance(found, dict):
         raise LedgerDamaged("a line of the ledger is not JSON; it was cut or edited.")
@@ -209,7 +209,7 @@ def event_of(found: Any) -> Event:
     """The event that a JSON value describes."""
     try:
         return Event.from_json(json.dumps(found))
-    except (DeniableError, KeyError, TypeError, ValueError) as error:
+    except (DeniableError, KeyError, TypeError, ValueError, AttributeError, ArithmeticError, RecursionError) as error:
         raise LedgerDamaged(f"an event of the ledger cannot be read ({error}).") from None
 
 
@@ -366,7 +366,7 @@ def totals_of(text: str) -> tuple[Totals, int]:
     found = parsed(text)
     try:
         return Totals.from_plain(found), int(found["rules"])
-    except (KeyError, TypeError, ValueError):
+    except (KeyError, TypeError, ValueError, AttributeError):
         raise LedgerDamaged("the running totals of the ledger cannot be read; they were edited.") from None
 
 

@@ -95,14 +95,14 @@ class Chain:
 def _kind(what: str, tail: Tail) -> Kind:
     plain = records.parsed("{" + what)
     who = plain["who"]
-    if records.ending(plain) != what:
-        raise LedgerDamaged(f"row {tail.first} of the ledger is not spelt as it was written.")
-    if "event" in plain:
-        return Kind(who, records.entry_of(plain), None, tail)
-    if "allot" in plain and who and tail.count == 1:
-        return Kind(who, None, Terms.from_plain(plain["allot"]), tail)
-    if "recount" in plain:
-        return Kind(who, None, None, tail)
+    if records.ending(plain) == what:
+        match list(plain):
+            case ["who", "at", "event"]:
+                return Kind(who, records.entry_of(plain), None, tail)
+            case ["who", "allot"] if who and tail.count == 1:
+                return Kind(who, None, Terms.from_plain(plain["allot"]), tail)
+            case ["who", "recount"]:
+                return Kind(who, None, None, tail)
     raise LedgerDamaged(f"row {tail.first} of the ledger says nothing that a ledger writes.")
 
 
@@ -149,7 +149,6 @@ def _check_accounts(
 
 def _allotments(header: Header, kinds: Iterable[Kind]) -> dict[str, Terms]:
     """The budget of every analyst. From the first of them on, every charge names an analyst who has one."""
-    given = {kind.who: kind for kind in kinds if kind.terms is not None}
     terms: dict[str, Terms] = {}
     for kind in kinds:
         if kind.terms is None or kind.who is None:
@@ -164,7 +163,7 @@ def _allotments(header: Header, kinds: Iterable[Kind]) -> dict[str, Terms]:
         except DeniableError:
             raise LedgerDamaged(f"the filters of {kind.who} do not keep their budget; they were edited.") from None
         terms[kind.who] = kind.terms
-    first = min((kind.rows.first for kind in given.values()), default=None)
+    first = min((kind.rows.first for kind in kinds if kind.terms is not None), default=None)
     for kind in kinds:
         if first is not None and kind.entry is not None and kind.who not in terms and kind.rows.last > first:
             raise LedgerDamaged(f"row {kind.rows.last} charges nobody who has a budget; it was edited.")

@@ -25,6 +25,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any, Literal
 
+from deniable._checks import read_fraction
 from deniable.accounting.filters.conversions import (
     gaussian_keeps,
     gaussian_limit,
@@ -221,7 +222,12 @@ def _plain_family(family: Family) -> dict[str, Any]:
 
 def _built_family(found: dict[str, Any]) -> Family:
     sums = tuple(
-        Sum(s["kind"], Fraction(s["limit"]), Fraction(s["share"]), None if s["order"] is None else Fraction(s["order"]))
+        Sum(
+            s["kind"],
+            read_fraction(s["limit"]),
+            read_fraction(s["share"]),
+            None if s["order"] is None else read_fraction(s["order"]),
+        )
         for s in found["sums"]
     )
-    return Family(found["name"], sums, Fraction(found["cap"]))
+    return Family(found["name"], sums, read_fraction(found["cap"]))

@@ -23,6 +23,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any, Literal
 
+from deniable._checks import read_fraction
 from deniable.accounting.filters.costs import Cost, cost, mu_squared, rho_below
 from deniable.accounting.filters.lists import Family, Filters, Sum
 from deniable.accounting.filters.rounding import ceiling
@@ -82,7 +83,7 @@ class Totals:
     def from_plain(found: dict[str, Any]) -> Totals:
         """What `to_plain` wrote."""
         tallies = tuple(
-            Tally(Fraction(delta), tuple(None if a is None else Fraction(a) for a in amounts))
+            Tally(read_fraction(delta), tuple(None if a is None else read_fraction(a) for a in amounts))
             for delta, amounts in found["tallies"]
         )
         return Totals(tallies, found["choice"])
