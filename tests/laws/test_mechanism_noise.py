@@ -107,7 +107,7 @@ def check_test(m: Any, promise: ApproxDP, calls: list[tuple[str, Any]]) -> None:
     share = Fraction(1, 2) if isinstance(m, dm.ClusteredMean) else 1
     assert calls[0] == ("discrete_laplace", (1 / (promise.epsilon * share), None))
     if isinstance(m, dm.ClusteredMean) and len(calls) > 1:
-        event = m.noised.noise
+        event = m.noise.event
         assert calls[1] == ("discrete_laplace", (event.scale, 1))
         assert event.sensitivity / event.scale == promise.epsilon / 2
 

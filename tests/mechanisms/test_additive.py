@@ -90,10 +90,10 @@ def test_erratum_histogram_accuracy_uses_its_own_noise() -> None:
 def test_erratum_the_mean_moves_by_one_over_n() -> None:
     """Lemma 3 prints 2/n: the noise would be twice what it need be, the sample twice as large."""
     m = dm.mean(bounds=(0, 1), n=1000, epsilon=1, relation=REPLACE)
-    scale = m.event.scale * m.noised.unit * m.grid.step / (2 * m.n)
+    scale = m.event.scale * m.noise.unit * m.grid.step / (2 * m.n)
     assert scale == Fraction(1, 1000)
     marginals = dm.column_means(bounds=[(0, 1)] * 9, n=1000, epsilon=1, delta=1e-6)
-    l2 = marginals.event.sensitivity * marginals.noised.unit / 2**20 / 1000
+    l2 = marginals.event.sensitivity * marginals.noise.unit / 2**20 / 1000
     assert l2 == Fraction(3, 1000)  # √9/n, not 2√9/n
 
 

@@ -21,10 +21,9 @@ from deniable import mechanisms as dm
 from deniable.errors import InvalidArgument
 from deniable.guarantees import ApproxDP, PureDP
 from deniable.mechanisms import tails
-from deniable.mechanisms.clustered_mean import distance as replacements
-from deniable.mechanisms.median import rounded_laplace, smooth_sensitivity
-from deniable.mechanisms.mode import distance, leader
-from deniable.mechanisms.propose_test_release import needed
+from deniable.mechanisms.quantiles import rounded_laplace, smooth_sensitivity
+from deniable.mechanisms.stable import distance_needed, find_mode, mode_distance
+from deniable.mechanisms.stable import spread_distance as replacements
 from deniable.noise import Grid, InsecureSource, RecordingSource
 from deniable.units import ADD_REMOVE, REPLACE, Relation
 
@@ -47,7 +46,7 @@ def test_unsafe_data_pass_with_probability_at_most_delta_and_one_less_would_not_
 def test_needed_is_enough_and_no_more() -> None:
     epsilon, delta = Fraction(1, 2), Fraction(1, 10**6)
     bar = tails.laplace_threshold(1 / epsilon, delta)
-    far = needed(epsilon, delta, 0.95)
+    far = distance_needed(epsilon, delta, 0.95)
     assert survival(2, bar - far) >= 0.95 > survival(2, bar - far + 1)
 
 
@@ -87,12 +86,12 @@ def test_the_distance_of_the_mode(relation: Relation) -> None:
     domain = "abc"
     for size in range(7):
         for data in combinations_with_replacement(domain, size):
-            found, gap = leader(list(data))
-            d = distance(gap, relation)
-            around = [leader(list(other)) for other in neighbours(data, domain, relation)]
+            found, gap = find_mode(list(data))
+            d = mode_distance(gap, relation)
+            around = [find_mode(list(other)) for other in neighbours(data, domain, relation)]
             if any(other != found for other, _ in around):
                 assert d == 0, data
-            assert all(abs(distance(other_gap, relation) - d) <= 1 for _, other_gap in around), data
+            assert all(abs(mode_distance(other_gap, relation) - d) <= 1 for _, other_gap in around), data
 
 
 @pytest.mark.parametrize("relation", [ADD_REMOVE, REPLACE])
@@ -102,8 +101,8 @@ def test_the_mode_keeps_its_promise_exactly(relation: Relation) -> None:
     bar = tails.laplace_threshold(1 / m.epsilon, m.delta)
 
     def law(data: tuple[str, ...]) -> dict[Any, float]:
-        found, gap = leader(list(data))
-        shown = survival(float(1 / m.epsilon), bar - distance(gap, relation))
+        found, gap = find_mode(list(data))
+        shown = survival(float(1 / m.epsilon), bar - mode_distance(gap, relation))
         return {found: shown, None: 1 - shown} if found is not None else {None: 1.0}
 
     worst = 0.0

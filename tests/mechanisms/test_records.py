@@ -20,7 +20,7 @@ from deniable import mechanisms as dm
 from deniable.errors import DataError, InvalidArgument
 from deniable.mechanisms import grids, records
 from deniable.mechanisms.base import shown_up
-from deniable.mechanisms.variance import moments
+from deniable.mechanisms.moments import moments
 from deniable.noise import InsecureSource
 from deniable.units import REPLACE
 
@@ -46,15 +46,15 @@ ODD: list[Any] = [
 def test_how_a_record_is_read_does_not_depend_on_the_others(others: list[int], one: int) -> None:
     """A column parsed as a whole would let one record change all: this is the rule that the sensitivity rests on."""
     column = [ODD[i] for i in others] + [ODD[one]]
-    alone = records.numbers([ODD[one]])[0]
-    together = records.numbers(column)[-1]
+    alone = records.read_numbers([ODD[one]])[0]
+    together = records.read_numbers(column)[-1]
     assert alone == together or (math.isnan(alone) and math.isnan(together))
-    assert records.keys(column)[-1] == records.keys([ODD[one]])[0]
-    assert records.flags(column)[-1] == records.flags([ODD[one]])[0]
+    assert records.read_keys(column)[-1] == records.read_keys([ODD[one]])[0]
+    assert records.read_flags(column)[-1] == records.read_flags([ODD[one]])[0]
 
 
 def test_numbers_of_every_kind() -> None:
-    found = records.numbers(ODD)
+    found = records.read_numbers(ODD)
     assert found[:2].tolist() == [1, 2.5]
     assert np.isnan(found[[2, 3, 11]]).all()
     assert found[6] == 3
@@ -72,23 +72,26 @@ def test_one_record_decides_no_dtype(odd: Any) -> None:
     except ValueError:
         column = np.array([1.5, 2.0, None])
         column[2] = odd
-    assert records.numbers(column)[:2].tolist() == [1.5, 2.0]
-    assert records.flags(np.array([True, False, odd], dtype=column.dtype))[:2].tolist() == [True, False]
-    assert records.table(np.array([[1.5, 2.0], [2.5, 3.0]], dtype=column.dtype), columns=2)[0].tolist() == [1.5, 2.0]
+    assert records.read_numbers(column)[:2].tolist() == [1.5, 2.0]
+    assert records.read_flags(np.array([True, False, odd], dtype=column.dtype))[:2].tolist() == [True, False]
+    assert records.read_table(np.array([[1.5, 2.0], [2.5, 3.0]], dtype=column.dtype), columns=2)[0].tolist() == [
+        1.5,
+        2.0,
+    ]
 
 
 def test_dates_are_no_numbers() -> None:
-    assert np.isnan(records.numbers(np.array(["2020", "NaT"], dtype="datetime64[ns]"))).all()
-    assert np.isnan(records.numbers(pd.to_datetime(pd.Series(["2020-01-01", None])))).all()
+    assert np.isnan(records.read_numbers(np.array(["2020", "NaT"], dtype="datetime64[ns]"))).all()
+    assert np.isnan(records.read_numbers(pd.to_datetime(pd.Series(["2020-01-01", None])))).all()
 
 
 def test_a_far_date_leaves_the_other_keys_as_they_are() -> None:
     """Python holds no year 290000, so the whole column cannot be listed."""
     seconds = [1_577_836_800, 10**13]
     for column in (pa.array(seconds, type=pa.timestamp("s")), pl.Series(seconds).cast(pl.Datetime("us"))):
-        found = records.keys(column)
+        found = records.read_keys(column)
         assert len(found) == 2
-        assert found[0] == records.keys(column[:1])[0]
+        assert found[0] == records.read_keys(column[:1])[0]
 
 
 CONTAINERS: list[Any] = [
@@ -105,7 +108,7 @@ CONTAINERS: list[Any] = [
 
 @pytest.mark.parametrize("column", CONTAINERS, ids=lambda c: type(c).__name__)
 def test_containers(column: Any) -> None:
-    found = records.numbers(column)
+    found = records.read_numbers(column)
     assert found[:2].tolist() == [1.5, 2.0]
     assert math.isnan(found[2])
 
@@ -125,19 +128,19 @@ def test_tables_from_frames() -> None:
 
 
 def test_rows() -> None:
-    assert records.table([[1, 2], (3, None), "ab", [1], 5, None], columns=2)[0].tolist() == [1, 2]
-    found = records.table([[1, 2], (3, None), "ab", [1], 5, None], columns=2)
+    assert records.read_table([[1, 2], (3, None), "ab", [1], 5, None], columns=2)[0].tolist() == [1, 2]
+    found = records.read_table([[1, 2], (3, None), "ab", [1], 5, None], columns=2)
     assert np.isnan(found[2:]).all()
     assert math.isnan(found[1, 1])
-    assert records.table(pd.DataFrame({"a": [1], "b": [2.5]}), columns=2).tolist() == [[1, 2.5]]
+    assert records.read_table(pd.DataFrame({"a": [1], "b": [2.5]}), columns=2).tolist() == [[1, 2.5]]
     with pytest.raises(DataError, match="2 numbers"):
-        records.table(np.zeros((3, 4)), columns=2)
+        records.read_table(np.zeros((3, 4)), columns=2)
 
 
 def test_keys_are_python_values() -> None:
-    assert records.keys(np.array(["a", "b"])) == ["a", "b"]
-    assert [type(k) for k in records.keys([np.int64(3), np.str_("x")])] == [int, str]
-    assert records.keys([pd.NA, pd.NaT, np.datetime64("NaT")]) == [None, None, None]
+    assert records.read_keys(np.array(["a", "b"])) == ["a", "b"]
+    assert [type(k) for k in records.read_keys([np.int64(3), np.str_("x")])] == [int, str]
+    assert records.read_keys([pd.NA, pd.NaT, np.datetime64("NaT")]) == [None, None, None]
 
 
 @pytest.mark.parametrize("bad", [[], ["a", "a"], ["a", None], [math.nan], "abc", [1, True], [[1], [2]], 5, None])
@@ -153,8 +156,8 @@ def test_public_keys_are_different(bad: Any) -> None:
 def test_vectors_and_numbers_round_alike(value: float, step: Fraction) -> None:
     """Half up, exactly: the fast way for arrays agrees with exact fractions."""
     exact = math.floor(Fraction(value) / step + Fraction(1, 2))
-    assert grids.nearest(value, step) == exact
-    assert grids.nearest_all(np.array([value]), step, size=1) == [exact]
+    assert grids.round_to_step(value, step) == exact
+    assert grids.round_vector(np.array([value]), step, size=1) == [exact]
 
 
 @pytest.mark.parametrize(
@@ -162,15 +165,15 @@ def test_vectors_and_numbers_round_alike(value: float, step: Fraction) -> None:
 )
 def test_halves(value: float) -> None:
     exact = math.floor(Fraction(value) + Fraction(1, 2))
-    assert grids.nearest_all(np.array([value]), Fraction(1), size=1) == [exact]
+    assert grids.round_vector(np.array([value]), Fraction(1), size=1) == [exact]
 
 
 @given(st.floats(-1e9, 1e9), st.floats(0, 10), st.sampled_from([Fraction(1, 2**20), Fraction(1, 4), Fraction(1)]))
 def test_rounding_moves_a_distance_by_less_than_a_step(x: float, distance: float, step: Fraction) -> None:
     y = x + distance
     apart = abs(Fraction(x) - Fraction(y)) / step
-    assert abs(grids.nearest(x, step) - grids.nearest(y, step)) < apart + 1
-    assert abs(grids.nearest(x, step) - grids.nearest(y, step)) <= math.ceil(apart)
+    assert abs(grids.round_to_step(x, step) - grids.round_to_step(y, step)) < apart + 1
+    assert abs(grids.round_to_step(x, step) - grids.round_to_step(y, step)) <= math.ceil(apart)
 
 
 @given(st.fractions(min_value=Fraction(1, 10**9), max_value=10**9))
@@ -224,14 +227,14 @@ def test_statements_round_up(value: float, said: str) -> None:
 def test_a_number_of_a_list_is_read_by_itself() -> None:
     """In an array one float makes floats of all; a number beside it would move by more than its sensitivity."""
     large = 2**53 + 1
-    assert grids.nearest_all([large, 3], Fraction(1, 4), size=2)[0] == 4 * large
-    assert grids.nearest_all([large, 3.5], Fraction(1, 4), size=2) == [4 * large, 14]
-    assert grids.whole_all([2**63, -1], size=2) == [2**63, -1]
+    assert grids.round_vector([large, 3], Fraction(1, 4), size=2)[0] == 4 * large
+    assert grids.round_vector([large, 3.5], Fraction(1, 4), size=2) == [4 * large, 14]
+    assert grids.read_integers([2**63, -1], size=2) == [2**63, -1]
     with pytest.raises(DataError, match="vector of 2"):
-        grids.nearest_all([1, 2, 3], Fraction(1), size=2)
+        grids.round_vector([1, 2, 3], Fraction(1), size=2)
     with pytest.raises(DataError, match="vector of 2"):
-        grids.whole_all(7, size=2)
-    assert grids.whole_all(["1", "two"], size=2) == [1, 0]
+        grids.read_integers(7, size=2)
+    assert grids.read_integers(["1", "two"], size=2) == [1, 0]
 
 
 COLUMNS: dict[str, Any] = {
@@ -249,6 +252,6 @@ COLUMNS: dict[str, Any] = {
 def test_a_missing_key_leaves_the_others_as_they_are(container: Any) -> None:
     """In NumPy one missing integer makes floats of all: 1 became 1.0, and 2**53 + 1 another key altogether."""
     far = 2**53 + 1
-    assert list(map(repr, records.keys(container([1, far, None])))) == ["1", str(far), "None"]
+    assert list(map(repr, records.read_keys(container([1, far, None])))) == ["1", str(far), "None"]
     m = dm.histogram(keys=[1, far], epsilon=50)
     assert abs(m(container([far] * 100 + [None]))[far] - 100) < 5

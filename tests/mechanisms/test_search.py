@@ -16,8 +16,7 @@ from deniable.errors import InvalidArgument, UnitMismatch
 from deniable.events import Claimed, Gaussian, Laplace
 from deniable.guarantees import PureDP
 from deniable.mechanisms import Best, search
-from deniable.mechanisms.best_of import BestOf, gamma_of
-from deniable.mechanisms.searching import selection_excess
+from deniable.mechanisms.trials import BestOf, selection_excess, solve_gamma
 from deniable.noise import InsecureSource
 from deniable.units import ZERO_OUT
 
@@ -46,7 +45,7 @@ def delta(p: np.ndarray, q: np.ndarray, epsilon: float) -> float:
 @pytest.mark.parametrize("trials", [1, 2, 20])
 def test_the_theorem_holds_for_every_law(eta: float, trials: int) -> None:
     shape = Fraction(eta)
-    law = BestOf((), lambda _: 0.0, gamma_of(Fraction(trials), shape), shape)
+    law = BestOf((), lambda _: 0.0, solve_gamma(Fraction(trials), shape), shape)
     random = np.random.default_rng(trials)
     tight = 0.0
     for _ in range(200):

@@ -329,9 +329,9 @@ def test_quantile_sensitivity(q: Fraction) -> None:
                 worst[ADD_REMOVE] = max(worst[ADD_REMOVE], abs(mine - quantile_utility(t, list(rest), q)))
                 for y in range(3):
                     worst[REPLACE] = max(worst[REPLACE], abs(mine - quantile_utility(t, [y, *rest], q)))
-    from deniable.mechanisms.quantile import sensitivity
+    from deniable.mechanisms.quantiles import rank_sensitivity
 
-    assert all(worst[r] <= sensitivity(q, r) for r in worst)
+    assert all(worst[r] <= rank_sensitivity(q, r) for r in worst)
     assert worst[ADD_REMOVE] == max(q, 1 - q) or q in (0, 1)
 
 

@@ -43,7 +43,7 @@ def noiseless(monkeypatch: pytest.MonkeyPatch) -> list[list[int]]:
         assert all(v == int(v) for v in values)
         return list(values)
 
-    monkeypatch.setattr(additive, "add", add)
+    monkeypatch.setattr(additive, "add_noise", add)
     return seen
 
 
@@ -109,7 +109,7 @@ def test_mean_of_known_size(n: int, noiseless: list[list[int]]) -> None:
     m = dm.mean(bounds=(0, 2), epsilon=1, n=n, relation=REPLACE)
     check(m, neighbours((0.0, 0.3, 2.0, None, -math.inf), n, REPLACE), noiseless)
     # In the unit of the data one step of the noise is worth sensitivity/steps/(2n): (b − a)/n altogether.
-    assert m.event.sensitivity * m.noised.unit * m.grid.step / (2 * n) == Fraction(2, n)
+    assert m.event.sensitivity * m.noise.unit * m.grid.step / (2 * n) == Fraction(2, n)
 
 
 def test_a_blanked_record_counts_as_the_middle(noiseless: list[list[int]]) -> None:
@@ -128,7 +128,7 @@ def test_variance_of_known_size(n: int, noiseless: list[list[int]]) -> None:
     """(n − 1)/n²·(b − a)², attained by one value far from n − 1 equal ones."""
     m = dm.variance(bounds=(0, 1), epsilon=1, n=n, relation=REPLACE)
     check(m, neighbours((0.0, 0.25, 0.5, 0.8, 1.0), n, REPLACE), noiseless)
-    moved = m.event.sensitivity * m.noised.unit / n**2 * m.grid.step**2
+    moved = m.event.sensitivity * m.noise.unit / n**2 * m.grid.step**2
     assert moved == Fraction(n - 1, n * n)
 
 
@@ -214,7 +214,7 @@ def test_scalars_that_move_by_the_sensitivity(value: float, noiseless: list[list
     m = dm.laplace(sensitivity=0.1, epsilon=2)
     pairs = ((value, value + move) for move in (0.1, -0.1, 0.05, 0.09999999))
     check(m, pairs, noiseless, tight=False)
-    assert m.event.sensitivity * m.noised.unit * m.step <= Fraction(1, 10) * (1 + Fraction(1, 2**18))
+    assert m.event.sensitivity * m.noise.unit * m.step <= Fraction(1, 10) * (1 + Fraction(1, 2**18))
 
 
 def test_floats_far_from_zero_can_break_the_callers_promise(noiseless: list[list[int]]) -> None:

@@ -10,40 +10,68 @@ probability 95 %, and `size` turns that around.
 'with probability 95 % the error is at most 6'
 """
 
-from deniable.mechanisms.above_threshold import AboveThreshold, above_threshold
-from deniable.mechanisms.auction import AuctionPrice, auction_price
+from deniable.mechanisms.answers import Gaussian, Laplace, analytic_scale, classic_scale, gaussian, laplace
 from deniable.mechanisms.base import Mechanism
-from deniable.mechanisms.best_of import Best, BestOf, best_of
-from deniable.mechanisms.binary_response import BinaryResponse, binary_response
-from deniable.mechanisms.calibration import analytic_scale, classic_scale
-from deniable.mechanisms.category_response import CategoryResponse, category_response
-from deniable.mechanisms.clustered_mean import ClusteredMean, clustered_mean
-from deniable.mechanisms.column_means import ColumnMeans, column_means
-from deniable.mechanisms.contingency import Contingency, contingency
-from deniable.mechanisms.count import Count, count
-from deniable.mechanisms.estimates import Estimate
-from deniable.mechanisms.exponential import Exponential, exponential
-from deniable.mechanisms.gaussian import Gaussian, gaussian
-from deniable.mechanisms.histogram import Histogram, histogram
-from deniable.mechanisms.laplace import Laplace, laplace
-from deniable.mechanisms.linear import LinearQueries, linear_queries
-from deniable.mechanisms.marginals import Marginals, marginals
-from deniable.mechanisms.mean import Mean, MeanOfUnknownSize, mean
-from deniable.mechanisms.median import Median, median
-from deniable.mechanisms.mode import Mode, ModeComparison, histogram_or_ptr, mode
-from deniable.mechanisms.noisy_max import NoisyMax, noisy_max
-from deniable.mechanisms.permute_and_flip import PermuteAndFlip, permute_and_flip
-from deniable.mechanisms.postprocessing import consistent, nonnegative, simplex
-from deniable.mechanisms.propose_test_release import ProposeTestRelease, propose_test_release
-from deniable.mechanisms.quantile import Quantile, quantile
-from deniable.mechanisms.searching import Search, search
-from deniable.mechanisms.shuffled import Shuffled, shuffled
-from deniable.mechanisms.size import CentralAndLocal, Size, central_and_local, size
-from deniable.mechanisms.stability_histogram import StabilityHistogram, stability_histogram
-from deniable.mechanisms.sum import Sum, sum_of
-from deniable.mechanisms.top_k import TopK, top_k
-from deniable.mechanisms.unary_response import UnaryResponse, unary_response
-from deniable.mechanisms.variance import Variance, VarianceOfUnknownSize, variance
+from deniable.mechanisms.counts import (
+    Count,
+    Histogram,
+    LinearQueries,
+    StabilityHistogram,
+    count,
+    histogram,
+    linear_queries,
+    stability_histogram,
+)
+from deniable.mechanisms.local import (
+    BinaryResponse,
+    CategoryResponse,
+    Estimate,
+    Shuffled,
+    UnaryResponse,
+    binary_response,
+    category_response,
+    shuffled,
+    unary_response,
+)
+from deniable.mechanisms.moments import (
+    ColumnMeans,
+    Mean,
+    MeanOfUnknownSize,
+    Sum,
+    Variance,
+    VarianceOfUnknownSize,
+    column_means,
+    mean,
+    sum_of,
+    variance,
+)
+from deniable.mechanisms.quantiles import Median, Quantile, median, quantile
+from deniable.mechanisms.sample_size import CentralAndLocal, Size, central_and_local, size
+from deniable.mechanisms.selection import (
+    AuctionPrice,
+    Exponential,
+    NoisyMax,
+    PermuteAndFlip,
+    TopK,
+    auction_price,
+    exponential,
+    noisy_max,
+    permute_and_flip,
+    top_k,
+)
+from deniable.mechanisms.sparse_vector import AboveThreshold, above_threshold
+from deniable.mechanisms.stable import (
+    ClusteredMean,
+    Mode,
+    ModeComparison,
+    ProposeTestRelease,
+    clustered_mean,
+    histogram_or_ptr,
+    mode,
+    propose_test_release,
+)
+from deniable.mechanisms.tables import Contingency, Marginals, consistent, contingency, marginals, nonnegative, simplex
+from deniable.mechanisms.trials import Best, BestOf, Search, best_of, search
 
 __all__ = [
     "AboveThreshold",

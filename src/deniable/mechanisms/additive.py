@@ -1,23 +1,23 @@
 """Noise added to integers: choosing it, drawing it, and saying how far it strays.
 
-Every additive mechanism computes integers whose sensitivity it knows, and hands them to `Noised`, which holds the
-event and draws from exactly that event. Pure ε uses discrete Laplace noise of scale Δ₁/ε; (ε, δ) uses discrete
-Gaussian noise.
+Every additive mechanism computes integers whose sensitivity it knows. `fit` chooses noise for them, and the
+`AdditiveNoise` it returns holds the event and draws from exactly that event. Pure ε uses discrete Laplace noise of
+scale Δ₁/ε; (ε, δ) uses discrete Gaussian noise.
 
 A statistic that is an integer of large sensitivity D (a sum of finely placed records) is first rounded to multiples
 of D/s, s a small power of two. Rounding half up commutes with shifts by whole multiples and is monotone, so the
 rounded statistic has sensitivity s exactly: nothing is lost, and the event stays small enough for an exact account.
 
 >>> from deniable.units import Relation
->>> noised = fit([Statistic(sensitivity=1)], epsilon=Fraction(1, 2), delta=Fraction(0), relation=Relation.ADD_REMOVE)[0]
->>> noised.noise
+>>> counts = fit([Statistic(sensitivity=1)], epsilon=Fraction(1, 2), delta=Fraction(0), relation=Relation.ADD_REMOVE)[0]
+>>> counts.event
 DiscreteLaplace(scale=2)
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import lru_cache
@@ -25,15 +25,17 @@ from typing import TypeAlias
 
 from deniable import _checks, noise
 from deniable._checks import Number
+from deniable.calibration import calibrate
 from deniable.errors import InvalidArgument
 from deniable.events import Composed, DiscreteGaussian, DiscreteLaplace, Event
+from deniable.guarantees import ApproxDP
 from deniable.mechanisms import tails
-from deniable.mechanisms.calibration import gaussian_multiplier
+from deniable.mechanisms.base import Mechanism
 from deniable.mechanisms.grids import root_above
 from deniable.noise import Source
 from deniable.units import Relation
 
-IntegerNoise: TypeAlias = DiscreteLaplace | DiscreteGaussian
+NoiseEvent: TypeAlias = DiscreteLaplace | DiscreteGaussian
 
 _STEPS = 1 << 10
 """Steps within a rounded statistic's sensitivity, at most."""
@@ -61,17 +63,17 @@ class Statistic:
 
 
 @dataclass(frozen=True)
-class Noised:
+class AdditiveNoise:
     """Integers in steps of `unit`, and the noise they get. The event describes the noise that is drawn from it."""
 
-    noise: IntegerNoise
+    event: NoiseEvent
     unit: Fraction = Fraction(1)
     size: int = 1
 
     def release(self, values: Sequence[int], source: Source | None) -> list[Fraction]:
         """Noisy values, in the statistic's own units."""
         steps = values if self.unit == 1 else [math.floor(value / self.unit + Fraction(1, 2)) for value in values]
-        return [step * self.unit for step in add(steps, self.noise, source)]
+        return [step * self.unit for step in add_noise(steps, self.event, source)]
 
     def release_one(self, value: int, source: Source | None) -> Fraction:
         """One noisy value."""
@@ -79,11 +81,21 @@ class Noised:
 
     def radius(self, failure: float) -> Fraction:
         """How far the largest error of all `size` values strays, but for a failure of this probability."""
-        found = radius(self.noise, failure, size=self.size) * self.unit
+        found = radius(self.event, failure, size=self.size) * self.unit
         return found if self.unit == 1 else found + self.unit / 2
 
 
-def budget_of(epsilon: Number, delta: Number) -> tuple[Fraction, Fraction]:
+class AdditiveMechanism(Mechanism):
+    """A mechanism whose only randomness is its additive `noise`."""
+
+    noise: AdditiveNoise
+
+    @property
+    def event(self) -> Event:
+        return self.noise.event
+
+
+def check_budget(epsilon: Number, delta: Number) -> tuple[Fraction, Fraction]:
     """The two numbers of a request, checked."""
     found = _checks.positive("epsilon", epsilon, remedy="For example 1; with 0 no answer may depend on the data.")
     allowed = _checks.between(
@@ -97,7 +109,7 @@ def budget_of(epsilon: Number, delta: Number) -> tuple[Fraction, Fraction]:
     return found, allowed
 
 
-def relation_of(relation: Relation, *allowed: Relation, why: str) -> Relation:
+def check_relation(relation: Relation, *allowed: Relation, why: str) -> Relation:
     """One of the relations that a mechanism is analysed under."""
     _checks.member("relation", relation, Relation, remedy="Use ADD_REMOVE, REPLACE or ZERO_OUT.")
     if relation not in allowed:
@@ -107,15 +119,15 @@ def relation_of(relation: Relation, *allowed: Relation, why: str) -> Relation:
 
 def fit(
     statistics: Sequence[Statistic], *, epsilon: Fraction, delta: Fraction, relation: Relation
-) -> tuple[Noised, ...]:
+) -> tuple[AdditiveNoise, ...]:
     """Noise for statistics released together, each with its `share` of the budget; the shares add up to 1."""
-    return _fitted(tuple(statistics), epsilon, delta, relation)
+    return _fit(tuple(statistics), epsilon, delta, relation)
 
 
 @lru_cache(maxsize=256)
-def _fitted(
+def _fit(
     statistics: tuple[Statistic, ...], epsilon: Fraction, delta: Fraction, relation: Relation
-) -> tuple[Noised, ...]:
+) -> tuple[AdditiveNoise, ...]:
     for statistic in statistics:
         if statistic.sensitivity <= 0:
             raise InvalidArgument(
@@ -124,31 +136,59 @@ def _fitted(
     if not delta:
         return tuple(_laplace(statistic, epsilon * statistic.share, relation) for statistic in statistics)
 
-    def noised(multiplier: Fraction) -> tuple[Noised, ...]:
+    def gaussians(multiplier: Fraction) -> tuple[AdditiveNoise, ...]:
         return tuple(_gaussian(statistic, multiplier, relation) for statistic in statistics)
 
     def event(multiplier: Fraction) -> Event:
-        return together([one.noise for one in noised(multiplier)])
+        return compose_events([one.event for one in gaussians(multiplier)])
 
     multiplier = gaussian_multiplier(event, epsilon=epsilon, delta=delta, relation=relation)
-    return noised(multiplier)
+    return gaussians(multiplier)
 
 
-def _laplace(statistic: Statistic, epsilon: Fraction, relation: Relation) -> Noised:
+def gaussian_multiplier(
+    event: Callable[[Fraction], Event], *, epsilon: Fraction, delta: Fraction, relation: Relation
+) -> Fraction:
+    """The smallest noise multiplier m found, within a thousandth, for which the accountant confirms `event(m)`.
+
+    One number of integer sensitivity is accounted exactly, vectors by the zCDP bound of Canonne, Kamath and Steinke
+    (2020, Theorem 4 and Prop. 12).
+    """
+
+    def made(multiplier: float) -> Event:
+        return event(short_above(Fraction(multiplier)))
+
+    try:
+        found = calibrate(made, ApproxDP(epsilon, delta, relation=relation), tolerance=Fraction(1, 1000))
+    except InvalidArgument as refusal:
+        if refusal.name != "target":
+            raise
+        expected = f"one that Gaussian noise reaches at epsilon={_checks.shown(epsilon)}"
+        raise InvalidArgument("delta", float(delta), expected, "Leave delta out for Laplace noise.") from None
+    return short_above(Fraction(found.value))
+
+
+def short_above(value: Fraction) -> Fraction:
+    """Seven significant digits, rounded up: noise parameters that people can read."""
+    unit = Fraction(10) ** (math.floor(math.log10(value)) - 6)
+    return math.ceil(value / unit) * unit
+
+
+def _laplace(statistic: Statistic, epsilon: Fraction, relation: Relation) -> AdditiveNoise:
     steps = _steps(statistic, Fraction(statistic.l1) / epsilon)
     total = steps * statistic.l1
     reach = None if statistic.reach is None else _reach(statistic.reach, statistic.sensitivity, steps)
     event = DiscreteLaplace(total / epsilon, total, relation, reach=reach, coordinates=statistic.changes)
-    return Noised(event, Fraction(statistic.sensitivity, steps), statistic.size)
+    return AdditiveNoise(event, Fraction(statistic.sensitivity, steps), statistic.size)
 
 
-def _gaussian(statistic: Statistic, multiplier: Fraction, relation: Relation) -> Noised:
+def _gaussian(statistic: Statistic, multiplier: Fraction, relation: Relation) -> AdditiveNoise:
     l2 = root_above(statistic.l2_squared)
     ratio = multiplier * l2 * root_above(1 / statistic.share)
     steps = _steps(statistic, ratio)
     reach = None if statistic.reach is None else _reach(statistic.reach, statistic.sensitivity, steps)
     event = DiscreteGaussian(ratio * steps, steps * l2, relation, reach=reach, coordinates=statistic.changes)
-    return Noised(event, Fraction(statistic.sensitivity, steps), statistic.size)
+    return AdditiveNoise(event, Fraction(statistic.sensitivity, steps), statistic.size)
 
 
 def _steps(statistic: Statistic, ratio: Fraction) -> int:
@@ -167,12 +207,12 @@ def _reach(reach: int, sensitivity: int, steps: int) -> int:
     return -(-reach * steps // sensitivity)
 
 
-def together(events: Sequence[Event]) -> Event:
+def compose_events(events: Sequence[Event]) -> Event:
     """One event, or the sum of several."""
     return events[0] if len(events) == 1 else Composed(events)
 
 
-def add(values: Sequence[int], event: IntegerNoise, source: Source | None) -> list[int]:
+def add_noise(values: Sequence[int], event: NoiseEvent, source: Source | None) -> list[int]:
     """Integers with independent noise of the event's own law and scale."""
     if isinstance(event, DiscreteLaplace):
         drawn = noise.discrete_laplace(event.scale, len(values), source=source)
@@ -181,7 +221,7 @@ def add(values: Sequence[int], event: IntegerNoise, source: Source | None) -> li
     return [value + int(z) for value, z in zip(values, drawn, strict=True)]
 
 
-def radius(event: IntegerNoise, failure: float, *, size: int = 1) -> int:
+def radius(event: NoiseEvent, failure: float, *, size: int = 1) -> int:
     """The smallest m found such that `size` independent noises all lie within ±m, but for this probability."""
     tail = tails.each_of(failure, size)
     if isinstance(event, DiscreteLaplace):

@@ -58,15 +58,15 @@ class Mechanism(ABC):
     def __repr__(self) -> str:
         # The relation that was stated is a field by another name, since every mechanism has one by its event.
         given = {f.name.replace("stated", "relation"): getattr(self, f.name) for f in fields(self) if f.repr}
-        parts = [f"{name}={_said(value)}" for name, value in given.items()]
+        parts = [f"{name}={_format_field(value)}" for name, value in given.items()]
         return f"{type(self).__name__}({', '.join(parts)})"
 
 
-def _said(value: object) -> str:
+def _format_field(value: object) -> str:
     if isinstance(value, Fraction):
         return _checks.shown(value)
     if isinstance(value, tuple):
-        return "(" + ", ".join(map(_said, value)) + ("," if len(value) == 1 else "") + ")"
+        return "(" + ", ".join(map(_format_field, value)) + ("," if len(value) == 1 else "") + ")"
     return getattr(value, "__qualname__", "") if callable(value) and not isinstance(value, Mechanism) else repr(value)
 
 

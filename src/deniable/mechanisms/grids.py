@@ -10,7 +10,7 @@ it also covers answers computed in floating point, as long as they are off by le
 
 Steps of answers are powers of two: dividing a float by one is exact, and so is the float that is returned.
 
->>> nearest(0.3, Fraction(1, 4)), nearest(float("nan"), Fraction(1, 4))
+>>> round_to_step(0.3, Fraction(1, 4)), round_to_step(float("nan"), Fraction(1, 4))
 (1, 0)
 >>> root_above(Fraction(9, 4)), float(root_above(Fraction(2)) ** 2) >= 2
 (Fraction(3, 2), True)
@@ -45,7 +45,7 @@ def power_below(value: Fraction) -> Fraction:
     return power if power <= value else power / 2
 
 
-def power_of_two(name: str, value: Number) -> Fraction:
+def check_power_of_two(name: str, value: Number) -> Fraction:
     """A step that was asked for."""
     step = _checks.positive(name, value)
     if power_below(step) != step:
@@ -69,7 +69,7 @@ def step_below(value: Fraction) -> Fraction:
     return step / 2 if step == 1 else step
 
 
-def answer(value: object) -> object:
+def check_scalar(value: object) -> object:
     """One answer, refused by its shape if it is several."""
     shape = _shape(value)
     if shape:
@@ -87,16 +87,16 @@ def _shape(value: Any) -> str:
     return _checks.type_of(value) if contains else ""
 
 
-def nearest(value: object, step: Fraction) -> int:
+def round_to_step(value: object, step: Fraction) -> int:
     """An answer in steps, rounded half up. One that is no finite number is 0: raising would tell."""
     return math.floor(_values.exact(value) / step + Fraction(1, 2))
 
 
-def nearest_all(values: object, step: Fraction, *, size: int) -> list[int]:
+def round_vector(values: object, step: Fraction, *, size: int) -> list[int]:
     """A vector of answers in steps."""
     array = _vector(values, size)
     if array.dtype.kind != "f" or array.dtype.itemsize > 8 or step > _FARTHEST:
-        return [nearest(value, step) for value in array.tolist()]
+        return [round_to_step(value, step) for value in array.tolist()]
     real = array.astype(np.float64)
     with np.errstate(all="ignore"):
         scaled = real / float(step)
@@ -107,16 +107,16 @@ def nearest_all(values: object, step: Fraction, *, size: int) -> list[int]:
         whole += plain & (scaled - whole >= 0.5)
     found = whole.astype(np.int64).tolist()
     for place in np.flatnonzero(~plain):
-        found[place] = nearest(float(real[place]), step)
+        found[place] = round_to_step(float(real[place]), step)
     return found  # type: ignore[no-any-return]
 
 
-def whole_all(values: object, *, size: int) -> list[int]:
+def read_integers(values: object, *, size: int) -> list[int]:
     """A vector of whole numbers; what is none is 0."""
     return [_values.whole(value) for value in _vector(values, size).tolist()]
 
 
-def listed(values: object) -> list[Any]:
+def list_answers(values: object) -> list[Any]:
     """Answers one by one, whatever they come in; refused by its type where it is no list of answers."""
     array = _values.array_of(values)
     if array is None:
@@ -142,7 +142,7 @@ def _vector(values: object, size: int) -> NDArray[Any]:
     return array
 
 
-def bounds_of(name: str, value: object) -> tuple[Fraction, Fraction]:
+def check_bounds(name: str, value: object) -> tuple[Fraction, Fraction]:
     """Two finite bounds, the lower one first and below the other."""
     remedy = f"For example {name}=(0, 100)."
     try:
@@ -158,9 +158,9 @@ def bounds_of(name: str, value: object) -> tuple[Fraction, Fraction]:
     return bottom, top
 
 
-def record_grid(bounds: object, step: Number | None) -> Grid:
+def make_grid(bounds: object, step: Number | None) -> Grid:
     """The grid of a bounded column: 2**20 steps between the bounds unless a step is given."""
-    low, high = bounds_of("bounds", bounds)
+    low, high = check_bounds("bounds", bounds)
     if max(abs(low), abs(high)) > _FARTHEST or high - low < 1 / _FARTHEST:
         raise InvalidArgument("bounds", bounds, "at most 1e290 in size and at least 1e-290 apart", "Change the unit.")
     if step is None:
@@ -175,7 +175,7 @@ _FURTHEST = np.finfo(np.float64).max
 _LARGEST = 2**63 - 1
 
 
-def float_of(value: Fraction | int) -> float:
+def nearest_float(value: Fraction | int) -> float:
     """The nearest float; beyond all of them, the furthest one. A release has no infinity that data could cause."""
     try:
         return float(value)
@@ -183,19 +183,19 @@ def float_of(value: Fraction | int) -> float:
         return float(_FURTHEST if value > 0 else -_FURTHEST)
 
 
-def value_of(steps: Fraction, step: Fraction, unit: Fraction) -> float | int:
+def from_steps(steps: Fraction, step: Fraction, unit: Fraction) -> float | int:
     """What a number of steps stands for: an int where steps are whole multiples of 1, else the nearest float.
 
     `unit` is what noisy steps are multiples of. The type follows from it and the step, which are public.
     """
-    return int(steps) if _integers(step, unit) else float_of(steps * step)
+    return int(steps) if _integers(step, unit) else nearest_float(steps * step)
 
 
-def values_of(steps: list[Fraction], step: Fraction, unit: Fraction) -> NDArray[Any]:
+def array_from_steps(steps: list[Fraction], step: Fraction, unit: Fraction) -> NDArray[Any]:
     """What numbers of steps stand for, in an array: int64, cut at its ends, or float64."""
     if _integers(step, unit):
         return np.array([max(-_LARGEST, min(int(one), _LARGEST)) for one in steps], dtype=np.int64)
-    return np.array([float_of(one * step) for one in steps], dtype=np.float64)
+    return np.array([nearest_float(one * step) for one in steps], dtype=np.float64)
 
 
 def _integers(step: Fraction, unit: Fraction) -> bool:

@@ -1,6 +1,7 @@
-"""How data are read: one record at a time, and never with an exception that depends on a value.
+"""Reading private data: one record at a time, never with an exception that depends on a value.
 
-`deniable._values` says what a number is. What may raise is the kind of container: its type, its number of dimensions.
+`deniable._values` says what a number is. What may raise is the kind of container: its type, its number of dimensions,
+and a length that differs from a public one.
 
 | a record that is | as a number | as a flag | as a key |
 |---|---|---|---|
@@ -10,27 +11,28 @@
 | text that reads as a number | that number | counted unless it is 0 | a key: "7" is not 7 |
 | unhashable, or raising when it is compared or printed | missing | not counted | a record without key |
 
->>> numbers([1, None, float("nan"), "7", 10**400, True]).tolist()
+>>> read_numbers([1, None, float("nan"), "7", 10**400, True]).tolist()
 [1.0, nan, nan, 7.0, inf, 1.0]
->>> keys(["a", None, 3.0, float("nan"), []])
+>>> read_keys(["a", None, 3.0, float("nan"), []])
 ['a', None, 3.0, None, None]
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence, Sized
 from itertools import islice
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from deniable import _values
-from deniable.errors import DataError
+from deniable import _checks, _values
+from deniable.errors import DataError, InvalidArgument
+from deniable.units import Relation
 
 
-def numbers(values: object) -> NDArray[np.float64]:
+def read_numbers(values: object) -> NDArray[np.float64]:
     """A column of numbers, missing ones as NaN."""
     array = _column(values)
     if array is not None:
@@ -38,7 +40,7 @@ def numbers(values: object) -> NDArray[np.float64]:
     return np.array([_values.number(value) for value in _values.items(values)], dtype=np.float64)
 
 
-def table(values: object, *, columns: int) -> NDArray[np.float64]:
+def read_table(values: object, *, columns: int) -> NDArray[np.float64]:
     """Rows of `columns` numbers each: an array of two dimensions, a data frame, or a sequence of rows."""
     array = _values.array_of(values)
     if array is not None and array.ndim not in (1, 2):
@@ -51,25 +53,25 @@ def table(values: object, *, columns: int) -> NDArray[np.float64]:
     return np.array(rows, dtype=np.float64).reshape(len(rows), columns)
 
 
-def flags(values: object) -> NDArray[np.bool_]:
+def read_flags(values: object) -> NDArray[np.bool_]:
     """Which records count: True, or any number but 0. A missing one does not."""
-    found = numbers(values)
+    found = read_numbers(values)
     return np.asarray((found != 0) & ~np.isnan(found))
 
 
-def keys(values: object) -> list[Hashable]:
+def read_keys(values: object) -> list[Hashable]:
     """The key of each record; None for a record without one."""
     array = _column(values)
-    return [_key(value) for value in (_values.items(values) if array is None else _listed(values, array))]
+    return [_key(value) for value in (_values.items(values) if array is None else _list_records(values, array))]
 
 
-def places(values: object, declared: Sequence[Hashable]) -> NDArray[np.int64]:
+def find_positions(values: object, declared: Sequence[Hashable]) -> NDArray[np.int64]:
     """Where each record's key stands in a public list; −1 for one that does not."""
-    return places_of(keys(values), declared)
+    return find_key_positions(read_keys(values), declared)
 
 
-def places_of(found: Iterable[Hashable], declared: Sequence[Hashable]) -> NDArray[np.int64]:
-    """`places` of keys that were read already."""
+def find_key_positions(found: Iterable[Hashable], declared: Sequence[Hashable]) -> NDArray[np.int64]:
+    """`find_positions` of keys that were read already."""
     order = {key: place for place, key in enumerate(declared)}
 
     def place(key: Hashable) -> int:
@@ -81,13 +83,13 @@ def places_of(found: Iterable[Hashable], declared: Sequence[Hashable]) -> NDArra
     return np.array([place(key) for key in found], dtype=np.int64)
 
 
-def counts(values: object, declared: Sequence[Hashable]) -> list[int]:
+def count_keys(values: object, declared: Sequence[Hashable]) -> list[int]:
     """How many records have each key of a public list."""
-    found = places(values, declared)
+    found = find_positions(values, declared)
     return [int(count) for count in np.bincount(found[found >= 0], minlength=len(declared))]
 
 
-def printed(key: Hashable) -> tuple[str, str]:
+def printed_form(key: Hashable) -> tuple[str, str]:
     """A name and an order of keys that depend on each key alone."""
     return type(key).__name__, repr(key)
 
@@ -104,7 +106,7 @@ def tally(found: Iterable[Hashable]) -> list[tuple[Hashable, int]]:
         if key is None:
             continue
         try:
-            mark = printed(key)
+            mark = printed_form(key)
         except Exception:  # noqa: BLE001  a key's own repr may raise anything, and whether it does is private
             continue
         numbers_of[mark] += 1
@@ -112,7 +114,7 @@ def tally(found: Iterable[Hashable]) -> list[tuple[Hashable, int]]:
     return [(names[mark], numbers_of[mark]) for mark in sorted(numbers_of)]
 
 
-def columns(values: object, names: Iterable[str]) -> list[list[Hashable]]:
+def read_columns(values: object, names: Iterable[str]) -> list[list[Hashable]]:
     """The keys of several columns of one table, given by name."""
     if not isinstance(values, Mapping) and not hasattr(values, "columns"):
         raise DataError("expected a table: a mapping from column name to values, or a data frame")
@@ -121,13 +123,13 @@ def columns(values: object, names: Iterable[str]) -> list[list[Hashable]]:
     for name in names:
         if name not in there:
             raise DataError(f"the table has no column {name!r}")
-        found.append(keys(values[name]))  # type: ignore[index]
+        found.append(read_keys(values[name]))  # type: ignore[index]
     if len({len(column) for column in found}) > 1:
         raise DataError("the columns of a table have the same length; these do not")
     return found
 
 
-def repeatable(data: Any) -> Any:
+def keep_generator(data: Any) -> Any:
     """Data that are read more than once: the records of a generator, kept; everything else as it is."""
     return list(data) if isinstance(data, Iterator) else data
 
@@ -140,7 +142,7 @@ def _column(values: object) -> NDArray[Any] | None:
     return array
 
 
-def _listed(values: Any, array: NDArray[Any]) -> list[Any]:
+def _list_records(values: Any, array: NDArray[Any]) -> list[Any]:
     """The records of something like an array, as it lists them itself.
 
     NumPy has one type for all: a missing integer in a column of pandas, Polars or Arrow makes floats of the others.
@@ -183,3 +185,35 @@ def _key(value: Any) -> Hashable:
         return value if bool(value == value) else None
     except Exception:  # noqa: BLE001  a record's own methods may raise anything, and whether they do is private
         return None
+
+
+def check_size(n: int | None, relation: Relation, *, least: int = 1) -> int | None:
+    """The public number of records, or None where it is private.
+
+    The number n of records: public under REPLACE and ZERO_OUT, where it is stated, and private under ADD_REMOVE.
+
+    >>> check_size(1000, Relation.REPLACE), check_size(None, Relation.ADD_REMOVE)
+    (1000, None)
+    """
+    if relation is Relation.ADD_REMOVE:
+        if n is not None:
+            raise InvalidArgument(
+                "n", n, "left out under ADD_REMOVE", "There it is private; with relation=REPLACE it is public."
+            )
+        return None
+    if n is None:
+        raise InvalidArgument("n", n, "the public number of records", f"Under {relation.name} it is public; say it.")
+    return _checks.count("n", n, least=least)
+
+
+def check_length(values: Sized, n: int, *, what: str) -> None:
+    """Refuse data of another length than the public one."""
+    if len(values) != n:
+        raise DataError(f"this {what} is over n={n} records, which is public; the values have another length")
+
+
+def check_planned_size(n: int | None, *, what: str) -> int:
+    """The number of values to state an accuracy for, where the real one is private."""
+    if n is None:
+        raise InvalidArgument("n", n, "the number of values to plan for", f"The accuracy of this {what} depends on it.")
+    return _checks.count("n", n)

@@ -1,30 +1,51 @@
-"""What the private choices have in common: utilities on a grid, and whether they are monotone.
+"""Private selection: choose among public candidates by utilities that are computed from the data.
 
-A choice among k public candidates sees one utility per candidate. `sensitivity` is how far one unit can move any one
-of them. Utilities that are real numbers are rounded half up to a grid of a millionth of the sensitivity, and one step
-is added to the sensitivity for it; with `step=1` they are integers by type. The choice itself compares exact numbers
-only.
+A choice among k candidates sees one utility per candidate. `sensitivity` is how far one unit can move any one of them.
+Real utilities are rounded half up to a grid of a millionth of the sensitivity, and one step is added to the
+sensitivity for it; with `step=1` they are integers. The choice itself compares exact numbers only.
 
 Utilities are *monotone* when one unit's arrival never lowers any of them: counts are, under ADD_REMOVE and ZERO_OUT.
-Then half the noise suffices. Under REPLACE one count falls while another rises, nothing is monotone, and asking for
-it is refused: noisy max with half the noise has a loss of up to 1.9 ε there.
+Then half the noise suffices. Under REPLACE one count falls while another rises, so nothing is monotone and
+`monotone=True` is refused: noisy max with half the noise has a loss of up to 1.9 ε there.
+
+All choices of one candidate are noisy max with some noise, of scale 2Δ/ε (Δ/ε if monotone):
+
+| noise | the choice is | its event |
+|---|---|---|
+| `LAPLACE` | report noisy max (Dwork and Roth 2014, Claim 3.9) | ε-DP |
+| `EXPONENTIAL` | permute-and-flip | ε-DP |
+| `GUMBEL` | the exponential mechanism | range ε |
+
+>>> m = exponential(candidates=3, sensitivity=1, epsilon=1, step=1)
+>>> 0 <= m([3, 100, 2]) < 3
+True
 """
 
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from collections.abc import Iterable
+from dataclasses import dataclass, field
 from fractions import Fraction
+from functools import lru_cache
+from math import lcm
 
-from deniable import _checks
+import numpy as np
+
+from deniable import _checks, noise
+from deniable import noise as samplers
 from deniable._checks import Number
+from deniable.calibration import calibrate
 from deniable.errors import InvalidArgument
+from deniable.events import Claimed, Event, ExponentialMechanism
+from deniable.guarantees import ApproxDP, PureDP
 from deniable.guarantees.rounding import float_above
-from deniable.mechanisms import grids
+from deniable.mechanisms import grids, records
 from deniable.mechanisms.base import Mechanism, failure
+from deniable.noise import EXPONENTIAL, GUMBEL, LAPLACE, Noise, Source
 from deniable.units import Relation
 
-_STEPS = 1 << 20
+_UTILITY_STEPS = 1 << 20
 
 
 @dataclass(frozen=True, repr=False)
@@ -56,8 +77,8 @@ class Choice(Mechanism):
     def utilities(self, given: object) -> list[int]:
         """Utilities in steps. One that is no finite number is 0; with `step=1`, so is one that is no whole number."""
         if self.step == 1:
-            return grids.whole_all(given, size=self.candidates)
-        return grids.nearest_all(given, self.step, size=self.candidates)
+            return grids.read_integers(given, size=self.candidates)
+        return grids.round_vector(given, self.step, size=self.candidates)
 
     def shortfall(self, confidence: Number, *, width: int = 1) -> float:
         """(width/rate)·ln(candidates/failure), and the step that rounding may cost."""
@@ -66,12 +87,12 @@ class Choice(Mechanism):
         return float_above(width * Fraction(nats) / self.rate * self.step + rounding)
 
 
-def prepared(
+def _check_choice(
     candidates: int, sensitivity: Number, epsilon: Number, step: Number | None, relation: Relation, *, monotone: bool
 ) -> dict[str, object]:
     """The fields of a `Choice`, checked."""
     moved = _checks.positive("sensitivity", sensitivity, remedy="Utilities that nobody can change are public.")
-    grid = grids.step_below(moved / _STEPS) if step is None else grids.power_of_two("step", step)
+    grid = grids.step_below(moved / _UTILITY_STEPS) if step is None else grids.check_power_of_two("step", step)
     if grid == 1 and moved < 1:
         raise InvalidArgument("sensitivity", sensitivity, "1 or more with step=1", "Integers that differ, differ by 1.")
     _checks.member("relation", relation, Relation, remedy="Use ADD_REMOVE, REPLACE or ZERO_OUT.")
@@ -87,3 +108,267 @@ def prepared(
         "step": grid,
         "stated": relation,
     }
+
+
+@dataclass(frozen=True, repr=False)
+class NoisyMax(Choice):
+    """The position of the largest noisy utility."""
+
+    noise: Noise = EXPONENTIAL
+
+    @property
+    def event(self) -> Event:
+        if self.noise is GUMBEL:
+            return ExponentialMechanism(self.epsilon, self.stated)
+        return Claimed(PureDP(self.epsilon, relation=self.stated))
+
+    def __call__(self, utilities: object, /, *, source: Source | None = None) -> int:
+        """The position of the winner."""
+        return samplers.race(self.utilities(utilities), rate=self.rate, noise=self.noise, source=source)
+
+    def error(self, confidence: Number = Fraction(19, 20)) -> float:
+        """A bound on the best utility minus the chosen one; twice as wide where noise can hurt the best one too."""
+        return self.shortfall(confidence, width=2 if self.noise is LAPLACE else 1)
+
+
+def noisy_max(
+    *,
+    candidates: int,
+    sensitivity: Number,
+    epsilon: Number,
+    noise: Noise = EXPONENTIAL,
+    monotone: bool = False,
+    step: Number | None = None,
+    relation: Relation = Relation.ADD_REMOVE,
+) -> NoisyMax:
+    """A choice among `candidates` by one of the noises of `deniable.noise`: LAPLACE, EXPONENTIAL or GUMBEL.
+
+    Report noisy max: every utility gets independent noise, and only the position of the largest is released.
+
+    | noise, of scale 2Δ/ε (Δ/ε if monotone) | the choice is | its event |
+    |---|---|---|
+    | `LAPLACE` | report noisy max (Dwork and Roth 2014, Claim 3.9) | ε-DP |
+    | `EXPONENTIAL` | permute-and-flip | ε-DP |
+    | `GUMBEL` | the exponential mechanism | range ε |
+
+    Scale Δ/ε is right for monotone utilities only, such as counts when a record is added or removed. The noisy value of
+    the winner is not released: that would need noise and budget of its own.
+
+    >>> from deniable.noise import GUMBEL, LAPLACE
+    >>> noisy_max(candidates=10, sensitivity=1, epsilon=1, step=1, noise=LAPLACE, monotone=True).rate
+    Fraction(1, 1)
+    >>> noisy_max(candidates=10, sensitivity=1, epsilon=1, step=1, noise=GUMBEL).event
+    ExponentialMechanism(epsilon=1)
+    """
+    _checks.member("noise", noise, Noise, remedy="Use deniable.noise.EXPONENTIAL, LAPLACE or GUMBEL.")
+    fields = _check_choice(candidates, sensitivity, epsilon, step, relation, monotone=monotone)
+    return NoisyMax(**fields, noise=noise)  # type: ignore[arg-type]
+
+
+@dataclass(frozen=True, repr=False)
+class Exponential(NoisyMax):
+    """A choice by the exponential mechanism: the largest utility after Gumbel noise."""
+
+    noise: Noise = field(default=GUMBEL, init=False, repr=False)
+
+
+def exponential(
+    *,
+    candidates: int,
+    sensitivity: Number,
+    epsilon: Number,
+    monotone: bool = False,
+    step: Number | None = None,
+    relation: Relation = Relation.ADD_REMOVE,
+) -> Exponential:
+    """A choice among `candidates`. `monotone=True` halves the noise where one unit moves all utilities the same way.
+
+    The exponential mechanism: a candidate is chosen with probability proportional to exp(ε·utility/(2Δ)).
+
+    ε-differentially private (McSherry and Talwar 2007; Dwork and Roth 2014, Theorem 3.10); with monotone utilities
+    exp(ε·utility/Δ) is. `epsilon` is the guarantee: the notes' exp(ε·utility/Δ) is 2ε-DP in general. Its loss has range
+    ε, which composes better than ε-DP does (Durfee and Rogers 2019); the event says so.
+
+    Accuracy: the chosen utility is within (2Δ/ε)(ln k + ln(1/β)) of the best with probability 1 − β (Dwork and Roth,
+    Theorem 3.11).
+
+    >>> m = exponential(candidates=3, sensitivity=1, epsilon=1, step=1)
+    >>> 0 <= m([3, 100, 2]) < 3
+    True
+    >>> m.event, round(m.error(0.95), 2)
+    (ExponentialMechanism(epsilon=1), 8.19)
+    """
+    return Exponential(**_check_choice(candidates, sensitivity, epsilon, step, relation, monotone=monotone))  # type: ignore[arg-type]
+
+
+@dataclass(frozen=True, repr=False)
+class PermuteAndFlip(NoisyMax):
+    """A choice by permute-and-flip: the largest utility after exponential noise."""
+
+    noise: Noise = field(default=EXPONENTIAL, init=False, repr=False)
+
+
+def permute_and_flip(
+    *,
+    candidates: int,
+    sensitivity: Number,
+    epsilon: Number,
+    monotone: bool = False,
+    step: Number | None = None,
+    relation: Relation = Relation.ADD_REMOVE,
+) -> PermuteAndFlip:
+    """A choice among `candidates`. `monotone=True` halves the noise where one unit moves all utilities the same way.
+
+    Permute-and-flip: candidates in random order, each accepted with probability exp(ε·(utility − best)/(2Δ)).
+
+    ε-differentially private and never less accurate than the exponential mechanism (McKenna and Sheldon 2020). It is
+    the same choice as adding exponential noise of scale 2Δ/ε to every utility and taking the largest (Ding, Kifer et
+    al. 2021), which is how it is drawn.
+
+    >>> m = permute_and_flip(candidates=3, sensitivity=1, epsilon=1, step=1)
+    >>> 0 <= m([0, -1, -4]) < 3, m.event
+    (True, Claimed(PureDP(epsilon=1)))
+    """
+    return PermuteAndFlip(**_check_choice(candidates, sensitivity, epsilon, step, relation, monotone=monotone))  # type: ignore[arg-type]
+
+
+@dataclass(frozen=True, repr=False)
+class TopK(Choice):
+    """The `places` best candidates, which cost (ε, δ) together."""
+
+    places: int = 1
+    delta: Fraction = Fraction(0)
+
+    @property
+    def each(self) -> Fraction:
+        """The ε of one place."""
+        return _share(self.epsilon, self.delta, self.places)
+
+    @property
+    def event(self) -> Event:
+        return ExponentialMechanism(self.each, self.stated) * self.places
+
+    def __call__(self, utilities: object, /, *, source: Source | None = None) -> list[int]:
+        """The positions of the chosen candidates, best first."""
+        return noise.ranking(self.utilities(utilities), self.places, rate=self.rate, noise=noise.GUMBEL, source=source)
+
+    def error(self, confidence: Number = Fraction(19, 20)) -> float:
+        """A bound, for every place, on the best utility that was still there minus the chosen one."""
+        each = 1 - (1 - _checks.inner_probability("confidence", confidence)) / self.places
+        return self.shortfall(each)
+
+
+def top_k(
+    *,
+    candidates: int,
+    places: int,
+    sensitivity: Number,
+    epsilon: Number,
+    delta: Number = 0,
+    monotone: bool = False,
+    step: Number | None = None,
+    relation: Relation = Relation.ADD_REMOVE,
+) -> TopK:
+    """The `places` best of `candidates`; (ε, δ) is the whole cost.
+
+    The k best candidates, in order: the exponential mechanism k times without replacement, in one draw.
+
+    Adding Gumbel noise once and taking the k largest is the same as choosing one by one and removing it (Durfee and
+    Rogers 2019), so the event is k exponential mechanisms. Given ε alone each gets ε/k; given δ too, each gets as much
+    as the accountant lets k of them have.
+
+    >>> m = top_k(candidates=10, places=3, sensitivity=1, epsilon=3, step=1)
+    >>> m.event
+    ExponentialMechanism(epsilon=1) * 3
+    >>> len(m(range(10)))
+    3
+    >>> top_k(candidates=1000, places=20, sensitivity=1, epsilon=1, delta=1e-6, step=1).each > Fraction(1, 20)
+    True
+    """
+    k = _checks.count("places", places)
+    if k > _checks.count("candidates", candidates):
+        raise InvalidArgument("places", places, f"at most the {candidates} candidates")
+    fields = _check_choice(candidates, sensitivity, epsilon, step, relation, monotone=monotone)
+    allowed = _checks.between("delta", delta, low=0, high=1, open_high=True, expected="0 or a probability below 1")
+    found = TopK(**fields, places=k, delta=allowed)  # type: ignore[arg-type]
+    _ = found.each  # computed once, and refused here if it cannot be
+    return found
+
+
+@lru_cache(maxsize=256)
+def _share(epsilon: Fraction, delta: Fraction, places: int) -> Fraction:
+    """The largest ε of one place found, within a hundredth, for which the accountant confirms the promise for all."""
+    if not delta or places == 1:
+        return epsilon / places
+
+    def event(each: float) -> Event:
+        return ExponentialMechanism(_short_below(each)) * places
+
+    found = calibrate(event, ApproxDP(epsilon, delta), tolerance=Fraction(1, 100))
+    return max(_short_below(found.value), epsilon / places)
+
+
+def _short_below(value: float) -> Fraction:
+    """Five significant digits, rounded down."""
+    unit = Fraction(10) ** (math.floor(math.log10(value)) - 4)
+    return math.floor(Fraction(value) / unit) * unit
+
+
+@dataclass(frozen=True, repr=False)
+class AuctionPrice(Mechanism):
+    """A price from a public list that earns nearly the most."""
+
+    prices: tuple[Fraction, ...]
+    epsilon: Fraction
+    stated: Relation
+
+    @property
+    def event(self) -> Event:
+        return ExponentialMechanism(self.epsilon, self.stated)
+
+    @property
+    def rate(self) -> Fraction:
+        """What a revenue is multiplied by: ε/(2·p_max), or ε/p_max where revenue is monotone."""
+        times = 2 if self.stated is Relation.REPLACE else 1
+        return self.epsilon / (times * max(self.prices))
+
+    def revenues(self, bids: object) -> list[Fraction]:
+        """The revenue of every price, exactly. A missing bid buys at no price."""
+        found = records.read_numbers(bids)
+        return [price * int(np.count_nonzero(found >= float(price))) for price in self.prices]
+
+    def __call__(self, bids: object, /, *, source: Source | None = None) -> Fraction:
+        """The chosen price."""
+        common = lcm(*(price.denominator for price in self.prices))
+        whole = [int(revenue * common) for revenue in self.revenues(bids)]
+        return self.prices[noise.race(whole, rate=self.rate / common, noise=noise.GUMBEL, source=source)]
+
+    def error(self, confidence: Number = Fraction(19, 20)) -> float:
+        """A bound on the best revenue minus that of the chosen price."""
+        nats = float(np.log(len(self.prices) / failure(confidence))) * (1 + 1e-12)
+        return float_above(Fraction(nats) / self.rate)
+
+
+def auction_price(
+    *, prices: Iterable[Number], epsilon: Number, relation: Relation = Relation.ADD_REMOVE
+) -> AuctionPrice:
+    """A price for bids of one person each, chosen from a public list.
+
+    The auction of the notes: one price for all, such that those who bid at least that much pay it.
+
+    The revenue of a price p is p times the number of bids that reach it. The best price jumps when one bid changes
+    (bids 1, 1, 1, 3.01: price 3.01 earns 3.01, price 3.02 nothing), but the revenue of any fixed price moves by at most
+    p ≤ p_max, so the exponential mechanism over a public list of prices applies, with Δ = p_max. One more bid never
+    lowers a revenue: under ADD_REMOVE it is monotone.
+
+    >>> m = auction_price(prices=[1, 2, 3, 3.01, 3.02], epsilon=1)
+    >>> m([1, 1, 1, 3.01]) in m.prices
+    True
+    >>> round(m.error(0.95), 1)      # revenue that may be lost
+    13.9
+    """
+    found = tuple(_checks.positive("prices", price) for price in prices)
+    if not found or len(set(found)) != len(found):
+        raise InvalidArgument("prices", [float(p) for p in found], "one or more different prices")
+    _checks.member("relation", relation, Relation, remedy="Use ADD_REMOVE, REPLACE or ZERO_OUT.")
+    return AuctionPrice(found, _checks.positive("epsilon", epsilon), relation)

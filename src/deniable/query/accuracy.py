@@ -97,7 +97,7 @@ class _Errors:
 
     def smallest(self, goals: Mapping[str, Fraction], weights: Mapping[str, Number]) -> Fraction:
         """The smallest ε that meets the goals."""
-        from deniable.mechanisms.size import smallest_epsilon  # loads scipy, which few queries need
+        from deniable.mechanisms.sample_size import smallest_epsilon  # loads scipy, which few queries need
 
         strongest = self.at(MOST_EPSILON, weights)
         for name, goal in goals.items():

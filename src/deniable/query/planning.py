@@ -339,7 +339,7 @@ def _noise(
     if scale * max(measure.step, Fraction(1)) > _LARGEST_SCALE:
         raise InvalidArgument("epsilon", float(epsilon), f"large enough for noise below {_LARGEST_SCALE:.0e}")
     if delta is not None:
-        from deniable.mechanisms.stability_histogram import StabilityHistogram  # loads scipy, which few queries need
+        from deniable.mechanisms.counts import StabilityHistogram  # loads scipy, which few queries need
 
         threshold = StabilityHistogram(epsilon, delta, limits.groups, relation)
         return Noise(measure, epsilon, moved, threshold.noise, threshold)

@@ -29,7 +29,7 @@ from deniable.query.measures import Measure, Move
 from deniable.query.totals import Totals
 
 if TYPE_CHECKING:
-    from deniable.mechanisms.stability_histogram import StabilityHistogram
+    from deniable.mechanisms.counts import StabilityHistogram
 
 
 @dataclass(frozen=True)

@@ -1,17 +1,5 @@
 """How many people, how much privacy, how much error: any one of the three from the other two.
 
-`size` takes a mechanism and asks its own error statement, so that the plan and the release can never disagree. The
-sample sizes of the notes come out of it: a mean of values in [0, 1] needs about ln(1/β)/(αε) people when one is
-trusted with the data, and about ln(2/β)/(2 tanh²(ε/2) α²) when nobody is.
-
->>> from deniable.mechanisms.mean import mean
->>> from deniable.units import Relation
->>> print(size(mean, bounds=(0, 1), relation=Relation.REPLACE, epsilon=0.5, error=0.01))
-n = 600, ε = 0.5: with probability 95 % the error is at most 0.01
->>> print(size(mean, bounds=(0, 1), relation=Relation.REPLACE, n=600, error=0.01))
-n = 600, ε = 0.4997: with probability 95 % the error is at most 0.01
->>> size(mean, bounds=(0, 1), relation=Relation.REPLACE, n=600, epsilon=0.5).error < 0.01
-True
 >>> print(central_and_local(epsilon=0.5, error=0.01))
 with a trusted curator: n = 600; with randomised response: n = 307483 (512 times as many)
 """
@@ -29,8 +17,8 @@ from deniable import _checks
 from deniable._checks import Number
 from deniable.errors import InvalidArgument
 from deniable.mechanisms.base import Mechanism, shown_up
-from deniable.mechanisms.binary_response import binary_response
-from deniable.mechanisms.mean import mean
+from deniable.mechanisms.local import binary_response
+from deniable.mechanisms.moments import mean
 from deniable.units import Relation
 
 _MOST_PEOPLE = 10**15
@@ -88,9 +76,26 @@ def size(
 
     `relative=True` reads `error` as a share of n, for counts and tables, whose absolute error does not depend on n. The
     n found is the smallest whose statement meets the error, ε the smallest of four digits.
+
+    How many people, how much privacy, how much error: any one of the three from the other two.
+
+    `size` takes a mechanism and asks its own error statement, so that the plan and the release can never disagree. The
+    sample sizes of the notes come out of it: a mean of values in [0, 1] needs about ln(1/β)/(αε) people when one is
+    trusted with the data, and about ln(2/β)/(2 tanh²(ε/2) α²) when nobody is.
+
+    >>> from deniable.mechanisms.moments import mean
+    >>> from deniable.units import Relation
+    >>> print(size(mean, bounds=(0, 1), relation=Relation.REPLACE, epsilon=0.5, error=0.01))
+    n = 600, ε = 0.5: with probability 95 % the error is at most 0.01
+    >>> print(size(mean, bounds=(0, 1), relation=Relation.REPLACE, n=600, error=0.01))
+    n = 600, ε = 0.4997: with probability 95 % the error is at most 0.01
+    >>> size(mean, bounds=(0, 1), relation=Relation.REPLACE, n=600, epsilon=0.5).error < 0.01
+    True
+    >>> print(central_and_local(epsilon=0.5, error=0.01))
+    with a trusted curator: n = 600; with randomised response: n = 307483 (512 times as many)
     """
     sure = _checks.inner_probability("confidence", confidence, remedy="For example 0.95.")
-    plan = _Question(mechanism, settings, sure, relative)
+    plan = _MechanismFamily(mechanism, settings, sure, relative)
     wanted = {"epsilon": epsilon, "error": error, **({"n": n} if plan.sized else {})}
     missing = [name for name, value in wanted.items() if value is None]
     if len(missing) != 1:
@@ -129,7 +134,7 @@ def central_and_local(
 
 
 @dataclass(frozen=True)
-class _Question:
+class _MechanismFamily:
     """A mechanism with everything settled but n and ε."""
 
     mechanism: Callable[..., Mechanism]
@@ -203,11 +208,11 @@ def smallest_epsilon(fits: Callable[[Fraction], bool]) -> Fraction:
     low, high = math.log(_LEAST_EPSILON), math.log(_MOST_EPSILON)
     for _ in range(40):
         middle = (low + high) / 2
-        low, high = (low, middle) if fits(_four_digits(math.exp(middle))) else (middle, high)
-    return _four_digits(math.exp(high))
+        low, high = (low, middle) if fits(_four_digits_above(math.exp(middle))) else (middle, high)
+    return _four_digits_above(math.exp(high))
 
 
-def _four_digits(value: float) -> Fraction:
+def _four_digits_above(value: float) -> Fraction:
     """Four significant digits, rounded up."""
     unit = Fraction(10) ** (math.floor(math.log10(value)) - 3)
     return math.ceil(Fraction(value) / unit) * unit

@@ -1,20 +1,6 @@
-"""Above threshold: which of a stream of queries exceed a threshold, paying only for those that do.
-
-The sparse vector technique in its correct form (Lyu, Su and Li 2017, Algorithm 1). The threshold gets noise of scale
-Δ/ε₁ once; every query gets fresh noise of scale 2cΔ/ε₂ (cΔ/ε₂ for monotone queries); the answer is only whether the
-noisy query reaches the noisy threshold; after c positive answers it stops. That is (ε₁ + ε₂)-DP. The split ε₁ : ε₂ =
-1 : (2c)^(2/3), or 1 : c^(2/3), makes the comparison most accurate. Noise is discrete Laplace on the grid of the
-answers, for which the proof is the same: it shifts the threshold's noise by Δ steps and a query's by 2Δ.
-
-What a broken variant gets wrong: no noise on the queries, noise without the factor c, a threshold without noise, or
-the noisy value that was compared being released.
+"""The sparse vector technique: which of a stream of queries exceed a threshold, paying only for those that do.
 
 >>> m = above_threshold(threshold=100, sensitivity=1, epsilon=1, step=1)
->>> m.event
-Claimed(PureDP(epsilon=1))
->>> run = m.start()
->>> [type(run(value)) for value in (3, 5)]
-[<class 'bool'>, <class 'bool'>]
 >>> len(m([0] * 10)) <= 10
 True
 """
@@ -36,7 +22,7 @@ from deniable.mechanisms.base import Mechanism, failure
 from deniable.noise import Source
 from deniable.units import Relation
 
-_STEPS = 1 << 20
+_QUERY_STEPS = 1 << 20
 
 
 @dataclass(frozen=True, repr=False)
@@ -70,15 +56,15 @@ class AboveThreshold(Mechanism):
             times * self.steps / (self.epsilon - first), times * self.steps
         )
 
-    def start(self, *, source: Source | None = None) -> Run:
+    def start(self, *, source: Source | None = None) -> ThresholdRun:
         """A run to which queries come one at a time, each allowed to depend on the answers so far."""
-        return Run(self, source)
+        return ThresholdRun(self, source)
 
     def __call__(self, values: object, /, *, source: Source | None = None) -> list[bool]:
         """The answers to a list of query values, up to the last positive one that is allowed."""
         run = self.start(source=source)
         found = []
-        for value in grids.listed(values):
+        for value in grids.list_answers(values):
             if run.over:
                 break
             found.append(run(value))
@@ -99,7 +85,7 @@ class AboveThreshold(Mechanism):
         return float_above(strays * self.step + (0 if self.step == 1 else self.step))
 
 
-class Run:
+class ThresholdRun:
     """One pass of the sparse vector technique. It holds the noisy threshold, which is secret."""
 
     def __init__(self, mechanism: AboveThreshold, source: Source | None) -> None:
@@ -121,7 +107,7 @@ class Run:
                 f"this run gave its {self._mechanism.positives} positive answers; start another and pay for it"
             )
         step = self._mechanism.step
-        steps = _values.whole(value) if step == 1 else grids.nearest(value, step)
+        steps = _values.whole(value) if step == 1 else grids.round_to_step(value, step)
         positive = steps + int(noise.discrete_laplace(self._noise.scale, source=self._source)) >= self._threshold
         self._left -= positive
         return positive
@@ -140,9 +126,31 @@ def above_threshold(
     step: Number | None = None,
     relation: Relation = Relation.ADD_REMOVE,
 ) -> AboveThreshold:
-    """The sparse vector technique. `monotone=True` where one unit moves all queries the same way."""
+    """The sparse vector technique. `monotone=True` where one unit moves all queries the same way.
+
+    Above threshold: which of a stream of queries exceed a threshold, paying only for those that do.
+
+    The sparse vector technique in its correct form (Lyu, Su and Li 2017, Algorithm 1). The threshold gets noise of
+    scale Δ/ε₁ once; every query gets fresh noise of scale 2cΔ/ε₂ (cΔ/ε₂ for monotone queries); the answer is only
+    whether the noisy query reaches the noisy threshold; after c positive answers it stops. That is (ε₁ + ε₂)-DP. The
+    split ε₁ : ε₂ = 1 : (2c)^(2/3), or 1 : c^(2/3), makes the comparison most accurate. Noise is discrete Laplace on the
+    grid of the answers, for which the proof is the same: it shifts the threshold's noise by Δ steps and a query's by
+    2Δ.
+
+    What a broken variant gets wrong: no noise on the queries, noise without the factor c, a threshold without noise, or
+    the noisy value that was compared being released.
+
+    >>> m = above_threshold(threshold=100, sensitivity=1, epsilon=1, step=1)
+    >>> m.event
+    Claimed(PureDP(epsilon=1))
+    >>> run = m.start()
+    >>> [type(run(value)) for value in (3, 5)]
+    [<class 'bool'>, <class 'bool'>]
+    >>> len(m([0] * 10)) <= 10
+    True
+    """
     moved = _checks.positive("sensitivity", sensitivity, remedy="Queries that nobody can change are public.")
-    grid = grids.step_below(moved / _STEPS) if step is None else grids.power_of_two("step", step)
+    grid = grids.step_below(moved / _QUERY_STEPS) if step is None else grids.check_power_of_two("step", step)
     if grid == 1 and moved < 1:
         raise InvalidArgument("sensitivity", sensitivity, "1 or more with step=1", "Integers that differ, differ by 1.")
     _checks.member("relation", relation, Relation, remedy="Use ADD_REMOVE, REPLACE or ZERO_OUT.")

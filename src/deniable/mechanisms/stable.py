@@ -1,0 +1,335 @@
+"""Propose-test-release: exact or nearly exact answers where the data are stable, and None elsewhere.
+
+A private test asks how many units must change before the answer could change much. Only if the noisy distance is
+large is the answer released. `mode` and `clustered_mean` are two uses; `propose_test_release` takes any algorithm.
+
+>>> mode(epsilon=1, delta=1e-6)(["flu"] * 60 + ["cold"] * 10)
+'flu'
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Hashable
+from dataclasses import dataclass, field
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from deniable import _checks, _values, noise
+from deniable._checks import Number
+from deniable.errors import InvalidArgument
+from deniable.events import Claimed, DiscreteLaplace, Event
+from deniable.guarantees import ApproxDP, PureDP
+from deniable.guarantees.rounding import float_above
+from deniable.mechanisms import grids, records, tails
+from deniable.mechanisms.additive import AdditiveNoise, Statistic, check_relation, fit
+from deniable.mechanisms.base import Mechanism, failure
+from deniable.noise import Source
+from deniable.units import Relation
+
+_MOST_UNITS = float(1 << 62)
+"""No data set has so many units."""
+
+
+@dataclass(frozen=True, repr=False)
+class ProposeTestRelease(Mechanism):
+    """A base algorithm behind a private test of its safety."""
+
+    base: Callable[[Any, Source | None], Any] = field(compare=False)
+    distance: Callable[[Any], int] = field(compare=False)
+    promise: PureDP | ApproxDP
+    epsilon: Fraction
+    delta: Fraction
+
+    @property
+    def event(self) -> Event:
+        return Claimed(_total_promise(self.promise, self.epsilon, self.delta))
+
+    def __call__(self, data: Any, /, *, source: Source | None = None) -> Any:
+        """What the base algorithm releases, or None if the test failed."""
+        data = records.keep_generator(data)
+        return self.base(data, source) if _pass_test(self.distance(data), self.epsilon, self.delta, source) else None
+
+    def needed(self, confidence: Number = Fraction(19, 20)) -> int:
+        """The distance from which on there is an answer with this probability."""
+        return distance_needed(self.epsilon, self.delta, confidence)
+
+    def error(self, confidence: Number = Fraction(19, 20)) -> float:
+        """0: the test adds nothing to the error of the base algorithm, whose own statement holds for its answers."""
+        failure(confidence)
+        return 0.0
+
+
+def propose_test_release(
+    *,
+    base: Callable[[Any, Source | None], Any],
+    distance: Callable[[Any], int],
+    promise: PureDP | ApproxDP,
+    epsilon: Number,
+    delta: Number,
+) -> ProposeTestRelease:
+    """A `base(data, source)` that keeps `promise` where `distance(data)` is positive, behind a test of cost (ε, δ).
+
+    Propose-test-release: run a base algorithm only where the data make it safe, after a private test that they do.
+
+    The base algorithm A is (ε_A, δ_A)-indistinguishable on *safe* data: for every D in SAFE and every neighbour D′.
+    `distance` counts how many units must change before the data are no longer safe; any function that is 0 on unsafe
+    data and moves by at most 1 between neighbours will do, so a lower bound that is cheap to compute is as sound. The
+    test draws discrete Laplace noise X of scale 1/ε_T and passes if distance + X ≥ m, with m the smallest integer for
+    which Pr[X ≥ m] ≤ δ_T. If it fails, the release is None.
+
+    This is (ε_T + ε_A, max(δ_T, δ_A))-DP (Dwork and Lei 2009): on unsafe data anything but None is released with
+    probability at most δ_T, and None is ε_T-indistinguishable; on safe data the test and A compose. The distance itself
+    is never released.
+
+    >>> from deniable.guarantees import PureDP
+    >>> def largest(data, source): return max(data)
+    >>> m = propose_test_release(base=largest, distance=lambda data: 40, promise=PureDP(0), epsilon=1, delta=1e-6)
+    >>> m.event
+    Claimed(ApproxDP(epsilon=1, delta=1e-06))
+    >>> m([1, 2, 3]), m.needed(0.95)
+    (3, 16)
+    """
+    if not isinstance(promise, PureDP | ApproxDP):
+        raise InvalidArgument("promise", promise, "a PureDP or ApproxDP: what the base algorithm keeps on safe data")
+    return ProposeTestRelease(
+        base, distance, promise,
+        _checks.positive("epsilon", epsilon),
+        _checks.inner_probability("delta", delta, remedy="The test must be allowed to fail: for example delta=1e-6."),
+    )  # fmt: skip
+
+
+def _total_promise(promise: PureDP | ApproxDP, epsilon: Fraction, delta: Fraction) -> ApproxDP:
+    """The promise of test and release together."""
+    base = promise.delta if isinstance(promise, ApproxDP) else Fraction(0)
+    return ApproxDP(epsilon + promise.epsilon, max(delta, base), relation=promise.relation, unit=promise.unit)
+
+
+def _pass_test(distance: int, epsilon: Fraction, delta: Fraction, source: Source | None) -> bool:
+    """The test. The noise is that of a count with this ε. A distance is rounded down; what is no number is 0."""
+    found = _values.number(distance)
+    units = 0 if math.isnan(found) or found < 0 else math.floor(min(found, _MOST_UNITS))
+    drawn = noise.discrete_laplace(DiscreteLaplace(1 / epsilon).scale, source=source)
+    return units + int(drawn) >= tails.laplace_threshold(1 / epsilon, delta)
+
+
+def distance_needed(epsilon: Fraction, delta: Fraction, confidence: Number) -> int:
+    """The distance d with Pr[d + X ≥ m] ≥ confidence: X ≤ m − d − 1 fails, and −X has the law of X."""
+    bar = tails.laplace_threshold(1 / epsilon, delta)
+    return max(bar - 1 + tails.laplace_threshold(1 / epsilon, failure(confidence)), 0)
+
+
+@dataclass(frozen=True, repr=False)
+class Mode(Mechanism):
+    """The most common value, or None."""
+
+    epsilon: Fraction
+    delta: Fraction
+    stated: Relation
+
+    @property
+    def event(self) -> Event:
+        return Claimed(_total_promise(PureDP(0, relation=self.stated), self.epsilon, self.delta))
+
+    def __call__(self, values: object, /, *, source: Source | None = None) -> Hashable | None:
+        """The exact mode, or None if the test failed. Missing values are left out."""
+        found, gap = find_mode(records.read_keys(values))
+        return found if _pass_test(mode_distance(gap, self.stated), self.epsilon, self.delta, source) else None
+
+    def needed(self, confidence: Number = Fraction(19, 20)) -> int:
+        """The gap between the two largest counts from which on the mode is released with this probability."""
+        far = distance_needed(self.epsilon, self.delta, confidence)
+        return 2 * far + 1 if self.stated is Relation.REPLACE else far + 1
+
+    def error(self, confidence: Number = Fraction(19, 20)) -> float:
+        """0: what is released is the mode."""
+        failure(confidence)
+        return 0.0
+
+
+def mode(*, epsilon: Number, delta: Number, relation: Relation = Relation.ADD_REMOVE) -> Mode:
+    """The most common value of records with one value each.
+
+    The most common value, by propose-test-release: exact when it is released at all.
+
+    The mode itself is released, so data are safe when no neighbour has another mode. With g the gap between the two
+    largest counts and a fixed rule for ties, the distance to unsafe data is max(0, ⌈g/2⌉ − 1) under REPLACE and max(0,
+    g − 1) under ADD_REMOVE. Values may come from any set, even the real numbers: none is listed beforehand.
+
+    Exercise: noisy histogram or PTR? A noisy histogram (or noisy max, which needs no more noise for k counts than for
+    one) must know its k keys and always answers; the winner is the true one with high probability once the gap is about
+    (ln k)/ε. PTR needs a gap of about 2 ln(1/δ)/ε, whatever k, and says nothing below that. `histogram_or_ptr` puts
+    numbers to it.
+
+    >>> m = mode(epsilon=1, delta=1e-6)
+    >>> m(["flu"] * 60 + ["cold"] * 10), m(["flu", "cold"])
+    ('flu', None)
+    >>> m.needed(0.95)
+    17
+    >>> [histogram_or_ptr(epsilon=1, delta=1e-6, keys=keys).better for keys in (100, 10**9)]
+    ['noisy max', 'propose-test-release']
+    """
+    check_relation(relation, Relation.ADD_REMOVE, Relation.REPLACE, why="A blanked record has no value.")
+    allowed = _checks.inner_probability(
+        "delta", delta, remedy="The test must be allowed to fail: for example delta=1e-6."
+    )
+    return Mode(_checks.positive("epsilon", epsilon), allowed, relation)
+
+
+def find_mode(values: list[Hashable]) -> tuple[Hashable | None, int]:
+    """The mode and its lead over the next. Ties go by the printed form of a value, which no other record can change."""
+    ranked = sorted(records.tally(values), key=lambda pair: -pair[1])
+    if not ranked:
+        return None, 0
+    (first, most), *others = ranked
+    return first, most - (others[0][1] if others else 0)
+
+
+def mode_distance(gap: int, relation: Relation) -> int:
+    """How many records must change before one more can change the mode."""
+    return max(0, (gap + 1) // 2 - 1) if relation is Relation.REPLACE else max(0, gap - 1)
+
+
+@dataclass(frozen=True)
+class ModeComparison:
+    """The gap that each way of finding the mode needs, to be right with the given probability."""
+
+    noisy_max_gap: int
+    ptr_gap: int
+
+    @property
+    def better(self) -> str:
+        """The one that needs the smaller gap."""
+        return "noisy max" if self.noisy_max_gap <= self.ptr_gap else "propose-test-release"
+
+
+def histogram_or_ptr(
+    *,
+    epsilon: Number,
+    delta: Number,
+    keys: int,
+    confidence: Number = Fraction(19, 20),
+    relation: Relation = Relation.ADD_REMOVE,
+) -> ModeComparison:
+    """The exercise of the notes, in numbers: with a histogram of `keys` public keys or by propose-test-release?
+
+    Noisy max with exponential noise of scale b misses if another noise exceeds the gap: (keys − 1)·e^{−gap/b} at most.
+    """
+    many = _checks.count("keys", keys, least=2)
+    each = _checks.positive("epsilon", epsilon)
+    scale = (2 if relation is Relation.REPLACE else 1) / each
+    gap = math.ceil(float(scale) * math.log((many - 1) / failure(confidence)))
+    return ModeComparison(max(gap, 1), mode(epsilon=epsilon, delta=delta, relation=relation).needed(confidence))
+
+
+_STEPS = 1 << 20
+_FARTHEST_STEP = float(1 << 62)
+
+
+@dataclass(frozen=True, repr=False)
+class ClusteredMean(Mechanism):
+    """A trimmed mean of n records, or None if they do not lie close enough together."""
+
+    width: Fraction
+    n: int
+    trim: int
+    epsilon: Fraction
+    delta: Fraction
+    noise: AdditiveNoise = field(repr=False)
+
+    @property
+    def event(self) -> Event:
+        half = self.epsilon / 2
+        return Claimed(_total_promise(PureDP(half, relation=Relation.REPLACE), half, self.delta))
+
+    @property
+    def step(self) -> Fraction:
+        """The grid that records are placed on: a millionth of the proposed width."""
+        return self.width / _STEPS
+
+    def __call__(self, values: object, /, *, source: Source | None = None) -> float | None:
+        """The noisy trimmed mean, or None. A missing record counts as 0, one beyond 2**62 steps as lying there."""
+        found = records.read_numbers(values)
+        records.check_length(found, self.n, what="mean")
+        with np.errstate(over="ignore"):
+            scaled = np.nan_to_num(found, nan=0.0) / float(self.step)
+        ordered = np.sort(np.rint(np.clip(scaled, -_FARTHEST_STEP, _FARTHEST_STEP)).astype(np.int64))
+        if not _pass_test(spread_distance(ordered, self.trim, _STEPS), self.epsilon / 2, self.delta, source):
+            return None
+        kept = ordered[self.trim : self.n - self.trim]
+        total = self.noise.release_one(sum(kept.tolist()), source)
+        return grids.nearest_float(total / len(kept) * self.step)
+
+    def needed(self, confidence: Number = Fraction(19, 20)) -> int:
+        """The distance from which on there is an answer with this probability; it is at most `trim`."""
+        return distance_needed(self.epsilon / 2, self.delta, confidence)
+
+    def error(self, confidence: Number = Fraction(19, 20)) -> float:
+        """A bound on |release − trimmed mean| for answers that are given, rounding included."""
+        kept = self.n - 2 * self.trim
+        return float_above(self.noise.radius(failure(confidence)) * self.step / kept + self.step / 2)
+
+
+def clustered_mean(
+    *,
+    width: Number,
+    n: int,
+    epsilon: Number,
+    delta: Number,
+    trim: int | None = None,
+    relation: Relation = Relation.REPLACE,
+) -> ClusteredMean:
+    """The mean of n records believed to lie within `width` of each other, but for some outliers on either side.
+
+    The mean of data that lie close together, without bounds given beforehand: propose-test-release with a trimmed mean.
+
+    The plain mean of unbounded data is never safe: one record can move it anywhere. The m-trimmed mean, over x₍m+1₎ …
+    x₍n−m₎ in order, moves by at most w/(n − 2m) when a record is replaced, with w = x₍n−m+1₎ − x₍m₎. The analyst
+    proposes a width τ without looking at the data; data with w ≤ τ are safe, and how many records must be replaced
+    before w exceeds τ is
+
+        d = min{k : max over 0 ≤ t ≤ k of x₍n−m+1+t₎ − x₍m−k+t₎ > τ},     order statistics out of range being ±∞.
+
+    Half of ε pays for the test, half for Laplace noise of scale 2τ/((n − 2m)ε) on the trimmed mean. n is public
+    (REPLACE). As d is never above m, m must exceed about 2 ln(1/δ)/ε for the test ever to pass; by default it is chosen
+    so that clustered data pass with probability 99.9 %.
+
+    >>> m = clustered_mean(width=1, n=1000, epsilon=1, delta=1e-6)
+    >>> m.trim, m.statement(0.95)
+    (39, 'with probability 95 % the error is at most 0.00651')
+    >>> m.needed(0.999) <= m.trim      # so that data all in one place are answered with probability 99.9 %
+    True
+    """
+    check_relation(relation, Relation.REPLACE, why="The theorem is about replaced records and a public n.")
+    tau = _checks.between(
+        "width", width, low=Fraction(1, 10**290), high=10**290,
+        expected="between 1e-290 and 1e290", remedy="Change the unit.",
+    )  # fmt: skip
+    budget = _checks.positive("epsilon", epsilon)
+    allowed = _checks.inner_probability(
+        "delta", delta, remedy="The test must be allowed to fail: for example delta=1e-6."
+    )
+    many = _checks.count("n", n)
+    cut = distance_needed(budget / 2, allowed, Fraction(999, 1000)) if trim is None else _checks.count("trim", trim)
+    if 2 * cut >= many:
+        remedy = f"This ε and δ need trim={cut} and n above {2 * cut}."
+        if trim is None:
+            raise InvalidArgument("n", n, "more than twice as many records as are trimmed", remedy)
+        raise InvalidArgument("trim", trim, "below half of the records", remedy)
+    (additive_noise,) = fit([Statistic(_STEPS)], epsilon=budget / 2, delta=Fraction(0), relation=Relation.REPLACE)
+    return ClusteredMean(tau, many, cut, budget, allowed, additive_noise)
+
+
+def spread_distance(ordered: NDArray[np.int64], trim: int, width: int) -> int:
+    """How many records must be replaced before the (trimmed) spread exceeds the width; 0 if it does."""
+    n = len(ordered)
+    padded = [-math.inf, *ordered.tolist(), math.inf]  # padded[i] is the i-th order statistic, i from 1
+    for k in range(trim + 1):
+        for t in range(k + 1):
+            high, low = n - trim + 1 + t, trim - k + t
+            if low <= 0 or high > n or padded[high] - padded[low] > width:
+                return k
+    return trim
