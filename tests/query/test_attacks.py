@@ -329,3 +329,47 @@ def test_a_first_line_with_a_name_twice_or_a_date_is_not_shown(tmp_path: Path, o
     with pytest.raises(DataError, match=r"columns 2 and 3 of|a name has letters") as caught:
         opened(tmp_path / "t.csv")
     assert not any(part in str(caught.value) for part in ("Alice", "alice", "P001", "2026"))
+
+
+@pytest.mark.parametrize("name", ["least", "greatest", "hash"])
+def test_a_function_of_the_owners_under_a_built_in_name_is_refused(
+    connection: duckdb.DuckDBPyConnection, opened: Opened, name: str
+) -> None:
+    """It would be called in place of the built-in one, and fail on some row after the charge."""
+    connection.execute("CREATE TABLE t AS SELECT 1 AS person, 2.0::DOUBLE AS x")
+    session = opened(connection, unit="person")
+    plan = session.plan("SELECT SUM(x) AS s FROM t", epsilon=1, bounds={"x": (0, 5)}, per_unit=ONE)
+    connection.create_function("mine", lambda one: one, ["DOUBLE"], "DOUBLE")
+    plan.run()
+    connection.create_function(name, lambda one, other: one / 0, ["DOUBLE", "DOUBLE"], "DOUBLE")
+    for change in (lambda: None, lambda: connection.remove_function(name)):  # which removes the built-in one with it
+        change()
+        with pytest.raises(DataError, match=f"other functions under built-in names \\({name}\\)"):
+            plan.run()
+        with pytest.raises(DataError, match="other functions under built-in names"):
+            opened(connection, unit="person")
+    assert charges(session) == 1
+
+
+@pytest.mark.parametrize(
+    "setting",
+    [
+        "ieee_floating_point_ops = false", "integer_division = true", "default_order = 'DESC'",
+        "default_null_order = 'NULLS_FIRST'", "max_execution_time = 1",
+    ],
+)  # fmt: skip
+def test_settings_of_the_owners_do_not_change_an_answer(
+    connection: duckdb.DuckDBPyConnection, opened: Opened, setting: str
+) -> None:
+    connection.execute(
+        "CREATE TABLE t AS SELECT i % 500 AS person, i AS x, i % 7 AS y, (i % 3)::DOUBLE AS z FROM range(200000) r(i)"
+    )
+    sql = "SELECT SUM(x / y) AS s, COUNT_IF(EXP(z * 1e9) > 3) AS e, COUNT_IF(x / z > 0) AS n FROM t"
+    found = []
+    for change in ("", f"SET GLOBAL {setting}"):
+        connection.execute(change or "SELECT 1")
+        session = opened(connection, unit="person")
+        plan = session.plan(sql, epsilon=1, bounds={"x / y": (0, 99)}, per_unit=AtMost(groups=1, rows=9))
+        totals = plan._engine.run(plan.bounded, groups=1, key=(1, 2))
+        found.append([part.measure.of(totals).tolist() for part in plan.noises])
+    assert found[0] == found[1]

@@ -259,6 +259,31 @@ def test_a_lost_connection_is_said_without_rows(home: tuple[Any, str], ledger: P
             plan.run()
 
 
+def test_settings_of_the_role_change_nothing(home: tuple[Any, str], ledger: Path) -> None:
+    """An encoding that cannot hold a key, a limit on time, few digits, another path: keys come as they are."""
+    connection, dsn = home
+    connection.execute("CREATE TABLE keyed (patient_id TEXT, city TEXT, x FLOAT8)")
+    connection.execute("INSERT INTO keyed SELECT i::text, '東京 ☃', 0.1::float8 + 0.2 FROM generate_series(1, 60) AS i")
+    connection.execute("CREATE ROLE settled LOGIN")
+    try:
+        connection.execute("GRANT SELECT ON keyed TO settled")
+        for setting in (
+            "client_encoding = 'LATIN1'", "extra_float_digits = -10", "statement_timeout = '100ms'",
+            "transform_null_equals = on", "lock_timeout = '1ms'", "datestyle = 'German'",
+            "default_transaction_read_only = off", "default_transaction_isolation = 'read committed'",
+        ):  # fmt: skip
+            connection.execute(f"ALTER ROLE settled SET {setting}")
+        theirs = url(dsn).replace("user=tester", "user=settled")
+        with dn.Session({"keyed": theirs}, ledger=ledger) as session:
+            sql = "SELECT city, x, COUNT(*) AS n FROM keyed GROUP BY city, x"
+            (row,) = session.sql(sql, epsilon=10, delta=1e-4, per_unit=KEPT).rows
+        assert (row["city"], row["x"]) == ("東京 ☃", 0.1 + 0.2)
+    finally:
+        connection.execute("DROP TABLE keyed")
+        connection.execute("DROP OWNED BY settled")
+        connection.execute("DROP ROLE settled")
+
+
 def test_extreme_values_never_raise_after_the_charge(home: tuple[Any, str], ledger: Path) -> None:
     """Numerics beyond floats, infinite dates, and texts that only look alike."""
     connection, _ = home

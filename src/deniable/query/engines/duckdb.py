@@ -7,7 +7,6 @@ numbering depends on which categories occur. DuckDB's own messages may quote row
 
 from __future__ import annotations
 
-import os
 import shutil
 import tempfile
 import threading
@@ -24,6 +23,7 @@ from deniable.query.bounding import KEY_PARAMETERS, Bounded
 from deniable.query.engines import databases
 from deniable.query.engines.base import stopped, totals
 from deniable.query.engines.checked import csv_source
+from deniable.query.engines.duckdb_settings import check_functions, settled
 from deniable.query.engines.files import Files, is_path
 from deniable.query.engines.frames import names_of, one_column, prepared
 from deniable.query.engines.interrupts import interruptible
@@ -46,16 +46,6 @@ _ZONED = ("TIMESTAMP WITH TIME ZONE", "TIMESTAMPTZ_NS")
 _NANOSECONDS = ("TIMESTAMP_NS", "TIMESTAMPTZ_NS")
 _SMALL = 18
 """Digits of decimals that are kept in 64 bits."""
-_SETTINGS = {
-    # Functions are looked up here first, so that a macro of the database cannot take the name of a built-in one.
-    "search_path": "'temp'",
-    "default_collation": "''",
-    "pandas_analyze_sample": "0",
-    # Ids and keys that are whole numbers within 2²¹ of one another are grouped in an array, three times as fast. Every
-    # thread has an array of its own, so many threads get smaller ones: 2²⁴ places in all.
-    "perfect_ht_threshold": str(min(21, 25 - (os.cpu_count() or 1).bit_length())),
-}
-"""Of every session; in a database that is shared, its owner's settings stay."""
 
 
 class DuckDB:
@@ -75,7 +65,9 @@ class DuckDB:
         self._scratch = Path(tempfile.mkdtemp(prefix="deniable-")).absolute()  # readable by this user only
         config = {**CONFIG, "temp_directory": str(self._scratch)}
         self._tidy = weakref.finalize(self, shutil.rmtree, self._scratch, ignore_errors=True)
-        self._connection = _set(duckdb.connect(":memory:", config=config) if shared is None else shared.cursor())
+        self._shared = shared is not None
+        connection = duckdb.connect(":memory:", config=config) if shared is None else shared.cursor()
+        self._connection = settled(connection, shared=self._shared)
 
     def add(self, name: str, data: Any, *, public: bool = False, unit: str | None = None) -> Table:
         if isinstance(data, databases.Stored):
@@ -110,6 +102,8 @@ class DuckDB:
         self._check_files(self._files, "open it again")
         try:
             with self._lock:
+                if self._shared:
+                    check_functions(self._connection)
                 changed = any(self._described(name) != known for name, known in self._shapes.items())
         except duckdb.Error:
             changed = True
@@ -232,28 +226,6 @@ class DuckDB:
         except duckdb.Error:
             raise DataError(f"table {name} could not be read; check that it is what its name says") from None
         return Table(name, columns)
-
-
-def _set(connection: duckdb.DuckDBPyConnection) -> duckdb.DuckDBPyConnection:
-    """A connection on which settings and macros of its owner's do not change what SQL means."""
-    try:
-        if connection.execute("SELECT current_setting('default_collation')").fetchone() != ("",):
-            raise DataError(
-                "the DuckDB connection has a default_collation, under which different texts are equal; here texts are "
-                "compared letter by letter: RESET default_collation, if that tells the people apart"
-            )
-        for setting, value in _SETTINGS.items():
-            connection.execute(f"SET SESSION {setting} = {value}")
-    except DataError:
-        connection.close()
-        raise
-    except duckdb.Error:
-        connection.close()
-        raise DataError(
-            "the DuckDB connection's settings are locked (lock_configuration), so that what its SQL means cannot be "
-            "made sure; give the path of its file, or a connection that is not locked"
-        ) from None
-    return connection
 
 
 def _column(name: str, type: str, source: Source) -> Column:

@@ -13,6 +13,8 @@ from collections.abc import Iterable
 from contextlib import closing
 from typing import Any, NamedTuple
 
+from sqlglot import exp
+
 from deniable.errors import DataError, MissingExtra
 from deniable.query.bounding import KEY_PARAMETERS, Bounded
 from deniable.query.engines import base
@@ -31,12 +33,15 @@ _SETTINGS = {
     "timezone": "UTC",
     "datestyle": "ISO",
     "standard_conforming_strings": "on",
-    "default_transaction_read_only": "on",
-    "default_transaction_isolation": "repeatable read",
+    "transform_null_equals": "off",
+    # Keys are sent with all of their digits.
+    "extra_float_digits": "3",
     # Fail rather than pass over rows that a policy hides.
     "row_security": "off",
     # What a role or a database sets for its statements may stop ours after the charge.
-    **dict.fromkeys(("statement_timeout", "lock_timeout", "idle_in_transaction_session_timeout"), "0"),
+    **dict.fromkeys(
+        ("statement_timeout", "lock_timeout", "transaction_timeout", "idle_in_transaction_session_timeout"), "0"
+    ),
 }
 
 _COLUMNS: dict[str, tuple[Kind, str]] = {
@@ -100,8 +105,12 @@ def address(data: Any, *, schema: str | None = None) -> str:
 
 def tables_of(home: str) -> list[str]:
     """The names of a database's tables."""
-    with _connected(home) as connection:
-        return [str(row[2]) for row in connection.execute(_TABLES).fetchall()]
+    psycopg = _library()
+    try:
+        with _connected(home) as connection:
+            return [str(row[2]) for row in connection.execute(_TABLES).fetchall()]
+    except psycopg.Error as failure:
+        raise _refused(failure, lost=isinstance(failure, psycopg.OperationalError)) from None
 
 
 class PostgreSQL(Remote):
@@ -109,17 +118,27 @@ class PostgreSQL(Remote):
 
     def __init__(self, home: str) -> None:
         super().__init__()
-        self._connection = _connected(home)
-        if self._connection.execute("SELECT current_setting('server_encoding')").fetchone() != ("UTF8",):
-            self._connection.close()
-            raise DataError("the database is not in UTF8, so that texts are not what they are elsewhere; convert it")
-        self._places = self._connection.execute(_TABLES).fetchall()
-        for setting, value in _SETTINGS.items():
-            self._connection.execute("SELECT set_config($1, $2, false)", (setting, value))
-        self._fetched("SELECT md5('')", ())  # which a server in FIPS mode refuses
         self._known: dict[int, list[Any]] = {}
         self._shipped: dict[str, Rows] = {}
         self._texts: dict[str, _Statement] = {}
+        self._settings = "SELECT"
+        self._connection = _connected(home)
+        try:
+            if self._fetched("SELECT current_setting('server_encoding')", ()) != [("UTF8",)]:
+                raise DataError(
+                    "the database is not in UTF8, so that texts are not what they are elsewhere; convert it"
+                )
+            self._places = self._fetched(_TABLES, ())
+            there = {name for (name,) in self._fetched("SELECT name FROM pg_catalog.pg_settings", ())}
+            self._settings = "SELECT " + ", ".join(
+                f"pg_catalog.set_config('{setting}', '{value}', true)"
+                for setting, value in _SETTINGS.items()
+                if setting in there
+            )
+            self._fetched("SELECT md5('')", ())  # which a server in FIPS mode refuses
+        except DataError:
+            self._connection.close()
+            raise
 
     def check(self, statements: Iterable[Bounded]) -> None:
         for oid, known in self._known.items():
@@ -129,7 +148,7 @@ class PostgreSQL(Remote):
             self._bind(bounded)
 
     def written(self, bounded: Bounded) -> str:
-        return self._write(bounded).pretty
+        return PostgresWriter(self._tables, self._sources).text(self._write(bounded).tree, pretty=True)
 
     def _bind(self, bounded: Bounded) -> None:
         statement = self._write(bounded)
@@ -141,7 +160,7 @@ class PostgreSQL(Remote):
         psycopg = _library()
         try:
             with self._lock:
-                columns, rows = interruptible(lambda: _rows(self._connection, text, values), stop=self._stop)
+                columns, rows = interruptible(lambda: self._rows(text, values), stop=self._stop)
         except psycopg.Error:
             raise stopped("PostgreSQL") from None
         return totals(bounded, arrays(columns, rows), groups=groups)
@@ -215,7 +234,7 @@ class PostgreSQL(Remote):
         if bounded.text not in self._texts:
             writer = _Writer(self._tables, self._sources, self._shipped)
             tree = writer.tree(bounded.text)
-            self._texts[bounded.text] = _Statement(writer.text(tree), writer.text(tree, pretty=True), writer.parameters)
+            self._texts[bounded.text] = _Statement(writer.text(tree), tree, writer.parameters)
         statement = self._texts[bounded.text]
         if "\0" in statement.text or any("\0" in key for keys in bounded.lists.values() for key in keys):
             raise DataError("a text in the query or its keys has the character 0, which PostgreSQL cannot hold")
@@ -234,16 +253,24 @@ class PostgreSQL(Remote):
         psycopg = _library()
         try:
             with self._lock:
-                return _rows(self._connection, sql, values)[1]
+                return self._rows(sql, values)[1]
         except psycopg.Error as failure:
-            raise _refused(failure) from None
+            raise _refused(failure, lost=isinstance(failure, psycopg.OperationalError)) from None
+
+    def _rows(self, sql: str, values: Any) -> tuple[list[str], list[Any]]:
+        """The names of columns, and the rows. Settings hold for the statement's own transaction: between a pooler and
+        the server, another one may be on another connection."""
+        with self._connection.transaction():
+            self._connection.execute(self._settings)
+            cursor = self._connection.execute(sql, values)
+            return [column.name for column in cursor.description], cursor.fetchall()
 
 
 class _Statement(NamedTuple):
-    """The SQL as it runs, for a reader, and the names of its parameters in their order."""
+    """The SQL as it runs, its tree, and the names of its parameters in their order."""
 
     text: str
-    pretty: str
+    tree: exp.Expr
     parameters: list[str]
 
 
@@ -285,7 +312,7 @@ def _read(column: Column) -> str:
     return f'CAST({plain} AS TEXT) COLLATE "C" AS {plain}' if column.kind is Kind.TEXT else plain
 
 
-def _refused(failure: Any) -> DataError:
+def _refused(failure: Any, *, lost: bool) -> DataError:
     """What PostgreSQL says before anything is charged, in a sentence of ours: its own may quote rows."""
     state = failure.sqlstate or ""
     if state == _NO_RIGHT:
@@ -293,15 +320,9 @@ def _refused(failure: Any) -> DataError:
             "PostgreSQL does not let this role read a table (SQLSTATE 42501); nothing was charged; run: GRANT SELECT "
             "ON … TO …, and GRANT USAGE ON SCHEMA … TO …"
         )
-    if not state or state.startswith(_LOST):
+    if (lost and not state) or state.startswith(_LOST):
         return DataError("the connection to PostgreSQL is lost; nothing was charged; open the session again")
-    return DataError(f"PostgreSQL refused the query (SQLSTATE {state}); nothing was charged")
-
-
-def _rows(connection: Any, text: str, values: Any) -> tuple[list[str], list[Any]]:
-    with connection.transaction():
-        cursor = connection.execute(text, values)
-        return [column.name for column in cursor.description], cursor.fetchall()
+    return DataError(f"PostgreSQL refused the query (SQLSTATE {state or 'none'}); nothing was charged")
 
 
 def _library() -> Any:
@@ -313,9 +334,15 @@ def _library() -> Any:
 
 
 def _connected(home: str) -> Any:
+    """A connection whose transactions read one state of the database, and only read. Its statements are not prepared on
+    the server: behind a pooler they would be on another connection."""
     psycopg = _library()
     try:
-        return psycopg.connect(home, autocommit=True, cursor_factory=psycopg.RawCursor)
+        found = psycopg.connect(
+            home, autocommit=True, cursor_factory=psycopg.RawCursor, client_encoding="UTF8", prepare_threshold=None
+        )
     except psycopg.Error:
         # Its message may hold the password.
         raise DataError("PostgreSQL could not be reached; check host, port, user and password in its URL") from None
+    found.read_only, found.isolation_level = True, psycopg.IsolationLevel.REPEATABLE_READ
+    return found

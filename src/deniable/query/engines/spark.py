@@ -34,6 +34,12 @@ _SETTINGS = {
     "spark.sql.legacy.exponentLiteralAsDecimal.enabled": "false",
     # In a text, ${name} is what it says, not a setting or a variable of the environment.
     "spark.sql.variable.substitute": "false",
+    # What a cluster sets for all of its sessions.
+    "spark.sql.timestampType": "TIMESTAMP_LTZ",
+    "spark.sql.ansi.doubleQuotedIdentifiers": "false",
+    "spark.sql.legacy.literal.pickMinimumPrecision": "true",
+    "spark.sql.legacy.setopsPrecedence.enabled": "false",
+    "spark.sql.legacy.nullInEmptyListBehavior": "false",
 }
 _COLUMNS = {
     "tinyint": (Kind.INTEGER, "TINYINT"),
@@ -120,8 +126,9 @@ class Spark(Remote):
             self.bind(bounded)  # in tables that are as they were, a statement is bound as it was
 
     def written(self, bounded: Bounded) -> str:
-        steps = self._write(bounded)
-        return "\n\n".join(f"-- {step.name}\n{step.pretty}" if step.name else step.pretty for step in steps)
+        writer = SparkWriter(self._tables, self._sources)
+        shown = ((step.name, writer.text(step.tree, pretty=True)) for step in self._write(bounded))
+        return "\n\n".join(f"-- {name}\n{text}" if name else text for name, text in shown)
 
     def _bind(self, bounded: Bounded) -> None:
         kept: list[Any] = []

@@ -54,8 +54,7 @@ class Step(NamedTuple):
 
     name: str
     text: str
-    pretty: str
-    """The text for a reader."""
+    tree: exp.Expr
     parameters: tuple[str, ...]
 
 
@@ -90,7 +89,7 @@ class SparkWriter(Writer):
 
     def _step(self, name: str, tree: exp.Expr) -> Step:
         parameters = dict.fromkeys(node.name for node in tree.find_all(exp.Placeholder))
-        return Step(name, self.text(tree), self.text(tree, pretty=True), tuple(parameters))
+        return Step(name, self.text(tree), tree, tuple(parameters))
 
     def source(self, table: Table) -> str:
         return self._sources[table.name]

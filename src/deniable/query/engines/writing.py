@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
+from functools import lru_cache
 from typing import ClassVar
 
 import sqlglot
@@ -124,7 +125,7 @@ class Writer(ABC):
 
     def made(self, template: str, **parts: exp.Expr) -> exp.Expr:
         """A piece of SQL of the other dialect, with nodes in place of its :names."""
-        tree: exp.Expr = sqlglot.parse_one(template, read=self.dialect)
+        tree = _parsed(template, self.dialect)
         return exp.replace_placeholders(tree, **{name: part.copy() for name, part in parts.items()})
 
     def inner(self, template: str, parts: Mapping[str, exp.Expr]) -> exp.Expr:
@@ -199,6 +200,13 @@ class Writer(ABC):
         if isinstance(node, exp.Boolean | exp.Predicate | exp.Not | exp.And | exp.Or | exp.StartsWith | exp.Contains):
             return BOOLEAN
         return None
+
+
+@lru_cache(maxsize=1000)
+def _parsed(template: str, dialect: str) -> exp.Expr:
+    """The tree of a template, which is copied where it is used."""
+    tree: exp.Expr = sqlglot.parse_one(template, read=dialect)
+    return tree
 
 
 def is_number(node: exp.Expr) -> bool:
