@@ -1,6 +1,7 @@
 """Mechanisms: a sensitivity, a sampler, the event it emits, and its accuracy before it runs.
 
-Each lives in a file of its own and is made by a function of the same name. The result is a frozen value `m`:
+One file holds one family: `counts`, `tables`, `moments`, `quantiles`, `selection`, `local`, ... A function such as
+`laplace` makes a mechanism. The result is a frozen value `m`:
 `m(data)` releases, `m.event` is what the accountant and the ledger see, `m.error(0.95)` bounds the error with
 probability 95 %, and `size` turns that around.
 

@@ -46,11 +46,16 @@ _WIDEST = 1 << 9
 
 @dataclass(frozen=True)
 class Statistic:
-    """What is known of integers before their noise is chosen.
+    """The sensitivity of integers that are to get noise.
 
-    `sensitivity` is that of each number by itself, and may be rounded to fewer steps. A vector says how its numbers
-    change together, in multiples of `sensitivity`: `l1` is the sum of all changes, `l2_squared` that of their squares,
-    `changes` how many change. `reach`, under REPLACE, is how far one unit's presence moves the answer from its absence.
+    Attributes:
+        sensitivity: how far one unit moves each single number.
+        size: how many numbers there are.
+        l1: the sum of all changes, in multiples of `sensitivity`.
+        l2_squared: the sum of the squared changes, in multiples of `sensitivity`².
+        changes: how many numbers one unit changes.
+        reach: under REPLACE, how far one unit's presence moves the answer from its absence.
+        share: the part of the budget that these numbers get.
     """
 
     sensitivity: int
@@ -64,7 +69,7 @@ class Statistic:
 
 @dataclass(frozen=True)
 class AdditiveNoise:
-    """Integers in steps of `unit`, and the noise they get. The event describes the noise that is drawn from it."""
+    """Noise for `size` integers that are rounded to multiples of `unit`. Samples are drawn from the law in `event`."""
 
     event: NoiseEvent
     unit: Fraction = Fraction(1)
@@ -80,9 +85,9 @@ class AdditiveNoise:
         return self.release([value], source)[0]
 
     def radius(self, failure: float) -> Fraction:
-        """How far the largest error of all `size` values strays, but for a failure of this probability."""
-        found = radius(self.event, failure, size=self.size) * self.unit
-        return found if self.unit == 1 else found + self.unit / 2
+        """A bound on the largest error of all `size` values, which fails with at most this probability."""
+        distance = radius(self.event, failure, size=self.size) * self.unit
+        return distance if self.unit == 1 else distance + self.unit / 2
 
 
 class AdditiveMechanism(Mechanism):
@@ -96,9 +101,11 @@ class AdditiveMechanism(Mechanism):
 
 
 def check_budget(epsilon: Number, delta: Number) -> tuple[Fraction, Fraction]:
-    """The two numbers of a request, checked."""
-    found = _checks.positive("epsilon", epsilon, remedy="For example 1; with 0 no answer may depend on the data.")
-    allowed = _checks.between(
+    """ε and δ of a request as exact numbers."""
+    exact_epsilon = _checks.positive(
+        "epsilon", epsilon, remedy="For example 1; with 0 no answer may depend on the data."
+    )
+    exact_delta = _checks.between(
         "delta",
         delta,
         low=0,
@@ -106,14 +113,14 @@ def check_budget(epsilon: Number, delta: Number) -> tuple[Fraction, Fraction]:
         open_high=True,
         expected="0 (Laplace noise) or a probability below 1 (Gaussian noise)",
     )
-    return found, allowed
+    return exact_epsilon, exact_delta
 
 
-def check_relation(relation: Relation, *allowed: Relation, why: str) -> Relation:
-    """One of the relations that a mechanism is analysed under."""
+def check_relation(relation: Relation, *supported: Relation, why: str) -> Relation:
+    """Refuses a relation that a mechanism is not analysed under."""
     _checks.member("relation", relation, Relation, remedy="Use ADD_REMOVE, REPLACE or ZERO_OUT.")
-    if relation not in allowed:
-        raise InvalidArgument("relation", relation, " or ".join(one.name for one in allowed), why)
+    if relation not in supported:
+        raise InvalidArgument("relation", relation, " or ".join(one.name for one in supported), why)
     return relation
 
 
@@ -149,23 +156,23 @@ def _fit(
 def gaussian_multiplier(
     event: Callable[[Fraction], Event], *, epsilon: Fraction, delta: Fraction, relation: Relation
 ) -> Fraction:
-    """The smallest noise multiplier m found, within a thousandth, for which the accountant confirms `event(m)`.
+    """The smallest noise multiplier m, within a thousandth, for which the accountant confirms `event(m)`.
 
     One number of integer sensitivity is accounted exactly, vectors by the zCDP bound of Canonne, Kamath and Steinke
     (2020, Theorem 4 and Prop. 12).
     """
 
-    def made(multiplier: float) -> Event:
+    def make_event(multiplier: float) -> Event:
         return event(short_above(Fraction(multiplier)))
 
     try:
-        found = calibrate(made, ApproxDP(epsilon, delta, relation=relation), tolerance=Fraction(1, 1000))
+        calibrated = calibrate(make_event, ApproxDP(epsilon, delta, relation=relation), tolerance=Fraction(1, 1000))
     except InvalidArgument as refusal:
         if refusal.name != "target":
             raise
         expected = f"one that Gaussian noise reaches at epsilon={_checks.shown(epsilon)}"
         raise InvalidArgument("delta", float(delta), expected, "Leave delta out for Laplace noise.") from None
-    return short_above(Fraction(found.value))
+    return short_above(Fraction(calibrated.value))
 
 
 def short_above(value: Fraction) -> Fraction:
@@ -192,9 +199,9 @@ def _gaussian(statistic: Statistic, multiplier: Fraction, relation: Relation) ->
 
 
 def _steps(statistic: Statistic, ratio: Fraction) -> int:
-    """Into how many steps a sensitivity is cut: itself if it is small, else a power of two that keeps the scale small.
+    """The number of steps in a sensitivity: itself if it is small, else a power of two that keeps the scale small.
 
-    Several numbers of one vector are rounded each on its own, which is lossless too: each changes by at most `steps`.
+    The numbers of a vector are rounded one by one, which loses nothing either: each changes by at most `steps`.
     """
     steps = _STEPS
     while steps > 1 and ratio * steps > _WIDEST:
@@ -215,14 +222,14 @@ def compose_events(events: Sequence[Event]) -> Event:
 def add_noise(values: Sequence[int], event: NoiseEvent, source: Source | None) -> list[int]:
     """Integers with independent noise of the event's own law and scale."""
     if isinstance(event, DiscreteLaplace):
-        drawn = noise.discrete_laplace(event.scale, len(values), source=source)
+        samples = noise.discrete_laplace(event.scale, len(values), source=source)
     else:
-        drawn = noise.discrete_gaussian(event.scale, len(values), source=source)
-    return [value + int(z) for value, z in zip(values, drawn, strict=True)]
+        samples = noise.discrete_gaussian(event.scale, len(values), source=source)
+    return [value + int(sample) for value, sample in zip(values, samples, strict=True)]
 
 
 def radius(event: NoiseEvent, failure: float, *, size: int = 1) -> int:
-    """The smallest m found such that `size` independent noises all lie within ±m, but for this probability."""
+    """An m such that `size` independent noises all lie within ±m, except with this probability."""
     tail = tails.each_of(failure, size)
     if isinstance(event, DiscreteLaplace):
         return tails.laplace_radius(event.scale, tail)

@@ -30,21 +30,21 @@ from deniable.units import Relation
 
 def analytic_scale(*, sensitivity: Number, epsilon: Number, delta: Number) -> float:
     """The smallest σ of a continuous Gaussian that is (ε, δ)-DP: Φ(Δ/2σ − εσ/Δ) − e^ε Φ(−Δ/2σ − εσ/Δ) ≤ δ."""
-    moved = _checks.positive("sensitivity", sensitivity)
-    allowed = _checks.inner_probability("delta", delta)
-    return float(moved) / largest_mu(float(_checks.positive("epsilon", epsilon)), float(allowed))
+    exact_sensitivity = _checks.positive("sensitivity", sensitivity)
+    exact_delta = _checks.inner_probability("delta", delta)
+    return float(exact_sensitivity) / largest_mu(float(_checks.positive("epsilon", epsilon)), float(exact_delta))
 
 
 def classic_scale(*, sensitivity: Number, epsilon: Number, delta: Number) -> float:
     """Δ·√(2 ln(1.25/δ))/ε, for 0 < ε < 1."""
-    moved = _checks.positive("sensitivity", sensitivity)
-    wanted = _checks.between(
+    exact_sensitivity = _checks.positive("sensitivity", sensitivity)
+    exact_epsilon = _checks.between(
         "epsilon", epsilon, low=0, high=1, open_low=True, open_high=True,
         expected="above 0 and below 1 for the classic formula",
         remedy="Beyond that it is not a theorem; gaussian(...) has no such limit.",
     )  # fmt: skip
-    allowed = _checks.inner_probability("delta", delta)
-    return float(moved) * math.sqrt(2 * math.log(1.25 / float(allowed))) / float(wanted)
+    exact_delta = _checks.inner_probability("delta", delta)
+    return float(exact_sensitivity) * math.sqrt(2 * math.log(1.25 / float(exact_delta))) / float(exact_epsilon)
 
 
 _SCALAR_STEPS = 1 << 20
@@ -69,16 +69,16 @@ class Answer(AdditiveMechanism):
         What is no finite number counts as 0; with `step=1`, so does what is no whole number.
         """
         if self.dimension is None:
-            one = grids.check_scalar(value)
-            steps = [_values.whole(one) if self.step == 1 else grids.round_to_step(one, self.step)]
+            scalar = grids.check_scalar(value)
+            steps = [_values.whole(scalar) if self.step == 1 else grids.round_to_step(scalar, self.step)]
         elif self.step == 1:
             steps = grids.read_integers(value, size=self.dimension)
         else:
             steps = grids.round_vector(value, self.step, size=self.dimension)
-        found = self.noise.release(steps, source)
+        noisy = self.noise.release(steps, source)
         if self.dimension is None:
-            return grids.from_steps(found[0], self.step, self.noise.unit)
-        return grids.array_from_steps(found, self.step, self.noise.unit)
+            return grids.from_steps(noisy[0], self.step, self.noise.unit)
+        return grids.array_from_steps(noisy, self.step, self.noise.unit)
 
     def error(self, confidence: Number = Fraction(19, 20)) -> float:
         """A bound on the largest error of any coordinate, rounding included."""
@@ -99,9 +99,7 @@ def laplace(
     step: Number | None = None,
     relation: Relation = Relation.ADD_REMOVE,
 ) -> Laplace:
-    """Laplace noise for a number, or for `dimension` numbers whose sensitivity is stated in `norm` 1, 2 or inf.
-
-    The Laplace mechanism: an answer plus discrete Laplace noise of scale Δ₁/ε, ε-differentially private.
+    """The Laplace mechanism: an answer plus discrete Laplace noise of scale Δ₁/ε, ε-differentially private.
 
     Theorem 3.6 of Dwork and Roth (2014), in its integer form by Ghosh, Roughgarden and Sundararajan (2009).
     `sensitivity` is how far one unit can move the answer, a promise of the caller about the function that computed it.
@@ -109,6 +107,14 @@ def laplace(
 
     Real answers are rounded to a grid of about a millionth of the sensitivity (a thousandth of its d-th part for
     vectors), and the rounding is charged. With `step=1` answers are whole numbers and nothing is lost.
+
+    Args:
+        sensitivity: how far one unit can move the answer, in `norm`; a promise of the caller.
+        epsilon: the privacy budget ε of one release.
+        norm: the norm of the sensitivity of a vector: 1, 2 or math.inf.
+        dimension: the length of a vector; None for one number.
+        step: the grid that answers are rounded to, a power of two; 1 for integers, a millionth of Δ by default.
+        relation: what may change between neighbours: ADD_REMOVE, REPLACE or ZERO_OUT.
 
     >>> m = laplace(sensitivity=1, epsilon=0.5, step=1)
     >>> m.event
@@ -118,8 +124,8 @@ def laplace(
     >>> isinstance(m(1000), int)
     True
     """
-    found, _ = check_budget(epsilon, 0)
-    return Laplace(**_fields(sensitivity, norm, dimension, found, Fraction(0), step, relation))
+    exact_epsilon, _ = check_budget(epsilon, 0)
+    return Laplace(**_fields(sensitivity, norm, dimension, exact_epsilon, Fraction(0), step, relation))
 
 
 def _fields(
@@ -132,20 +138,22 @@ def _fields(
     relation: Relation,
 ) -> dict[str, Any]:
     """The fields of an `Answer`."""
-    moved = _checks.positive("sensitivity", sensitivity, remedy="An answer that nobody can change needs no noise.")
+    exact_sensitivity = _checks.positive(
+        "sensitivity", sensitivity, remedy="An answer that nobody can change needs no noise."
+    )
     if norm not in (1, 2, math.inf):
         raise InvalidArgument("norm", norm, "1, 2 or math.inf")
     size = 1 if dimension is None else _checks.count("dimension", dimension)
-    statistic, grid = _statistic(moved, norm, dimension, epsilon, step, pure=not delta)
+    statistic, grid = _statistic(exact_sensitivity, norm, dimension, epsilon, step, pure=not delta)
     (additive_noise,) = fit([statistic], epsilon=epsilon, delta=delta, relation=relation)
     return {
-        "sensitivity": moved, "norm": norm, "dimension": None if dimension is None else size,
+        "sensitivity": exact_sensitivity, "norm": norm, "dimension": None if dimension is None else size,
         "epsilon": epsilon, "delta": delta, "step": grid, "noise": additive_noise,
     }  # fmt: skip
 
 
 def _statistic(
-    moved: Fraction, norm: float, dimension: int | None, epsilon: Fraction, step: Number | None, *, pure: bool
+    sensitivity: Fraction, norm: float, dimension: int | None, epsilon: Fraction, step: Number | None, *, pure: bool
 ) -> tuple[Statistic, Fraction]:
     """The answer in steps: how far it moves, and the step."""
     size = dimension or 1
@@ -153,16 +161,18 @@ def _statistic(
     if step is not None and grids.check_power_of_two("step", step) == 1:
         # Integers differ by integers: the fraction of a sensitivity is never used.
         if norm == math.inf:
-            moved = Fraction(math.floor(moved))
-        l1, l2 = _norms(moved, norm, size)
+            sensitivity = Fraction(math.floor(sensitivity))
+        l1, l2 = _norms(sensitivity, norm, size)
         if math.floor(l1) == 0:
-            raise InvalidArgument("sensitivity", moved, "1 or more with step=1", "Integers that differ, differ by 1.")
+            raise InvalidArgument(
+                "sensitivity", sensitivity, "1 or more with step=1", "Integers that differ, differ by 1."
+            )
         return Statistic(1, size, math.floor(l1), l2**2, size), Fraction(1)
     if dimension is None:
-        grid = grids.step_below(moved / _SCALAR_STEPS) if step is None else grids.check_power_of_two("step", step)
-        steps = math.floor(moved / grid) + 1
+        grid = grids.step_below(sensitivity / _SCALAR_STEPS) if step is None else grids.check_power_of_two("step", step)
+        steps = math.floor(sensitivity / grid) + 1
         return (Statistic(steps) if step is None else Statistic(1, 1, steps, Fraction(steps) ** 2)), grid
-    l1, l2 = _norms(moved, norm, size)
+    l1, l2 = _norms(sensitivity, norm, size)
     if step is not None:
         grid = grids.check_power_of_two("step", step)
     else:
@@ -173,14 +183,14 @@ def _statistic(
     return Statistic(1, size, l1_steps, (l2 / grid + root) ** 2, size), grid
 
 
-def _norms(moved: Fraction, norm: float, size: int) -> tuple[Fraction, Fraction]:
+def _norms(sensitivity: Fraction, norm: float, size: int) -> tuple[Fraction, Fraction]:
     """L1 and L2 sensitivity from the stated one."""
     root = grids.root_above(Fraction(size))
     if norm == 1:
-        return moved, moved
+        return sensitivity, sensitivity
     if norm == 2:
-        return moved * root, moved
-    return moved * size, moved * root
+        return sensitivity * root, sensitivity
+    return sensitivity * size, sensitivity * root
 
 
 class Gaussian(Answer):
@@ -197,13 +207,20 @@ def gaussian(
     step: Number | None = None,
     relation: Relation = Relation.ADD_REMOVE,
 ) -> Gaussian:
-    """Gaussian noise for a number, or for `dimension` numbers whose sensitivity is stated in `norm` 1, 2 or inf.
-
-    The Gaussian mechanism: an answer plus discrete Gaussian noise, (ε, δ)-differentially private.
+    """The Gaussian mechanism: an answer plus discrete Gaussian noise, (ε, δ)-differentially private.
 
     With noise of scale σ and L2 sensitivity Δ it is Δ²/(2σ²)-zCDP (Canonne, Kamath and Steinke 2020, Theorem 4). σ is
     the smallest that the accountant confirms for (ε, δ); see `calibration`. A vector's sensitivity is stated in L2, or
     in L1 (Δ₂ ≤ Δ₁) or L∞ (Δ₂ ≤ √d·Δ∞). Rounding is as in `laplace`.
+
+    Args:
+        sensitivity: how far one unit can move the answer, in `norm`; a promise of the caller.
+        epsilon: the privacy budget ε of one release.
+        delta: the δ of (ε, δ)-DP, above 0.
+        norm: the norm of the sensitivity of a vector: 1, 2 or math.inf.
+        dimension: the length of a vector; None for one number.
+        step: the grid that answers are rounded to, a power of two; 1 for integers, a millionth of Δ by default.
+        relation: what may change between neighbours: ADD_REMOVE, REPLACE or ZERO_OUT.
 
     >>> m = gaussian(sensitivity=1, epsilon=1, delta=1e-6, step=1)
     >>> m.event
@@ -212,5 +229,5 @@ def gaussian(
     True
     """
     _checks.inner_probability("delta", delta, remedy="laplace(...) needs no delta.")
-    found, allowed = check_budget(epsilon, delta)
-    return Gaussian(**_fields(sensitivity, norm, dimension, found, allowed, step, relation))
+    epsilon, delta = check_budget(epsilon, delta)
+    return Gaussian(**_fields(sensitivity, norm, dimension, epsilon, delta, step, relation))

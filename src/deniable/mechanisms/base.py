@@ -57,8 +57,8 @@ class Mechanism(ABC):
 
     def __repr__(self) -> str:
         # The relation that was stated is a field by another name, since every mechanism has one by its event.
-        given = {f.name.replace("stated", "relation"): getattr(self, f.name) for f in fields(self) if f.repr}
-        parts = [f"{name}={_format_field(value)}" for name, value in given.items()]
+        parameters = {f.name.replace("stated", "relation"): getattr(self, f.name) for f in fields(self) if f.repr}
+        parts = [f"{name}={_format_field(value)}" for name, value in parameters.items()]
         return f"{type(self).__name__}({', '.join(parts)})"
 
 

@@ -49,9 +49,12 @@ class Count(AdditiveMechanism):
 
 
 def count(*, epsilon: Number, delta: Number = 0, relation: Relation = Relation.ADD_REMOVE) -> Count:
-    """A count with Laplace noise, or Gaussian noise if `delta` is positive.
+    """How many records satisfy a condition. One unit moves a count by at most 1, under every relation.
 
-    How many records satisfy a condition. One unit moves a count by at most 1, under every relation.
+    Args:
+        epsilon: the privacy budget ε of one release.
+        delta: 0 for Laplace noise and pure ε-DP; positive for Gaussian noise and (ε, δ)-DP.
+        relation: what may change between neighbours: ADD_REMOVE, REPLACE or ZERO_OUT.
 
     >>> m = count(epsilon=0.5)
     >>> m.event
@@ -61,10 +64,10 @@ def count(*, epsilon: Number, delta: Number = 0, relation: Relation = Relation.A
     >>> isinstance(m([True, False, None, True]), int)
     True
     """
-    found, allowed = check_budget(epsilon, delta)
+    epsilon, delta = check_budget(epsilon, delta)
     reach = 1 if relation is Relation.REPLACE else None
-    (additive_noise,) = fit([Statistic(1, reach=reach)], epsilon=found, delta=allowed, relation=relation)
-    return Count(found, allowed, additive_noise)
+    (additive_noise,) = fit([Statistic(1, reach=reach)], epsilon=epsilon, delta=delta, relation=relation)
+    return Count(epsilon, delta, additive_noise)
 
 
 @dataclass(frozen=True, repr=False)
@@ -89,14 +92,18 @@ class Histogram(AdditiveMechanism):
 def histogram(
     *, keys: Iterable[Hashable], epsilon: Number, delta: Number = 0, relation: Relation = Relation.ADD_REMOVE
 ) -> Histogram:
-    """A histogram with Laplace noise, or Gaussian noise if `delta` is positive.
-
-    Counts of every key in a public list.
+    """Counts of every key in a public list.
 
     A record has one key, so one unit moves one count by 1 if it is added, removed or blanked out (L1 = L2 = 1), and two
     counts by 1 if it is replaced (L1 = 2, L2 = √2). Noise of scale Δ₁/ε in each of k counts strays by at most about
     (Δ₁/ε)(ln k + t) in all of them with probability 1 − e^−t; `error` says it exactly. Keys that are not in the list
     count nowhere; for keys that are not known beforehand there is `stability_histogram`.
+
+    Args:
+        keys: the public list of keys; records with other keys count nowhere.
+        epsilon: the privacy budget ε of one release.
+        delta: 0 for Laplace noise and pure ε-DP; positive for Gaussian noise and (ε, δ)-DP.
+        relation: what may change between neighbours: ADD_REMOVE, REPLACE or ZERO_OUT.
 
     >>> m = histogram(keys=["A", "B", "O"], epsilon=1)
     >>> sorted(m(["A", "A", "O", "X", None])) == ["A", "B", "O"]
@@ -104,14 +111,14 @@ def histogram(
     >>> m.error(0.95), histogram(keys=["A", "B", "O"], epsilon=1, relation=Relation.REPLACE).event
     (4.0, DiscreteLaplace(scale=2, sensitivity=2, relation=REPLACE, reach=1, coordinates=2))
     """
-    found, allowed = check_budget(epsilon, delta)
-    cells = check_keys("keys", keys)
-    (additive_noise,) = fit([partition(len(cells), relation)], epsilon=found, delta=allowed, relation=relation)
-    return Histogram(found, allowed, cells, additive_noise)
+    epsilon, delta = check_budget(epsilon, delta)
+    key_list = check_keys("keys", keys)
+    (additive_noise,) = fit([partition(len(key_list), relation)], epsilon=epsilon, delta=delta, relation=relation)
+    return Histogram(epsilon, delta, key_list, additive_noise)
 
 
 def partition(cells: int, relation: Relation, *, times: int = 1) -> Statistic:
-    """Counts over `cells` disjoint cells, or over `times` partitions of the records into so many cells altogether."""
+    """The sensitivity of counts over `times` partitions of the records that have `cells` cells altogether."""
     if relation is not Relation.REPLACE:
         return Statistic(1, cells, times, Fraction(times), times)
     if cells == times:  # a single cell each: leaving it for nowhere is all that can happen
@@ -126,11 +133,11 @@ def check_keys(name: str, values: Iterable[Hashable]) -> tuple[Hashable, ...]:
         raise InvalidArgument(name, values, "a list of keys", f"For one key write {name}=[{values!r}].")
     if not isinstance(values, Iterable):
         raise InvalidArgument(name, values, "a list of keys")
-    found = tuple(values)
-    usable = all(key is not None for key in records.read_keys(found))
-    if not found or not usable or len(set(found)) != len(found):
-        raise InvalidArgument(name, list(found), "one or more different keys, none of them None, NaN or unhashable")
-    return found
+    key_list = tuple(values)
+    all_usable = all(key is not None for key in records.read_keys(key_list))
+    if not key_list or not all_usable or len(set(key_list)) != len(key_list):
+        raise InvalidArgument(name, list(key_list), "one or more different keys, none of them None, NaN or unhashable")
+    return key_list
 
 
 @dataclass(frozen=True, repr=False)
@@ -157,8 +164,8 @@ class StabilityHistogram(Mechanism):
         """The smallest noisy count that is shown."""
         rate = float(1 / self.noise.scale)
         # Rounded down a little, so that the threshold can only be higher than needed.
-        shown = -math.expm1(math.log1p(-float(self.delta)) / self.per_unit) * (1 - 1e-9)
-        return 1 + tails.laplace_threshold(self.noise.scale, min(shown, -math.expm1(-rate) * (1 - 1e-9)))
+        show_probability = -math.expm1(math.log1p(-float(self.delta)) / self.per_unit) * (1 - 1e-9)
+        return 1 + tails.laplace_threshold(self.noise.scale, min(show_probability, -math.expm1(-rate) * (1 - 1e-9)))
 
     def __call__(self, values: object, /, *, source: Source | None = None) -> dict[Hashable, int]:
         """The noisy counts of the keys shown.
@@ -166,9 +173,9 @@ class StabilityHistogram(Mechanism):
         With `per_unit=1` values are keys, one per unit; otherwise each is a collection of keys, of which the first
         `per_unit` different ones count, in the order of their printed form.
         """
-        found = records.tally(key for keys in self._units(values) for key in keys)
-        noisy = add_noise([count for _, count in found], self.noise, source)
-        return {key: count for (key, _), count in zip(found, noisy, strict=True) if count >= self.threshold}
+        exact_counts = records.tally(key for keys in self._units(values) for key in keys)
+        noisy = add_noise([count for _, count in exact_counts], self.noise, source)
+        return {key: count for (key, _), count in zip(exact_counts, noisy, strict=True) if count >= self.threshold}
 
     def _units(self, values: object) -> Iterable[list[Hashable]]:
         if self.per_unit == 1:
@@ -178,12 +185,12 @@ class StabilityHistogram(Mechanism):
         return (self._bounded(unit) for unit in values)
 
     def _bounded(self, unit: object) -> list[Hashable]:
-        """One unit's keys. What is not a collection counts for nothing."""
+        """The first `per_unit` keys of one unit. What is not a collection has no keys."""
         try:
-            found = [] if isinstance(unit, str | bytes) else list(unit)  # type: ignore[call-overload]
+            unit_keys = [] if isinstance(unit, str | bytes) else list(unit)  # type: ignore[call-overload]
         except Exception:  # noqa: BLE001  a record's own methods may raise anything, and whether they do is private
             return []
-        return [key for key, _ in records.tally(records.read_keys(found))[: self.per_unit]]
+        return [key for key, _ in records.tally(records.read_keys(unit_keys))[: self.per_unit]]
 
     def error(self, confidence: Number = Fraction(19, 20)) -> float:
         """A bound on the noise of any one key, shown or not. Keys near the threshold show when their noise was high."""
@@ -197,9 +204,7 @@ class StabilityHistogram(Mechanism):
 def stability_histogram(
     *, epsilon: Number, delta: Number, per_unit: int = 1, relation: Relation = Relation.ADD_REMOVE
 ) -> StabilityHistogram:
-    """A histogram of unknown keys, at most `per_unit` of them for one unit.
-
-    A histogram of keys that are not known beforehand: a key is shown only if its noisy count is well above 1.
+    """A histogram of keys that are not known beforehand: a key is shown only if its noisy count is well above 1.
 
     Every key that occurs gets its count plus discrete Laplace noise of scale t = K/ε, and is shown if that reaches a
     threshold T. A unit with at most c keys changes K = c counts when it is added or removed, and K = 2c when it is
@@ -215,6 +220,12 @@ def stability_histogram(
 
     Keys are shown in the order of their printed form, never in that of the data, and those that print differently are
     different keys, even if Python calls them equal (1 and True): which of them came first is one record's doing.
+
+    Args:
+        epsilon: the privacy budget ε of one release.
+        delta: the probability, above 0, with which a key of one unit may be shown.
+        per_unit: how many keys of one unit count.
+        relation: what may change between neighbours: ADD_REMOVE, REPLACE or ZERO_OUT.
 
     >>> m = stability_histogram(epsilon=1, delta=1e-6)
     >>> m.threshold
@@ -270,9 +281,7 @@ def linear_queries(
     delta: Number = 0,
     relation: Relation = Relation.ADD_REMOVE,
 ) -> LinearQueries:
-    """Linear queries with Laplace noise, or Gaussian noise if `delta` is positive.
-
-    Linear queries: weighted counts, all at once.
+    """Linear queries: weighted counts, all at once.
 
     A query gives every key of a public list a weight, and its answer is the sum of the weights of the records. With the
     queries as the rows of a matrix A, a record of key j moves the answers by column j: adding or removing it has the
@@ -280,24 +289,37 @@ def linear_queries(
     a column of zeros). Weights are rounded to a grid first; the matrix is public, so its sensitivity is computed
     exactly from what is used.
 
+    Args:
+        matrix: the weights: one row per query, one column per key.
+        keys: the public list of keys; records with other keys count nowhere.
+        epsilon: the privacy budget ε of one release.
+        delta: 0 for Laplace noise and pure ε-DP; positive for Gaussian noise and (ε, δ)-DP.
+        relation: what may change between neighbours: ADD_REMOVE, REPLACE or ZERO_OUT.
+
     >>> cumulative = linear_queries(matrix=[[1, 0, 0], [1, 1, 0], [1, 1, 1]], keys=["low", "middle", "high"], epsilon=1)
     >>> cumulative.event
     DiscreteLaplace(scale=3, sensitivity=3, coordinates=3)
     >>> cumulative(["low", "high", "high"]).shape
     (3,)
     """
-    found, allowed = check_budget(epsilon, delta)
-    cells = check_keys("keys", keys)
+    epsilon, delta = check_budget(epsilon, delta)
+    key_list = check_keys("keys", keys)
     rows = np.asarray(matrix, dtype=np.float64)
-    if rows.ndim != 2 or rows.shape[1] != len(cells) or not rows.size or not np.isfinite(rows).all() or not rows.any():
+    if (
+        rows.ndim != 2
+        or rows.shape[1] != len(key_list)
+        or not rows.size
+        or not np.isfinite(rows).all()
+        or not rows.any()
+    ):
         raise InvalidArgument(
-            "matrix", f"shape {rows.shape}", f"finite weights, not all 0, one column for each of {len(cells)} keys"
+            "matrix", f"shape {rows.shape}", f"finite weights, not all 0, one column for each of {len(key_list)} keys"
         )
     step = _weight_step(rows)
-    weights = _integer_weights([grids.round_vector(row, step, size=len(cells)) for row in rows])
+    weights = _integer_weights([grids.round_vector(row, step, size=len(key_list)) for row in rows])
     statistic = _matrix_sensitivity(weights, relation)
-    (additive_noise,) = fit([statistic], epsilon=found, delta=allowed, relation=relation)
-    return LinearQueries(found, allowed, cells, tuple(map(tuple, weights.tolist())), step, additive_noise)
+    (additive_noise,) = fit([statistic], epsilon=epsilon, delta=delta, relation=relation)
+    return LinearQueries(epsilon, delta, key_list, tuple(map(tuple, weights.tolist())), step, additive_noise)
 
 
 def _weight_step(rows: NDArray[np.float64]) -> Fraction:
@@ -321,13 +343,18 @@ def _matrix_sensitivity(weights: NDArray[Any], relation: Relation) -> Statistic:
     reach = max(int(np.abs(column).sum()) for column in columns)
     if relation is Relation.REPLACE:
         absent = np.zeros((1, columns.shape[1]), dtype=columns.dtype)
-        everyone = np.concatenate([columns, absent])
-        changes = [np.abs(everyone - column) for column in columns]
+        all_columns = np.concatenate([columns, absent])
+        changes = [np.abs(all_columns - column) for column in columns]
     else:
         changes = [np.abs(columns)]
     l1 = max(int(change.sum(axis=1).max()) for change in changes)
     l2_squared = max(int((change.astype(object) ** 2).sum(axis=1).max()) for change in changes)
-    moved = max(int((change != 0).sum(axis=1).max()) for change in changes)
+    changed_answers = max(int((change != 0).sum(axis=1).max()) for change in changes)
     return Statistic(
-        1, weights.shape[0], l1, Fraction(l2_squared), moved, reach=reach if relation is Relation.REPLACE else None
+        1,
+        weights.shape[0],
+        l1,
+        Fraction(l2_squared),
+        changed_answers,
+        reach=reach if relation is Relation.REPLACE else None,
     )

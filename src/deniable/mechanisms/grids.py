@@ -46,7 +46,7 @@ def power_below(value: Fraction) -> Fraction:
 
 
 def check_power_of_two(name: str, value: Number) -> Fraction:
-    """A step that was asked for."""
+    """A step that the caller chose; refused unless it is a power of two."""
     step = _checks.positive(name, value)
     if power_below(step) != step:
         raise InvalidArgument(name, value, "a power of two", f"Try {name}={_checks.shown(power_below(step))}.")
@@ -63,14 +63,28 @@ def root_above(value: Fraction) -> Fraction:
     return Fraction(math.isqrt(product << (2 * shift)) + 1, value.denominator << shift)
 
 
+def check_sensitivity(sensitivity: Number, step: Number | None, *, remedy: str) -> tuple[Fraction, Fraction]:
+    """A stated sensitivity and the step of its grid: the given one, or a millionth of the sensitivity."""
+    exact = _checks.positive("sensitivity", sensitivity, remedy=remedy)
+    grid = step_below(exact / CELLS) if step is None else check_power_of_two("step", step)
+    if grid == 1 and exact < 1:
+        raise InvalidArgument("sensitivity", sensitivity, "1 or more with step=1", "Integers that differ, differ by 1.")
+    return exact, grid
+
+
+def sensitivity_in_steps(sensitivity: Fraction, step: Fraction) -> int:
+    """How many steps apart two rounded answers can be; answers with `step=1` are integers and are not rounded."""
+    return math.floor(sensitivity) if step == 1 else math.floor(sensitivity / step) + 1
+
+
 def step_below(value: Fraction) -> Fraction:
-    """The step of answers for which none was asked: a power of two, but not 1, which is for answers that are whole."""
+    """The default step of answers: a power of two, but never 1, which means that the answers are integers."""
     step = power_below(value)
     return step / 2 if step == 1 else step
 
 
 def check_scalar(value: object) -> object:
-    """One answer, refused by its shape if it is several."""
+    """Refuses a container where one answer is expected."""
     shape = _shape(value)
     if shape:
         raise DataError(f"expected one number to release; got {shape}. Take the number out of it, or state dimension=.")
@@ -78,7 +92,7 @@ def check_scalar(value: object) -> object:
 
 
 def _shape(value: Any) -> str:
-    """What a container is, in words; empty for a single value."""
+    """Describes a container in words; empty for a single value."""
     array = isinstance(value, np.ndarray) or hasattr(type(value), "__array__")
     if array and not isinstance(value, np.generic):
         shape = tuple(getattr(value, "shape", ("?",)))
@@ -88,7 +102,7 @@ def _shape(value: Any) -> str:
 
 
 def round_to_step(value: object, step: Fraction) -> int:
-    """An answer in steps, rounded half up. One that is no finite number is 0: raising would tell."""
+    """An answer in steps, rounded half up. What is no finite number counts as 0: an exception would reveal it."""
     return math.floor(_values.exact(value) / step + Fraction(1, 2))
 
 
@@ -105,19 +119,19 @@ def round_vector(values: object, step: Fraction, *, size: int) -> list[int]:
     # The part above the floor is exact where it matters, so the comparison with a half is.
     with np.errstate(all="ignore"):
         whole += plain & (scaled - whole >= 0.5)
-    found = whole.astype(np.int64).tolist()
-    for place in np.flatnonzero(~plain):
-        found[place] = round_to_step(float(real[place]), step)
-    return found  # type: ignore[no-any-return]
+    indices = whole.astype(np.int64).tolist()
+    for position in np.flatnonzero(~plain):
+        indices[position] = round_to_step(float(real[position]), step)
+    return indices  # type: ignore[no-any-return]
 
 
 def read_integers(values: object, *, size: int) -> list[int]:
-    """A vector of whole numbers; what is none is 0."""
+    """A vector of integers; what is no integer counts as 0."""
     return [_values.whole(value) for value in _vector(values, size).tolist()]
 
 
 def list_answers(values: object) -> list[Any]:
-    """Answers one by one, whatever they come in; refused by its type where it is no list of answers."""
+    """A list, array or series of answers as a list; refused by its type if it is none of these."""
     array = _values.array_of(values)
     if array is None:
         return list(_values.items(values))
@@ -127,16 +141,16 @@ def list_answers(values: object) -> list[Any]:
 
 
 def _vector(values: object, size: int) -> NDArray[Any]:
-    """An array as it is; of anything else each number by itself, whatever the others are.
+    """An array as it is; anything else as an array of objects.
 
-    An array of a list has one type for all: a float beside an integer of 2**53 would round it.
+    `np.asarray` of a list has one type for all: a float beside an integer of 2**53 would round the integer.
     """
     array = _values.array_of(values)
     if array is None:
-        given = list(_values.items(values)) if _shape(values) else [values]
-        array = np.empty(len(given), dtype=object)
-        for place, value in enumerate(given):  # one by one: NumPy would look into values that are lists themselves
-            array[place] = value
+        listed = list(_values.items(values)) if _shape(values) else [values]
+        array = np.empty(len(listed), dtype=object)
+        for position, value in enumerate(listed):  # one by one: NumPy would look into values that are lists themselves
+            array[position] = value
     if array.shape != (size,):
         raise DataError(f"expected a vector of {size} numbers; got an array of shape {array.shape}")
     return array
@@ -176,7 +190,7 @@ _LARGEST = 2**63 - 1
 
 
 def nearest_float(value: Fraction | int) -> float:
-    """The nearest float; beyond all of them, the furthest one. A release has no infinity that data could cause."""
+    """The nearest finite float. So no data can make a release infinite."""
     try:
         return float(value)
     except OverflowError:
@@ -184,15 +198,15 @@ def nearest_float(value: Fraction | int) -> float:
 
 
 def from_steps(steps: Fraction, step: Fraction, unit: Fraction) -> float | int:
-    """What a number of steps stands for: an int where steps are whole multiples of 1, else the nearest float.
+    """Steps times their size: an int where steps are integers of size 1, else the nearest float.
 
-    `unit` is what noisy steps are multiples of. The type follows from it and the step, which are public.
+    Noisy steps are multiples of `unit`. Step and unit are public and decide the type.
     """
     return int(steps) if _integers(step, unit) else nearest_float(steps * step)
 
 
 def array_from_steps(steps: list[Fraction], step: Fraction, unit: Fraction) -> NDArray[Any]:
-    """What numbers of steps stand for, in an array: int64, cut at its ends, or float64."""
+    """Like `from_steps`, for an array: int64 (clipped to its range) or float64."""
     if _integers(step, unit):
         return np.array([max(-_LARGEST, min(int(one), _LARGEST)) for one in steps], dtype=np.int64)
     return np.array([nearest_float(one * step) for one in steps], dtype=np.float64)

@@ -78,11 +78,11 @@ class BinaryResponse(Mechanism):
 
     def estimate(self, reports: object, *, confidence: Number = Fraction(19, 20)) -> Estimate:
         """The share of yes among those asked: unbiased, with an interval."""
-        said = records.read_flags(reports)
-        if not len(said):
+        answers = records.read_flags(reports)
+        if not len(answers):
             raise DataError("an estimate needs at least one report")
-        share = float(np.mean(said))
-        return _interval((share - (0.5 - self.bias)) / (2 * self.bias), self.error(confidence, n=len(said)))
+        share = float(np.mean(answers))
+        return _interval((share - (0.5 - self.bias)) / (2 * self.bias), self.error(confidence, n=len(answers)))
 
     def variance(self, *, n: int) -> float:
         """The variance of the estimate, given the truth."""
@@ -94,11 +94,7 @@ class BinaryResponse(Mechanism):
 
 
 def binary_response(*, epsilon: Number | None = None, bias: Number | None = None) -> BinaryResponse:
-    """Randomised response with a guarantee ε, or with the truth told with probability 1/2 + bias, 0 < bias < 1/2.
-
-    A bias is turned into the smallest ε of nine digits that is not below it.
-
-    Randomised response: everybody answers yes or no, truthfully with probability 1/2 + g, and nobody need be trusted.
+    """Randomised response: everybody answers yes or no, truthfully with probability 1/2 + g.
 
     ε = ln((1/2 + g)/(1/2 − g)), so g = tanh(ε/2)/2 (Warner 1965; exact). From n answers of mean ȳ the unbiased estimate
     of the share p of yes is
@@ -107,6 +103,10 @@ def binary_response(*, epsilon: Number | None = None, bias: Number | None = None
 
     not ȳ itself, whose error does not vanish as n grows. Given the truth it has variance (1 − 4g²)/(16g²n). By
     Hoeffding, |p̂ − p| ≤ √(ln(2/β)/(8g²n)) with probability 1 − β. p is the share among those asked.
+
+    Args:
+        epsilon: the ε of each person's report; give this or `bias`.
+        bias: the truth is told with probability 1/2 + bias, below 1/2; ε is rounded up to nine digits.
 
     >>> m = binary_response(epsilon=1)
     >>> round(m.bias, 4), m.event
@@ -124,8 +124,8 @@ def binary_response(*, epsilon: Number | None = None, bias: Number | None = None
         return BinaryResponse(_checks.positive("epsilon", epsilon))
     g = _checks.between("bias", bias, low=0, high=Fraction(1, 2), open_low=True, open_high=True,  # type: ignore[arg-type]
                         expected="above 0 and below 1/2")  # fmt: skip
-    wanted = math.log((0.5 + float(g)) / (0.5 - float(g)))
-    return BinaryResponse(Fraction(math.ceil(wanted * 10**9), 10**9))
+    exact_epsilon = math.log((0.5 + float(g)) / (0.5 - float(g)))
+    return BinaryResponse(Fraction(math.ceil(exact_epsilon * 10**9), 10**9))
 
 
 @dataclass(frozen=True, repr=False)
@@ -154,25 +154,28 @@ class CategoryResponse(Mechanism):
         steps = 1 + np.asarray(
             noise.uniform(others, len(truth), source=source)
         )  # to any other category, all equally likely
-        said = (truth + lies * steps) % len(self.keys)
-        return [self.keys[place] for place in said.tolist()]
+        reported = (truth + lies * steps) % len(self.keys)
+        return [self.keys[position] for position in reported.tolist()]
 
     def estimate(self, reports: object, *, confidence: Number = Fraction(19, 20)) -> dict[Hashable, Estimate]:
         """The share of every category among those asked: unbiased, with intervals that all hold together."""
-        found = records.find_positions(reports, self.keys)
-        n = len(found)
+        positions = records.find_positions(reports, self.keys)
+        n = len(positions)
         if not n:
             raise DataError("an estimate needs at least one report")
         p, q = self.chances
         radius = self.error(confidence, n=n)
-        said = np.bincount(found[found >= 0], minlength=len(self.keys)).tolist()
-        return {key: _interval((count / n - q) / (p - q), radius) for key, count in zip(self.keys, said, strict=True)}
+        report_counts = np.bincount(positions[positions >= 0], minlength=len(self.keys)).tolist()
+        return {
+            key: _interval((count / n - q) / (p - q), radius)
+            for key, count in zip(self.keys, report_counts, strict=True)
+        }
 
     def variance(self, *, n: int, share: Number) -> float:
         """The variance of one category's estimated share, given that this share of n people has it."""
         p, q = self.chances
-        held = float(_checks.probability("share", share))
-        return (held * p * (1 - p) + (1 - held) * q * (1 - q)) / ((p - q) ** 2 * _check_people("n", n))
+        true_share = float(_checks.probability("share", share))
+        return (true_share * p * (1 - p) + (1 - true_share) * q * (1 - q)) / ((p - q) ** 2 * _check_people("n", n))
 
     def error(self, confidence: Number = Fraction(19, 20), *, n: int | None = None) -> float:
         """A bound on the largest error of any estimated share when n people answer."""
@@ -181,15 +184,17 @@ class CategoryResponse(Mechanism):
 
 
 def category_response(*, keys: Iterable[Hashable], epsilon: Number) -> CategoryResponse:
-    """Randomised response over a public list of two categories or more.
-
-    Randomised response with k categories: the truth with probability P = e^ε/(e^ε + k − 1), else one of the others
+    """Randomised response with k categories: the truth with probability P = e^ε/(e^ε + k − 1), else one of the others
     uniformly.
 
     ε-local DP. With c_v reports of v among n and Q = 1/(e^ε + k − 1), the unbiased estimate of the number of people
     with v is (c_v − nQ)/(P − Q), of variance (n_v·P(1 − P) + (n − n_v)·Q(1 − Q))/(P − Q)². By Hoeffding all k shares
     are within √(ln(2k/β)/(2n))/(P − Q) with probability 1 − β. For small ε and many categories `unary_response` is more
     accurate. Estimates may be negative: see `simplex`.
+
+    Args:
+        keys: the public list of two categories or more.
+        epsilon: the ε of each person's report.
 
     >>> m = category_response(keys=["a", "b", "c", "d"], epsilon=2)
     >>> m.event
@@ -199,10 +204,10 @@ def category_response(*, keys: Iterable[Hashable], epsilon: Number) -> CategoryR
     >>> sorted(m.estimate(m(["a", "b", "a"])))
     ['a', 'b', 'c', 'd']
     """
-    found = check_keys("keys", keys)
-    if len(found) < 2:
-        raise InvalidArgument("keys", list(found), "two categories or more")
-    return CategoryResponse(found, _checks.positive("epsilon", epsilon))
+    key_list = check_keys("keys", keys)
+    if len(key_list) < 2:
+        raise InvalidArgument("keys", list(key_list), "two categories or more")
+    return CategoryResponse(key_list, _checks.positive("epsilon", epsilon))
 
 
 @dataclass(frozen=True, repr=False)
@@ -229,8 +234,8 @@ class UnaryResponse(Mechanism):
         reports = np.asarray(np.asarray(noise.categorical([0, -self.epsilon], shape, source=source)) == 1)
         # Both coins are tossed for everybody, so that what is drawn does not depend on what is reported.
         coins = np.asarray(noise.bernoulli(Fraction(1, 2), len(truth), source=source))
-        known = np.flatnonzero(truth >= 0)
-        reports[known, truth[known]] = coins[known]
+        with_key = np.flatnonzero(truth >= 0)
+        reports[with_key, truth[with_key]] = coins[with_key]
         return reports
 
     def estimate(self, reports: object, *, confidence: Number = Fraction(19, 20)) -> dict[Hashable, Estimate]:
@@ -243,13 +248,13 @@ class UnaryResponse(Mechanism):
             raise DataError("an estimate needs at least one report")
         shares = ((rows != 0) & ~np.isnan(rows)).mean(axis=0)
         radius = self.error(confidence, n=len(rows))
-        found = (shares - self.false) / (0.5 - self.false)
-        return {key: _interval(float(value), radius) for key, value in zip(self.keys, found, strict=True)}
+        estimates = (shares - self.false) / (0.5 - self.false)
+        return {key: _interval(float(value), radius) for key, value in zip(self.keys, estimates, strict=True)}
 
     def variance(self, *, n: int, share: Number) -> float:
         """The variance of one category's estimated share, given that this share of n people has it."""
-        held, q = float(_checks.probability("share", share)), self.false
-        return (held / 4 + (1 - held) * q * (1 - q)) / ((0.5 - q) ** 2 * _check_people("n", n))
+        true_share, q = float(_checks.probability("share", share)), self.false
+        return (true_share / 4 + (1 - true_share) * q * (1 - q)) / ((0.5 - q) ** 2 * _check_people("n", n))
 
     def error(self, confidence: Number = Fraction(19, 20), *, n: int | None = None) -> float:
         """A bound on the largest error of any estimated share when n people answer."""
@@ -257,15 +262,18 @@ class UnaryResponse(Mechanism):
 
 
 def unary_response(*, keys: Iterable[Hashable], epsilon: Number) -> UnaryResponse:
-    """Optimised unary encoding over a public list of categories.
+    """Optimised unary encoding: a person reports one bit per category.
 
-    Optimised unary encoding: a person reports one bit per category, the true one set with probability 1/2, the others
-    with 1/(e^ε + 1).
+    The bit of the true category is set with probability 1/2, each of the others with 1/(e^ε + 1).
 
     ε-local DP: two categories differ in two bits, whose odds are 1 and e^−ε (Wang, Blocki, Li and Jha 2017). With Q =
     1/(e^ε + 1) and c_v set bits for v, the unbiased estimate of a share is (c_v/n − Q)/(1/2 − Q); its variance is
     4e^ε/(n(e^ε − 1)²) for rare categories, whatever their number. By Hoeffding all k shares are within
     √(ln(2k/β)/(2n))/(1/2 − Q) with probability 1 − β.
+
+    Args:
+        keys: the public list of categories.
+        epsilon: the ε of each person's report.
 
     >>> m = unary_response(keys=list(range(100)), epsilon=1)
     >>> m.event
@@ -296,7 +304,7 @@ class Shuffled(Mechanism):
         if len(reports) != self.n:
             raise DataError(f"this is about n={self.n} people, which is public; the values have another length")
         order = noise.permutation(self.n, source=source)
-        return reports[order] if isinstance(reports, np.ndarray) else [reports[place] for place in order.tolist()]
+        return reports[order] if isinstance(reports, np.ndarray) else [reports[position] for position in order.tolist()]
 
     def estimate(self, reports: object, *, confidence: Number = Fraction(19, 20)) -> Any:
         """As from unshuffled reports: an estimate does not look at the order."""
@@ -308,13 +316,15 @@ class Shuffled(Mechanism):
 
 
 def shuffled(local: Local, *, n: int) -> Shuffled:
-    """The shuffled version of a local mechanism for n people.
-
-    Local reports in random order: the same estimate, and much less to learn about anybody.
+    """Local reports in random order: the same estimate, and much less to learn about anybody.
 
     A shuffler that the analyst cannot see through mixes the reports of n people. Everybody keeps the local guarantee
     ε₀, and what the analyst sees satisfies (ε, δ) with ε of order √(e^ε₀ ln(1/δ)/n) (Feldman, McMillan and Talwar 2021,
     2023); the accountant computes it from the event. n is public (REPLACE).
+
+    Args:
+        local: a binary, category or unary response.
+        n: the public number of people.
 
     >>> m = shuffled(binary_response(epsilon=1), n=1000)
     >>> m.event

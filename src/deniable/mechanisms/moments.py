@@ -64,12 +64,17 @@ def sum_of(
     relation: Relation = Relation.ADD_REMOVE,
     step: Number | None = None,
 ) -> Sum:
-    """A sum with Laplace noise, or Gaussian noise if `delta` is positive. `step` is the grid.
-
-    The sum of a bounded column.
+    """The sum of a bounded column, with Laplace noise, or Gaussian noise if `delta` is positive.
 
     Every record is clamped to the bounds [a, b] and placed on a grid, so that the sum is an exact integer of grid
     steps. One record moves it by max(|a|, |b|) if it is added, removed or blanked out, and by b − a if it is replaced.
+
+    Args:
+        bounds: the public range (low, high); records outside are clamped to it.
+        epsilon: the privacy budget ε of one release.
+        delta: 0 for Laplace noise and pure ε-DP; positive for Gaussian noise and (ε, δ)-DP.
+        relation: what may change between neighbours: ADD_REMOVE, REPLACE or ZERO_OUT.
+        step: the grid of the records; a millionth of the range by default.
 
     >>> m = sum_of(bounds=(0, 100), epsilon=1)
     >>> m.event
@@ -77,24 +82,24 @@ def sum_of(
     >>> m.statement(0.95)
     'with probability 95 % the error is at most 300'
     """
-    found, allowed = check_budget(epsilon, delta)
+    epsilon, delta = check_budget(epsilon, delta)
     grid = grids.make_grid(bounds, step)
     reach = max(abs(grid.lowest), abs(grid.highest))
     replaced = relation is Relation.REPLACE
     statistic = _grid_statistic(
         grid.highest - grid.lowest if replaced else reach, step, reach=reach if replaced else None
     )
-    (additive_noise,) = fit([statistic], epsilon=found, delta=allowed, relation=relation)
-    return Sum(found, allowed, grid, additive_noise)
+    (additive_noise,) = fit([statistic], epsilon=epsilon, delta=delta, relation=relation)
+    return Sum(epsilon, delta, grid, additive_noise)
 
 
 def _grid_statistic(
-    moved: int, step: Number | None, *, reach: int | None = None, share: Fraction = Fraction(1)
+    sensitivity: int, step: Number | None, *, reach: int | None = None, share: Fraction = Fraction(1)
 ) -> Statistic:
     """A statistic of this sensitivity in grid steps; noise keeps to a step that the caller chose."""
     if step is None:
-        return Statistic(moved, reach=reach, share=share)
-    return Statistic(1, l1=moved, l2_squared=Fraction(moved) ** 2, reach=reach, share=share)
+        return Statistic(sensitivity, reach=reach, share=share)
+    return Statistic(1, l1=sensitivity, l2_squared=Fraction(sensitivity) ** 2, reach=reach, share=share)
 
 
 @dataclass(frozen=True, repr=False)
@@ -112,12 +117,12 @@ class Mean(AdditiveMechanism):
 
         Under ZERO_OUT it is a blanked one, and counts as their middle.
         """
-        found = records.read_numbers(values)
-        records.check_length(found, self.n, what="mean")
+        numbers = records.read_numbers(values)
+        records.check_length(numbers, self.n, what="mean")
         if self.relation is Relation.ZERO_OUT:
-            found = found[~np.isnan(found)]
+            numbers = numbers[~np.isnan(numbers)]
         # Twice the distance from the middle is an integer; the middle is what a blanked record counts as.
-        doubled = 2 * self.grid.total(self.grid.place(found)) - len(found) * (self.grid.lowest + self.grid.highest)
+        doubled = 2 * self.grid.total(self.grid.place(numbers)) - len(numbers) * (self.grid.lowest + self.grid.highest)
         noisy = self.noise.release_one(doubled, source)
         middle = Fraction(self.grid.lowest + self.grid.highest, 2)
         return grids.nearest_float((noisy / (2 * self.n) + middle) * self.grid.step)
@@ -144,12 +149,12 @@ class MeanOfUnknownSize(Mechanism):
 
     def __call__(self, values: object, /, *, source: Source | None = None) -> float:
         """The noisy mean of the values that are there; missing ones are left out."""
-        found = records.read_numbers(values)
-        found = found[~np.isnan(found)]
+        numbers = records.read_numbers(values)
+        numbers = numbers[~np.isnan(numbers)]
         edges = self.grid.lowest + self.grid.highest
-        doubled = 2 * self.grid.total(self.grid.place(found)) - len(found) * edges
+        doubled = 2 * self.grid.total(self.grid.place(numbers)) - len(numbers) * edges
         noisy = self.total.release_one(doubled, source)
-        size = max(self.size.release_one(len(found), source), Fraction(1))
+        size = max(self.size.release_one(len(numbers), source), Fraction(1))
         half = Fraction(self.grid.highest - self.grid.lowest, 2)
         centred = min(max(noisy / (2 * size), -half), half)
         return grids.nearest_float((centred + Fraction(edges, 2)) * self.grid.step)
@@ -159,11 +164,11 @@ class MeanOfUnknownSize(Mechanism):
 
         With errors s of the sum and c < n of the count, and |mean| ≤ h, a ratio is off by at most (s + h·c)/(n − c).
         """
-        many = records.check_planned_size(n, what="mean")
+        size = records.check_planned_size(n, what="mean")
         half = Fraction(self.grid.highest - self.grid.lowest, 2)
         risk = failure(confidence) / 2
         s, c = self.total.radius(risk) / 2, self.size.radius(risk)
-        ratio = (s + half * c) / (many - c) if c < many else 2 * half
+        ratio = (s + half * c) / (size - c) if c < size else 2 * half
         return float_above((min(ratio, 2 * half) + Fraction(1, 2)) * self.grid.step)
 
 
@@ -176,16 +181,20 @@ def mean(
     relation: Relation = Relation.ADD_REMOVE,
     step: Number | None = None,
 ) -> Mean | MeanOfUnknownSize:
-    """A mean with Laplace noise, or Gaussian noise if `delta` is positive.
-
-    `n` is given under REPLACE and ZERO_OUT, where it is public, and left out under ADD_REMOVE, where it is private.
-
-    The mean of a bounded column, by the relation that says whether its length is public.
+    """The mean of a bounded column, by the relation that says whether its length is public.
 
     Under REPLACE the number n of records is public and one record moves the mean of values in [a, b] by (b − a)/n, not
     twice that (which is sometimes printed for [0, 1]). Under ZERO_OUT n is public too, and a blanked record counts as
     the middle of the bounds. Under ADD_REMOVE n is private: half the budget buys the sum of x − (a + b)/2, half the
     count, and their ratio is clamped to the bounds. Its accuracy depends on n, which `error` must then be told.
+
+    Args:
+        bounds: the public range (low, high); records outside are clamped to it.
+        epsilon: the privacy budget ε of one release.
+        delta: 0 for Laplace noise and pure ε-DP; positive for Gaussian noise and (ε, δ)-DP.
+        n: the number of records: stated under REPLACE and ZERO_OUT, where it is public; None under ADD_REMOVE.
+        relation: what may change between neighbours: ADD_REMOVE, REPLACE or ZERO_OUT.
+        step: the grid of the records; a millionth of the range by default.
 
     >>> m = mean(bounds=(0, 1), epsilon=1, n=1000, relation=Relation.REPLACE)
     >>> m.statement(0.95)
@@ -197,19 +206,19 @@ def mean(
     'with probability 95 % the error is at most 0.00725'
     """
     _checks.member("relation", relation, Relation, remedy="Use ADD_REMOVE, REPLACE or ZERO_OUT.")
-    many = records.check_size(n, relation)
-    found, allowed = check_budget(epsilon, delta)
+    public_n = records.check_size(n, relation)
+    epsilon, delta = check_budget(epsilon, delta)
     grid = grids.make_grid(bounds, step)
     width = grid.highest - grid.lowest
-    if many is None:
+    if public_n is None:
         half = Fraction(1, 2)
         # Twice the distance of a record from the middle is at most the width.
         statistics = [_grid_statistic(width, step, share=half), Statistic(1, share=half)]
-        total, size = fit(statistics, epsilon=found, delta=allowed, relation=relation)
-        return MeanOfUnknownSize(found, allowed, grid, total, size)
-    moved = 2 * width if relation is Relation.REPLACE else width
-    (additive_noise,) = fit([_grid_statistic(moved, step)], epsilon=found, delta=allowed, relation=relation)
-    return Mean(found, allowed, grid, many, additive_noise)
+        total, size = fit(statistics, epsilon=epsilon, delta=delta, relation=relation)
+        return MeanOfUnknownSize(epsilon, delta, grid, total, size)
+    sensitivity = 2 * width if relation is Relation.REPLACE else width
+    (additive_noise,) = fit([_grid_statistic(sensitivity, step)], epsilon=epsilon, delta=delta, relation=relation)
+    return Mean(epsilon, delta, grid, public_n, additive_noise)
 
 
 @dataclass(frozen=True, repr=False)
@@ -224,9 +233,9 @@ class Variance(AdditiveMechanism):
 
     def __call__(self, values: object, /, *, source: Source | None = None) -> float:
         """The noisy variance, at least 0. A missing record counts as the point of the bounds nearest to 0."""
-        found = records.read_numbers(values)
-        records.check_length(found, self.n, what="variance")
-        first, second = moments(self.grid.place(found) - self.grid.lowest)
+        numbers = records.read_numbers(values)
+        records.check_length(numbers, self.n, what="variance")
+        first, second = moments(self.grid.place(numbers) - self.grid.lowest)
         noisy = self.noise.release_one(self.n * second - first * first, source)
         return grids.nearest_float(max(noisy, Fraction(0)) / self.n**2 * self.grid.step**2)
 
@@ -251,28 +260,28 @@ class VarianceOfUnknownSize(Mechanism):
 
     def __call__(self, values: object, /, *, source: Source | None = None) -> float:
         """The noisy variance of the values that are there, between 0 and a quarter of the squared width."""
-        found = records.read_numbers(values)
-        found = found[~np.isnan(found)]
+        numbers = records.read_numbers(values)
+        numbers = numbers[~np.isnan(numbers)]
         width = self.grid.highest - self.grid.lowest
         # u = 2(z − lowest) − width lies in [−width, width]: twice the distance from the middle.
-        first, second = moments(2 * (self.grid.place(found) - self.grid.lowest) - width)
-        count = max(self.parts[0].release_one(len(found), source), Fraction(1))
+        first, second = moments(2 * (self.grid.place(numbers) - self.grid.lowest) - width)
+        count = max(self.parts[0].release_one(len(numbers), source), Fraction(1))
         u1 = _clamp(self.parts[1].release_one(first, source) / count, -width, width)
-        shifted = self.parts[2].release_one(2 * second - len(found) * width**2, source)
+        shifted = self.parts[2].release_one(2 * second - len(numbers) * width**2, source)
         u2 = _clamp((shifted / count + width**2) / 2, 0, width**2)
         return grids.nearest_float(_clamp(u2 - u1 * u1, 0, width**2) / 4 * self.grid.step**2)
 
     def error(self, confidence: Number = Fraction(19, 20), *, n: int | None = None) -> float:
         """A bound on |release − variance| for n values: each moment is off as in `mean`, u1² by 2w times that."""
-        many = records.check_planned_size(n, what="variance")
+        size = records.check_planned_size(n, what="variance")
         width = Fraction(self.grid.highest - self.grid.lowest)
         c, s1, s2 = (part.radius(failure(confidence) / 3) for part in self.parts)
-        most = width**2
-        if c < many:
-            first = (s1 + width * c) / (many - c)
-            second = (s2 + width**2 * c) / (2 * (many - c))
-            most = min(most, second + 2 * width * first)
-        return float_above(most / 4 * self.grid.step**2 + _variance_rounding(self.grid))
+        bound = width**2
+        if c < size:
+            first = (s1 + width * c) / (size - c)
+            second = (s2 + width**2 * c) / (2 * (size - c))
+            bound = min(bound, second + 2 * width * first)
+        return float_above(bound / 4 * self.grid.step**2 + _variance_rounding(self.grid))
 
 
 def variance(
@@ -284,9 +293,7 @@ def variance(
     relation: Relation = Relation.ADD_REMOVE,
     step: Number | None = None,
 ) -> Variance | VarianceOfUnknownSize:
-    """A variance with Laplace noise, or Gaussian noise if `delta` is positive; `n` as for `mean`.
-
-    The variance of a bounded column: the mean squared distance from the mean (divisor n).
+    """The variance of a bounded column: the mean squared distance from the mean (divisor n).
 
     With a public n (REPLACE): for integers z, n·Σz² − (Σz)² = n²·variance is an integer, and replacing one value in a
     range of width w moves it by at most (n − 1)·w². (As a function of one z it is the parabola (n − 1)(z − v)² + const
@@ -296,23 +303,31 @@ def variance(
     distance from the middle of the bounds and h half their width; the variance is read off those and clamped to [0,
     h²].
 
+    Args:
+        bounds: the public range (low, high); records outside are clamped to it.
+        epsilon: the privacy budget ε of one release.
+        delta: 0 for Laplace noise and pure ε-DP; positive for Gaussian noise and (ε, δ)-DP.
+        n: the number of records: stated under REPLACE, where it is public; None under ADD_REMOVE.
+        relation: ADD_REMOVE or REPLACE.
+        step: the grid of the records; a millionth of the range by default.
+
     >>> variance(bounds=(0, 1), epsilon=1, n=1000, relation=Relation.REPLACE).statement(0.95)
     'with probability 95 % the error is at most 0.003'
     >>> variance(bounds=(0, 1), epsilon=1).statement(0.95, n=10_000)
     'with probability 95 % the error is at most 0.00153'
     """
     check_relation(relation, Relation.ADD_REMOVE, Relation.REPLACE, why="A blanked record has no place in a variance.")
-    many = records.check_size(n, relation, least=2)
-    found, allowed = check_budget(epsilon, delta)
+    public_n = records.check_size(n, relation, least=2)
+    epsilon, delta = check_budget(epsilon, delta)
     grid = grids.make_grid(bounds, step)
     width = grid.highest - grid.lowest
-    if many is None:
+    if public_n is None:
         third = Fraction(1, 3)
-        statistics = [Statistic(moved, share=third) for moved in (1, width, width**2)]
-        count, first, second = fit(statistics, epsilon=found, delta=allowed, relation=relation)
-        return VarianceOfUnknownSize(found, allowed, grid, (count, first, second))
-    (additive_noise,) = fit([Statistic((many - 1) * width**2)], epsilon=found, delta=allowed, relation=relation)
-    return Variance(found, allowed, grid, many, additive_noise)
+        statistics = [Statistic(sensitivity, share=third) for sensitivity in (1, width, width**2)]
+        count, first, second = fit(statistics, epsilon=epsilon, delta=delta, relation=relation)
+        return VarianceOfUnknownSize(epsilon, delta, grid, (count, first, second))
+    (additive_noise,) = fit([Statistic((public_n - 1) * width**2)], epsilon=epsilon, delta=delta, relation=relation)
+    return Variance(epsilon, delta, grid, public_n, additive_noise)
 
 
 def moments(indices: np.ndarray[tuple[int], np.dtype[np.int64]]) -> tuple[int, int]:
@@ -352,13 +367,13 @@ class ColumnMeans(AdditiveMechanism):
 
     def __call__(self, rows: object, /, *, source: Source | None = None) -> NDArray[np.float64]:
         """The noisy means of n rows. A missing value counts as the point of its bounds nearest to 0."""
-        found = records.read_table(rows, columns=len(self.grids))
-        if len(found) != self.n:
+        table = records.read_table(rows, columns=len(self.grids))
+        if len(table) != self.n:
             raise DataError(f"these means are over n={self.n} rows, which is public; the data have another length")
         totals = []
         for column, grid in enumerate(self.grids):
             # In units of the width, so that every column has the same sensitivity: total·(common/width).
-            total = grid.total(grid.place(found[:, column])) - self.n * grid.lowest
+            total = grid.total(grid.place(table[:, column])) - self.n * grid.lowest
             totals.append(total * (self._common // (grid.highest - grid.lowest)))
         noisy = self.noise.release(totals, source)
         means = [
@@ -387,13 +402,18 @@ def column_means(
     delta: Number = 0,
     relation: Relation = Relation.REPLACE,
 ) -> ColumnMeans:
-    """Means with Laplace noise, or Gaussian noise if `delta` is positive.
-
-    The means of d bounded columns over the same n people: the notes' one-way marginals.
+    """The means of d bounded columns over the same n people: the notes' one-way marginals.
 
     Under REPLACE one person moves every mean by (b − a)/n, so for columns in [0, 1] the L1 sensitivity is d/n and the
     L2 sensitivity √d/n (not 2d/n and 2√d/n). Pure ε needs Laplace noise d/(nε) in every mean; with δ > 0 Gaussian noise
     needs √d/(nμ). Columns with other bounds get noise in proportion to their widths.
+
+    Args:
+        bounds: one public range (low, high) per column.
+        n: the number of records, where it is public.
+        epsilon: the privacy budget ε of one release.
+        delta: 0 for Laplace noise and pure ε-DP; positive for Gaussian noise and (ε, δ)-DP.
+        relation: REPLACE.
 
     >>> pure = column_means(bounds=[(0, 1)] * 100, n=100_000, epsilon=1)
     >>> approximate = column_means(bounds=[(0, 1)] * 100, n=100_000, epsilon=1, delta=1e-6)
@@ -401,15 +421,15 @@ def column_means(
     ('with probability 95 % the error is at most 0.00758', 'with probability 95 % the error is at most 0.00158')
     """
     check_relation(relation, Relation.REPLACE, why="n is public here; use sum_of and count where it is not.")
-    found, allowed = check_budget(epsilon, delta)
+    epsilon, delta = check_budget(epsilon, delta)
     columns = [grids.make_grid(pair, None) for pair in bounds]
     if not columns:
         raise InvalidArgument("bounds", bounds, "one pair (low, high) per column")
-    many = _checks.count("n", n)
+    public_n = _checks.count("n", n)
     size = len(columns)
     statistic = Statistic(_common_width(columns), size, size, Fraction(size), size)
-    (additive_noise,) = fit([statistic], epsilon=found, delta=allowed, relation=relation)
-    return ColumnMeans(found, allowed, tuple(columns), many, additive_noise)
+    (additive_noise,) = fit([statistic], epsilon=epsilon, delta=delta, relation=relation)
+    return ColumnMeans(epsilon, delta, tuple(columns), public_n, additive_noise)
 
 
 def _common_width(columns: Sequence[Grid]) -> int:

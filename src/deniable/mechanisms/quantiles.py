@@ -57,23 +57,23 @@ class Quantile(Mechanism):
 
     def __call__(self, values: object, /, *, source: Source | None = None) -> float | list[float]:
         """The noisy quantiles of the values that are there, in the order of `q`; missing ones are left out."""
-        found = records.read_numbers(values)
-        indices = np.sort(self.grid.place(found[~np.isnan(found)]))
+        numbers = records.read_numbers(values)
+        indices = np.sort(self.grid.place(numbers[~np.isnan(numbers)]))
         stretches = Stretches.of(indices, self.grid)
         chosen = [self._choose(stretches, len(indices), q, source) for q in self.q]
         if self.single:
             return float(chosen[0] * self.grid.step)
         # Quantiles are in order; putting the noisy ones in the order of q is free.
-        places = sorted(range(len(self.q)), key=lambda i: self.q[i])
-        ordered = dict(zip(places, sorted(chosen), strict=True))
+        by_rank = sorted(range(len(self.q)), key=lambda i: self.q[i])
+        ordered = dict(zip(by_rank, sorted(chosen), strict=True))
         return [float(ordered[i] * self.grid.step) for i in range(len(chosen))]
 
     def _choose(self, stretches: Stretches, n: int, q: Fraction, source: Source | None) -> int:
         rate = self.each / (2 * rank_sensitivity(q, self.stated))
-        miss = stretches.misses(q * n)
-        place = int(noise.categorical([-rate * far for far in miss], multiples=stretches.sizes, source=source))
-        within = noise.uniform(stretches.sizes[place], source=source)
-        return stretches.starts[place] + int(within)
+        misses = stretches.misses(q * n)
+        stretch = int(noise.categorical([-rate * miss for miss in misses], multiples=stretches.sizes, source=source))
+        within = noise.uniform(stretches.sizes[stretch], source=source)
+        return stretches.starts[stretch] + int(within)
 
     def error(self, confidence: Number = Fraction(19, 20)) -> float:
         """A bound, for every quantile, on how far the rank of the answer is from q·n."""
@@ -95,14 +95,14 @@ class Stretches:
     def of(cls, indices: NDArray[np.int64], grid: Grid) -> Stretches:
         """From sorted indices: every different value, and the gaps before, between and after them."""
         values, counts = np.unique(indices, return_counts=True)
-        found = cls([], [], [], [])
-        start, seen = grid.lowest, 0
+        stretches = cls([], [], [], [])
+        start, below = grid.lowest, 0
         for value, count in zip(values.tolist(), counts.tolist(), strict=True):
-            found._add(start, value - start, seen, seen)
-            found._add(value, 1, seen, seen + count)
-            start, seen = value + 1, seen + count
-        found._add(start, grid.highest - start + 1, seen, seen)
-        return found
+            stretches._add(start, value - start, below, below)
+            stretches._add(value, 1, below, below + count)
+            start, below = value + 1, below + count
+        stretches._add(start, grid.highest - start + 1, below, below)
+        return stretches
 
     def _add(self, start: int, size: int, below: int, upto: int) -> None:
         if size > 0:
@@ -130,9 +130,7 @@ def quantile(
     relation: Relation = Relation.ADD_REMOVE,
     step: Number | None = None,
 ) -> Quantile:
-    """One quantile (a number `q`) or several (a list), which cost ε together. Answers are multiples of `step`.
-
-    Quantiles of a bounded column, by the exponential mechanism on the points of a public grid.
+    """Quantiles of a bounded column, by the exponential mechanism on the points of a public grid.
 
     A point t of the grid has below it L(t) records and at most R(t) at or below it. Its utility is minus the distance
     of the wanted rank q·n from the interval [L(t), R(t)]: 0 exactly where t is a q-quantile, ties included. Adding or
@@ -143,6 +141,13 @@ def quantile(
 
     Accuracy: the rank of the answer is within (2Δ/ε)(ln points + ln(1/β)) of q·n with probability 1 − β.
 
+    Args:
+        bounds: the public range (low, high); records outside are clamped to it.
+        q: one number between 0 and 1, or a list, whose quantiles cost ε together.
+        epsilon: the privacy budget ε of one release.
+        relation: ADD_REMOVE or REPLACE.
+        step: the grid of the answers; a millionth of the range by default.
+
     >>> m = quantile(bounds=(0, 100), q=0.5, epsilon=1)
     >>> m.event
     ExponentialMechanism(epsilon=1)
@@ -152,13 +157,13 @@ def quantile(
     [True, True]
     """
     single = not isinstance(q, Iterable)
-    listed = list(q) if isinstance(q, Iterable) else [q]
-    wanted = tuple(_checks.probability("q", one) for one in listed)
-    if not wanted:
+    q_list = list(q) if isinstance(q, Iterable) else [q]
+    ranks = tuple(_checks.probability("q", one) for one in q_list)
+    if not ranks:
         raise InvalidArgument("q", q, "one quantile or more")
     check_relation(relation, Relation.ADD_REMOVE, Relation.REPLACE, why="A blanked record has no rank.")
     return Quantile(
-        q=wanted,
+        q=ranks,
         epsilon=_checks.positive("epsilon", epsilon),
         grid=grids.make_grid(bounds, step),
         single=single,
@@ -198,9 +203,9 @@ class Median(Mechanism):
 
     def __call__(self, values: object, /, *, source: Source | None = None) -> float:
         """The noisy median, clamped to the bounds. A missing record counts as the point of the bounds nearest to 0."""
-        found = records.read_numbers(values)
-        records.check_length(found, self.n, what="median")
-        ordered = np.sort(self.grid.place(found))
+        numbers = records.read_numbers(values)
+        records.check_length(numbers, self.n, what="median")
+        ordered = np.sort(self.grid.place(numbers))
         scale = smooth_sensitivity(ordered, self.grid, self.beta) / self.alpha
         index = rounded_laplace(int(ordered[(self.n + 1) // 2 - 1]), scale, source)
         return grids.nearest_float(min(max(index, self.grid.lowest), self.grid.highest) * self.grid.step)
@@ -222,9 +227,9 @@ def median(
     step: Number | None = None,
     relation: Relation = Relation.REPLACE,
 ) -> Median:
-    """The median of n bounded records (the lower one of the middle two if n is even).
+    """The median of a bounded column, with noise in proportion to how far this data set's median can be moved.
 
-    The median of a bounded column, with noise in proportion to how far this data set's median can be moved.
+    The lower one of the middle two if n is even.
 
     **Smooth sensitivity** (Nissim, Raskhodnikova and Smith 2007). For n sorted records and the median x₍m₎, m = ⌈n/2⌉,
     replacing k records and then one more moves it by at most A_k = max over 0 ≤ t ≤ k+1 of x₍m+t₎ − x₍m+t−k−1₎ (their
@@ -247,6 +252,14 @@ def median(
     α is ε/2. The noisy median is a real number rounded to the grid; the rounding is post-processing, and it is decided
     with as many bits of Z as it takes. n is public (REPLACE).
 
+    Args:
+        bounds: the public range (low, high); records outside are clamped to it.
+        n: the number of records, where it is public.
+        epsilon: the privacy budget ε of one release.
+        delta: the δ of (ε, δ)-DP, above 0.
+        step: the grid of the records; a millionth of the range by default.
+        relation: REPLACE.
+
     >>> m = median(bounds=(0, 100), n=1001, epsilon=1, delta=1e-6)
     >>> m.event
     Claimed(ApproxDP(epsilon=1, delta=1e-06, relation=REPLACE))
@@ -256,12 +269,12 @@ def median(
     0.06
     """
     check_relation(relation, Relation.REPLACE, why="The theorem is about replaced records and a public n.")
-    budget = _checks.positive("epsilon", epsilon)
-    allowed = _checks.inner_probability("delta", delta, remedy="Its loss is unbounded: for example delta=1e-6.")
-    _beta(budget, allowed)  # refuses an ε that no β fits
+    exact_epsilon = _checks.positive("epsilon", epsilon)
+    exact_delta = _checks.inner_probability("delta", delta, remedy="Its loss is unbounded: for example delta=1e-6.")
+    _beta(exact_epsilon, exact_delta)  # refuses an ε that no β fits
     return Median(
-        epsilon=budget,
-        delta=allowed,
+        epsilon=exact_epsilon,
+        delta=exact_delta,
         grid=grids.make_grid(bounds, step),
         n=_checks.count("n", n),
     )
@@ -276,21 +289,21 @@ def _beta(epsilon: Fraction, delta: Fraction) -> Fraction:
         middle = (low + high) / 2
         fits = math.expm1(middle) * nats * (1 + 1e-12) <= float(epsilon) - alpha + middle
         low, high = (middle, high) if fits else (low, middle)
-    found = Fraction(math.floor(low * (1 << 30) * (1 - 1e-9)), 1 << 30)
-    if found < _SLOWEST:
+    beta = Fraction(math.floor(low * (1 << 30) * (1 - 1e-9)), 1 << 30)
+    if beta < _SLOWEST:
         raise InvalidArgument(
             "epsilon", float(epsilon), "larger: its noise would drown any median", "At δ = 1e-6 the least is 1e-4."
         )
-    return found
+    return beta
 
 
 @lru_cache(maxsize=64)
 def weights(beta: Fraction) -> tuple[int, ...]:
     """Integers W₀ ≥ … ≥ W_K with W_k ≤ (1 + β)·W_{k+1} ≤ e^β·W_{k+1}, W₀ about 2**24 times W_K."""
-    found = [math.ceil(1024 / beta)]  # so large that rounding down costs a thousandth of the growth
-    while found[-1] < found[0] * _FLOOR:
-        found.append(found[-1] + found[-1] * beta.numerator // beta.denominator)
-    return tuple(reversed(found))
+    growing = [math.ceil(1024 / beta)]  # so large that rounding down costs a thousandth of the growth
+    while growing[-1] < growing[0] * _FLOOR:
+        growing.append(growing[-1] + growing[-1] * beta.numerator // beta.denominator)
+    return tuple(reversed(growing))
 
 
 def smooth_sensitivity(ordered: NDArray[np.int64], grid: Grid, beta: Fraction) -> Fraction:
@@ -299,12 +312,13 @@ def smooth_sensitivity(ordered: NDArray[np.int64], grid: Grid, beta: Fraction) -
     n, m = len(ordered), (len(ordered) + 1) // 2
     width = grid.highest - grid.lowest
     best = w[-1] * width
-    at = np.concatenate([[grid.lowest], ordered, [grid.highest]])  # at[i] is the i-th order statistic; bounds beyond
+    # padded[i] is the i-th order statistic; positions out of range are the bounds.
+    padded = np.concatenate([[grid.lowest], ordered, [grid.highest]])
     for k, weight in enumerate(w[:-1]):
         if weight * width <= best:
             break
         t = np.arange(k + 2)
-        spread = int((at[np.clip(m + t, 0, n + 1)] - at[np.clip(m + t - k - 1, 0, n + 1)]).max())
+        spread = int((padded[np.clip(m + t, 0, n + 1)] - padded[np.clip(m + t - k - 1, 0, n + 1)]).max())
         best = max(best, weight * spread)
         if spread == width:
             break

@@ -55,8 +55,8 @@ def read_table(values: object, *, columns: int) -> NDArray[np.float64]:
 
 def read_flags(values: object) -> NDArray[np.bool_]:
     """Which records count: True, or any number but 0. A missing one does not."""
-    found = read_numbers(values)
-    return np.asarray((found != 0) & ~np.isnan(found))
+    column = read_numbers(values)
+    return np.asarray((column != 0) & ~np.isnan(column))
 
 
 def read_keys(values: object) -> list[Hashable]:
@@ -66,35 +66,35 @@ def read_keys(values: object) -> list[Hashable]:
 
 
 def find_positions(values: object, declared: Sequence[Hashable]) -> NDArray[np.int64]:
-    """Where each record's key stands in a public list; −1 for one that does not."""
+    """The position of each record's key in a public list; −1 for a key that is not in it."""
     return find_key_positions(read_keys(values), declared)
 
 
-def find_key_positions(found: Iterable[Hashable], declared: Sequence[Hashable]) -> NDArray[np.int64]:
-    """`find_positions` of keys that were read already."""
-    order = {key: place for place, key in enumerate(declared)}
+def find_key_positions(keys: Iterable[Hashable], declared: Sequence[Hashable]) -> NDArray[np.int64]:
+    """Like `find_positions`, for keys that were read already."""
+    position_of = {key: position for position, key in enumerate(declared)}
 
-    def place(key: Hashable) -> int:
+    def find(key: Hashable) -> int:
         try:
-            return order.get(key, -1)
+            return position_of.get(key, -1)
         except Exception:  # noqa: BLE001  a key's own comparison may raise anything, and whether it does is private
             return -1
 
-    return np.array([place(key) for key in found], dtype=np.int64)
+    return np.array([find(key) for key in keys], dtype=np.int64)
 
 
 def count_keys(values: object, declared: Sequence[Hashable]) -> list[int]:
     """How many records have each key of a public list."""
-    found = find_positions(values, declared)
-    return [int(count) for count in np.bincount(found[found >= 0], minlength=len(declared))]
+    positions = find_positions(values, declared)
+    return [int(count) for count in np.bincount(positions[positions >= 0], minlength=len(declared))]
 
 
 def printed_form(key: Hashable) -> tuple[str, str]:
-    """A name and an order of keys that depend on each key alone."""
+    """The type and repr of a key: a name and an order that no other record can change."""
     return type(key).__name__, repr(key)
 
 
-def tally(found: Iterable[Hashable]) -> list[tuple[Hashable, int]]:
+def tally(keys: Iterable[Hashable]) -> list[tuple[Hashable, int]]:
     """How often each key occurs, in the order of the printed forms; a record without a key is left out.
 
     Keys that are equal and print differently (1 and True, 0.0 and −0.0, one instant in two time zones) are different
@@ -102,7 +102,7 @@ def tally(found: Iterable[Hashable]) -> list[tuple[Hashable, int]]:
     """
     numbers_of: Counter[tuple[str, str]] = Counter()
     names: dict[tuple[str, str], Hashable] = {}
-    for key in found:
+    for key in keys:
         if key is None:
             continue
         try:
@@ -118,19 +118,19 @@ def read_columns(values: object, names: Iterable[str]) -> list[list[Hashable]]:
     """The keys of several columns of one table, given by name."""
     if not isinstance(values, Mapping) and not hasattr(values, "columns"):
         raise DataError("expected a table: a mapping from column name to values, or a data frame")
-    there = values if isinstance(values, Mapping) else getattr(values, "column_names", values.columns)
-    found = []
+    names_present = values if isinstance(values, Mapping) else getattr(values, "column_names", values.columns)
+    key_columns = []
     for name in names:
-        if name not in there:
+        if name not in names_present:
             raise DataError(f"the table has no column {name!r}")
-        found.append(read_keys(values[name]))  # type: ignore[index]
-    if len({len(column) for column in found}) > 1:
+        key_columns.append(read_keys(values[name]))  # type: ignore[index]
+    if len({len(column) for column in key_columns}) > 1:
         raise DataError("the columns of a table have the same length; these do not")
-    return found
+    return key_columns
 
 
 def keep_generator(data: Any) -> Any:
-    """Data that are read more than once: the records of a generator, kept; everything else as it is."""
+    """Lists the records of a generator, so that they can be read more than once; returns other data as they are."""
     return list(data) if isinstance(data, Iterator) else data
 
 
@@ -149,17 +149,17 @@ def _list_records(values: Any, array: NDArray[Any]) -> list[Any]:
     """
     if isinstance(values, np.ndarray):
         return array.tolist()  # type: ignore[no-any-return]
-    ways = (getattr(values, name, None) for name in ("to_pylist", "to_list", "tolist"))
+    methods = (getattr(values, name, None) for name in ("to_pylist", "to_list", "tolist"))
     try:
-        return list(next((way for way in ways if callable(way)), array.tolist)())
+        return list(next((method for method in methods if callable(method)), array.tolist)())
     except Exception:  # noqa: BLE001  one value that Python cannot hold, such as a far date, fails the whole list
-        return [_item(values, place) for place in range(len(values))]
+        return [_item(values, position) for position in range(len(values))]
 
 
-def _item(values: Any, place: int) -> Any:
+def _item(values: Any, position: int) -> Any:
     try:
-        found = values[place]
-        return found.as_py() if hasattr(found, "as_py") else found
+        item = values[position]
+        return item.as_py() if hasattr(item, "as_py") else item
     except Exception:  # noqa: BLE001  the one value that Python cannot hold
         return None
 
@@ -168,9 +168,9 @@ def _row(row: Any, width: int) -> list[float]:
     """One record; one that is not a row of the right width is missing altogether."""
     try:
         if not isinstance(row, str | bytes | bytearray | Mapping) and isinstance(row, Iterable):
-            found = [_values.number(value) for value in islice(row, width + 1)]
-            if len(found) == width:
-                return found
+            cells = [_values.number(value) for value in islice(row, width + 1)]
+            if len(cells) == width:
+                return cells
     except Exception:  # noqa: BLE001  a record's own methods may raise anything, and whether they do is private
         pass
     return [np.nan] * width
@@ -188,9 +188,7 @@ def _key(value: Any) -> Hashable:
 
 
 def check_size(n: int | None, relation: Relation, *, least: int = 1) -> int | None:
-    """The public number of records, or None where it is private.
-
-    The number n of records: public under REPLACE and ZERO_OUT, where it is stated, and private under ADD_REMOVE.
+    """The number of records where it is public and must be stated (REPLACE, ZERO_OUT), or None (ADD_REMOVE).
 
     >>> check_size(1000, Relation.REPLACE), check_size(None, Relation.ADD_REMOVE)
     (1000, None)
@@ -207,7 +205,7 @@ def check_size(n: int | None, relation: Relation, *, least: int = 1) -> int | No
 
 
 def check_length(values: Sized, n: int, *, what: str) -> None:
-    """Refuse data of another length than the public one."""
+    """Refuses data whose length is not the public one."""
     if len(values) != n:
         raise DataError(f"this {what} is over n={n} records, which is public; the values have another length")
 

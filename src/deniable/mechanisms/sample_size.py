@@ -27,7 +27,7 @@ _LEAST_EPSILON, _MOST_EPSILON = Fraction(1, 10**6), Fraction(10**4)
 
 @dataclass(frozen=True)
 class Size:
-    """A plan: so many people, this ε, this error. `n` is None where the error does not depend on it."""
+    """A plan: the number of people, ε and the error. `n` is None where the error does not depend on it."""
 
     n: int | None
     epsilon: Fraction
@@ -44,7 +44,7 @@ class Size:
 
 @dataclass(frozen=True)
 class CentralAndLocal:
-    """The same question to a trusted curator and to nobody."""
+    """The same plan with a trusted curator (central) and without one (local)."""
 
     central: Size
     local: Size
@@ -52,14 +52,14 @@ class CentralAndLocal:
     def __str__(self) -> str:
         one, other = self.central, self.local
         if one.n != other.n and one.n and other.n:
-            found, times = (f"n = {one.n}", f"n = {other.n}"), f"{other.n / one.n:.0f} times as many"
+            answers, ratio = (f"n = {one.n}", f"n = {other.n}"), f"{other.n / one.n:.0f} times as many"
         elif one.epsilon != other.epsilon:
-            found = tuple(f"ε = {_checks.shown(plan.epsilon)}" for plan in (one, other))  # type: ignore[assignment]
-            times = f"{float(other.epsilon / one.epsilon):.3g} times as much"
+            answers = tuple(f"ε = {_checks.shown(plan.epsilon)}" for plan in (one, other))  # type: ignore[assignment]
+            ratio = f"{float(other.epsilon / one.epsilon):.3g} times as much"
         else:
-            found = tuple(f"error {shown_up(plan.error)}" for plan in (one, other))  # type: ignore[assignment]
-            times = f"{other.error / one.error:.3g} times as large"
-        return f"with a trusted curator: {found[0]}; with randomised response: {found[1]} ({times})"
+            answers = tuple(f"error {shown_up(plan.error)}" for plan in (one, other))  # type: ignore[assignment]
+            ratio = f"{other.error / one.error:.3g} times as large"
+        return f"with a trusted curator: {answers[0]}; with randomised response: {answers[1]} ({ratio})"
 
 
 def size(
@@ -77,11 +77,18 @@ def size(
     `relative=True` reads `error` as a share of n, for counts and tables, whose absolute error does not depend on n. The
     n found is the smallest whose statement meets the error, ε the smallest of four digits.
 
-    How many people, how much privacy, how much error: any one of the three from the other two.
-
     `size` takes a mechanism and asks its own error statement, so that the plan and the release can never disagree. The
     sample sizes of the notes come out of it: a mean of values in [0, 1] needs about ln(1/β)/(αε) people when one is
     trusted with the data, and about ln(2/β)/(2 tanh²(ε/2) α²) when nobody is.
+
+    Args:
+        mechanism: the function that makes the mechanism, such as `mechanisms.mean`.
+        n: the number of people.
+        epsilon: the privacy budget.
+        error: the error that is still good enough.
+        confidence: the probability with which the error statement holds.
+        relative: True reads `error` as a share of n, for counts and tables.
+        settings: the other arguments of the mechanism.
 
     >>> from deniable.mechanisms.moments import mean
     >>> from deniable.units import Relation
@@ -94,15 +101,15 @@ def size(
     >>> print(central_and_local(epsilon=0.5, error=0.01))
     with a trusted curator: n = 600; with randomised response: n = 307483 (512 times as many)
     """
-    sure = _checks.inner_probability("confidence", confidence, remedy="For example 0.95.")
-    plan = _MechanismFamily(mechanism, settings, sure, relative)
-    wanted = {"epsilon": epsilon, "error": error, **({"n": n} if plan.sized else {})}
-    missing = [name for name, value in wanted.items() if value is None]
+    exact_confidence = _checks.inner_probability("confidence", confidence, remedy="For example 0.95.")
+    family = _MechanismFamily(mechanism, settings, exact_confidence, relative)
+    arguments = {"epsilon": epsilon, "error": error, **({"n": n} if family.sized else {})}
+    missing = [name for name, value in arguments.items() if value is None]
     if len(missing) != 1:
         raise InvalidArgument(
-            "size", missing or "all of them", f"left without exactly one of {', '.join(sorted(wanted))}"
+            "size", missing or "all of them", f"left without exactly one of {', '.join(sorted(arguments))}"
         )
-    if not plan.sized and n is not None:
+    if not family.sized and n is not None:
         raise InvalidArgument(
             "n", n, "left out: this error does not depend on n", "For a share of n say relative=True."
         )
@@ -111,12 +118,12 @@ def size(
     if error is not None:
         goal = float(_checks.positive("error", error))
         if budget is None:
-            budget = smallest_epsilon(lambda e: plan.error(people, e) <= goal)
+            budget = smallest_epsilon(lambda e: family.error(people, e) <= goal)
         else:
-            people = _smallest_count(lambda many: plan.error(many, budget) <= goal)
+            people = _smallest_count(lambda people: family.error(people, budget) <= goal)
     if budget is None:
         raise InvalidArgument("epsilon", epsilon, "given")
-    return Size(people, budget, plan.error(people, budget), sure, plan.build(people, budget))
+    return Size(people, budget, family.error(people, budget), exact_confidence, family.build(people, budget))
 
 
 def central_and_local(
@@ -127,15 +134,15 @@ def central_and_local(
     confidence: Number = Fraction(19, 20),
 ) -> CentralAndLocal:
     """The share of people who say yes: by a mean with a trusted curator, and by randomised response without one."""
-    asked: dict[str, Any] = {"n": n, "epsilon": epsilon, "error": error, "confidence": confidence}
+    question: dict[str, Any] = {"n": n, "epsilon": epsilon, "error": error, "confidence": confidence}
     return CentralAndLocal(
-        size(mean, bounds=(0, 1), relation=Relation.REPLACE, **asked), size(binary_response, **asked)
+        size(mean, bounds=(0, 1), relation=Relation.REPLACE, **question), size(binary_response, **question)
     )
 
 
 @dataclass(frozen=True)
 class _MechanismFamily:
-    """A mechanism with everything settled but n and ε."""
+    """A mechanism function with all its arguments except n and ε."""
 
     mechanism: Callable[..., Mechanism]
     settings: dict[str, Any]
@@ -144,9 +151,9 @@ class _MechanismFamily:
 
     @property
     def _private_n(self) -> bool:
-        """Whether the mechanism knows a public n but is asked about data of private size."""
-        found = inspect.signature(self.mechanism).parameters
-        default = found["relation"].default if "relation" in found else None
+        """Whether n is private under the relation that is used."""
+        parameters = inspect.signature(self.mechanism).parameters
+        default = parameters["relation"].default if "relation" in parameters else None
         return self.settings.get("relation", default) is Relation.ADD_REMOVE
 
     @property
@@ -163,16 +170,16 @@ class _MechanismFamily:
         return set(inspect.signature(self.build(2**20, Fraction(1)).error).parameters)
 
     def build(self, n: int | None, epsilon: Fraction) -> Mechanism:
-        """The mechanism itself."""
+        """The mechanism for n people and this ε."""
         chosen = {"n": n} if self._builds_with_n else {}
         return self.mechanism(epsilon=epsilon, **chosen, **self.settings)
 
     def error(self, n: int | None, epsilon: Fraction) -> float:
-        """Its error statement, as a share of n if that was asked."""
-        built = self.build(n, epsilon)
-        known = {"n": n} if "n" in inspect.signature(built.error).parameters else {}
-        found = built.error(self.confidence, **known)
-        return found / n if self.relative and n is not None else found
+        """The error of that mechanism; divided by n if `relative`."""
+        mechanism = self.build(n, epsilon)
+        size = {"n": n} if "n" in inspect.signature(mechanism.error).parameters else {}
+        error = mechanism.error(self.confidence, **size)
+        return error / n if self.relative and n is not None else error
 
 
 def _smallest_count(fits: Callable[[int], bool]) -> int:
@@ -192,7 +199,7 @@ def _smallest_count(fits: Callable[[int], bool]) -> int:
 
 
 def _fits(fits: Callable[[int], bool], n: int) -> bool:
-    """Whether n is enough; too few for the mechanism to exist at all is not enough."""
+    """Whether n is enough. An n that the mechanism refuses is not."""
     try:
         return fits(n)
     except InvalidArgument as error:

@@ -33,7 +33,6 @@ from math import lcm
 import numpy as np
 
 from deniable import _checks, noise
-from deniable import noise as samplers
 from deniable._checks import Number
 from deniable.calibration import calibrate
 from deniable.errors import InvalidArgument
@@ -44,8 +43,6 @@ from deniable.mechanisms import grids, records
 from deniable.mechanisms.base import Mechanism, failure
 from deniable.noise import EXPONENTIAL, GUMBEL, LAPLACE, Noise, Source
 from deniable.units import Relation
-
-_UTILITY_STEPS = 1 << 20
 
 
 @dataclass(frozen=True, repr=False)
@@ -62,7 +59,7 @@ class Choice(Mechanism):
     @property
     def steps(self) -> int:
         """The sensitivity of utilities in steps of the grid."""
-        return math.floor(self.sensitivity) if self.step == 1 else math.floor(self.sensitivity / self.step) + 1
+        return grids.sensitivity_in_steps(self.sensitivity, self.step)
 
     @property
     def each(self) -> Fraction:
@@ -71,14 +68,14 @@ class Choice(Mechanism):
 
     @property
     def rate(self) -> Fraction:
-        """What a utility in steps is multiplied by to be in units of the noise: ε/(2Δ), or ε/Δ if monotone."""
+        """The factor from utilities in steps to units of the noise: ε/(2Δ), or ε/Δ if monotone."""
         return self.each / (self.steps if self.monotone else 2 * self.steps)
 
-    def utilities(self, given: object) -> list[int]:
-        """Utilities in steps. One that is no finite number is 0; with `step=1`, so is one that is no whole number."""
+    def utilities(self, values: object) -> list[int]:
+        """Utilities in steps. What is no finite number (with `step=1`: no integer) counts as 0."""
         if self.step == 1:
-            return grids.read_integers(given, size=self.candidates)
-        return grids.round_vector(given, self.step, size=self.candidates)
+            return grids.read_integers(values, size=self.candidates)
+        return grids.round_vector(values, self.step, size=self.candidates)
 
     def shortfall(self, confidence: Number, *, width: int = 1) -> float:
         """(width/rate)·ln(candidates/failure), and the step that rounding may cost."""
@@ -87,23 +84,25 @@ class Choice(Mechanism):
         return float_above(width * Fraction(nats) / self.rate * self.step + rounding)
 
 
+def check_monotone(relation: Relation, *, what: str, monotone: bool) -> None:
+    """Refuses `monotone=True` under REPLACE, where no utility or query is monotone."""
+    _checks.member("relation", relation, Relation, remedy="Use ADD_REMOVE, REPLACE or ZERO_OUT.")
+    if monotone and relation is Relation.REPLACE:
+        remedy = f"A replaced record lowers one {what} while it raises another."
+        raise InvalidArgument("monotone", monotone, "False under REPLACE", remedy)
+
+
 def _check_choice(
     candidates: int, sensitivity: Number, epsilon: Number, step: Number | None, relation: Relation, *, monotone: bool
 ) -> dict[str, object]:
-    """The fields of a `Choice`, checked."""
-    moved = _checks.positive("sensitivity", sensitivity, remedy="Utilities that nobody can change are public.")
-    grid = grids.step_below(moved / _UTILITY_STEPS) if step is None else grids.check_power_of_two("step", step)
-    if grid == 1 and moved < 1:
-        raise InvalidArgument("sensitivity", sensitivity, "1 or more with step=1", "Integers that differ, differ by 1.")
-    _checks.member("relation", relation, Relation, remedy="Use ADD_REMOVE, REPLACE or ZERO_OUT.")
-    if monotone and relation is Relation.REPLACE:
-        raise InvalidArgument(
-            "monotone", monotone, "False under REPLACE", "A replaced record lowers one utility while it raises another."
-        )
+    """Checks the arguments of a choice and returns the fields of a `Choice`."""
+    remedy = "Utilities that nobody can change are public."
+    exact_sensitivity, grid = grids.check_sensitivity(sensitivity, step, remedy=remedy)
+    check_monotone(relation, what="utility", monotone=monotone)
     return {
         "candidates": _checks.count("candidates", candidates),
         "epsilon": _checks.positive("epsilon", epsilon, remedy="ε = 0 is a uniform choice, which needs no data."),
-        "sensitivity": moved,
+        "sensitivity": exact_sensitivity,
         "monotone": bool(monotone),
         "step": grid,
         "stated": relation,
@@ -124,7 +123,7 @@ class NoisyMax(Choice):
 
     def __call__(self, utilities: object, /, *, source: Source | None = None) -> int:
         """The position of the winner."""
-        return samplers.race(self.utilities(utilities), rate=self.rate, noise=self.noise, source=source)
+        return noise.race(self.utilities(utilities), rate=self.rate, noise=self.noise, source=source)
 
     def error(self, confidence: Number = Fraction(19, 20)) -> float:
         """A bound on the best utility minus the chosen one; twice as wide where noise can hurt the best one too."""
@@ -141,18 +140,19 @@ def noisy_max(
     step: Number | None = None,
     relation: Relation = Relation.ADD_REMOVE,
 ) -> NoisyMax:
-    """A choice among `candidates` by one of the noises of `deniable.noise`: LAPLACE, EXPONENTIAL or GUMBEL.
-
-    Report noisy max: every utility gets independent noise, and only the position of the largest is released.
-
-    | noise, of scale 2Δ/ε (Δ/ε if monotone) | the choice is | its event |
-    |---|---|---|
-    | `LAPLACE` | report noisy max (Dwork and Roth 2014, Claim 3.9) | ε-DP |
-    | `EXPONENTIAL` | permute-and-flip | ε-DP |
-    | `GUMBEL` | the exponential mechanism | range ε |
+    """Report noisy max: every utility gets independent noise, and only the position of the largest is released.
 
     Scale Δ/ε is right for monotone utilities only, such as counts when a record is added or removed. The noisy value of
     the winner is not released: that would need noise and budget of its own.
+
+    Args:
+        candidates: how many candidates there are.
+        sensitivity: how far one unit can move any one utility.
+        epsilon: the privacy budget ε of one release.
+        noise: `deniable.noise.EXPONENTIAL`, `LAPLACE` or `GUMBEL`.
+        monotone: True halves the noise where one unit moves all utilities the same way; refused under REPLACE.
+        step: the grid that answers are rounded to, a power of two; 1 for integers, a millionth of Δ by default.
+        relation: what may change between neighbours: ADD_REMOVE, REPLACE or ZERO_OUT.
 
     >>> from deniable.noise import GUMBEL, LAPLACE
     >>> noisy_max(candidates=10, sensitivity=1, epsilon=1, step=1, noise=LAPLACE, monotone=True).rate
@@ -181,9 +181,7 @@ def exponential(
     step: Number | None = None,
     relation: Relation = Relation.ADD_REMOVE,
 ) -> Exponential:
-    """A choice among `candidates`. `monotone=True` halves the noise where one unit moves all utilities the same way.
-
-    The exponential mechanism: a candidate is chosen with probability proportional to exp(ε·utility/(2Δ)).
+    """The exponential mechanism: a candidate is chosen with probability proportional to exp(ε·utility/(2Δ)).
 
     ε-differentially private (McSherry and Talwar 2007; Dwork and Roth 2014, Theorem 3.10); with monotone utilities
     exp(ε·utility/Δ) is. `epsilon` is the guarantee: the notes' exp(ε·utility/Δ) is 2ε-DP in general. Its loss has range
@@ -191,6 +189,14 @@ def exponential(
 
     Accuracy: the chosen utility is within (2Δ/ε)(ln k + ln(1/β)) of the best with probability 1 − β (Dwork and Roth,
     Theorem 3.11).
+
+    Args:
+        candidates: how many candidates there are.
+        sensitivity: how far one unit can move any one utility.
+        epsilon: the privacy budget ε of one release.
+        monotone: True halves the noise where one unit moves all utilities the same way; refused under REPLACE.
+        step: the grid that answers are rounded to, a power of two; 1 for integers, a millionth of Δ by default.
+        relation: what may change between neighbours: ADD_REMOVE, REPLACE or ZERO_OUT.
 
     >>> m = exponential(candidates=3, sensitivity=1, epsilon=1, step=1)
     >>> 0 <= m([3, 100, 2]) < 3
@@ -217,13 +223,19 @@ def permute_and_flip(
     step: Number | None = None,
     relation: Relation = Relation.ADD_REMOVE,
 ) -> PermuteAndFlip:
-    """A choice among `candidates`. `monotone=True` halves the noise where one unit moves all utilities the same way.
-
-    Permute-and-flip: candidates in random order, each accepted with probability exp(ε·(utility − best)/(2Δ)).
+    """Permute-and-flip: candidates in random order, each accepted with probability exp(ε·(utility − best)/(2Δ)).
 
     ε-differentially private and never less accurate than the exponential mechanism (McKenna and Sheldon 2020). It is
     the same choice as adding exponential noise of scale 2Δ/ε to every utility and taking the largest (Ding, Kifer et
     al. 2021), which is how it is drawn.
+
+    Args:
+        candidates: how many candidates there are.
+        sensitivity: how far one unit can move any one utility.
+        epsilon: the privacy budget ε of one release.
+        monotone: True halves the noise where one unit moves all utilities the same way; refused under REPLACE.
+        step: the grid that answers are rounded to, a power of two; 1 for integers, a millionth of Δ by default.
+        relation: what may change between neighbours: ADD_REMOVE, REPLACE or ZERO_OUT.
 
     >>> m = permute_and_flip(candidates=3, sensitivity=1, epsilon=1, step=1)
     >>> 0 <= m([0, -1, -4]) < 3, m.event
@@ -253,7 +265,7 @@ class TopK(Choice):
         return noise.ranking(self.utilities(utilities), self.places, rate=self.rate, noise=noise.GUMBEL, source=source)
 
     def error(self, confidence: Number = Fraction(19, 20)) -> float:
-        """A bound, for every place, on the best utility that was still there minus the chosen one."""
+        """A bound, for every position, on the best utility among those not chosen yet minus the chosen one."""
         each = 1 - (1 - _checks.inner_probability("confidence", confidence)) / self.places
         return self.shortfall(each)
 
@@ -269,13 +281,21 @@ def top_k(
     step: Number | None = None,
     relation: Relation = Relation.ADD_REMOVE,
 ) -> TopK:
-    """The `places` best of `candidates`; (ε, δ) is the whole cost.
-
-    The k best candidates, in order: the exponential mechanism k times without replacement, in one draw.
+    """The `places` best candidates, in order: exponential mechanisms without replacement, in one draw.
 
     Adding Gumbel noise once and taking the k largest is the same as choosing one by one and removing it (Durfee and
     Rogers 2019), so the event is k exponential mechanisms. Given ε alone each gets ε/k; given δ too, each gets as much
     as the accountant lets k of them have.
+
+    Args:
+        candidates: how many candidates there are.
+        places: how many candidates are chosen.
+        sensitivity: how far one unit can move any one utility.
+        epsilon: the ε of all choices together.
+        delta: the δ of all choices together; 0 for pure ε-DP.
+        monotone: True halves the noise where one unit moves all utilities the same way; refused under REPLACE.
+        step: the grid that answers are rounded to, a power of two; 1 for integers, a millionth of Δ by default.
+        relation: what may change between neighbours: ADD_REMOVE, REPLACE or ZERO_OUT.
 
     >>> m = top_k(candidates=10, places=3, sensitivity=1, epsilon=3, step=1)
     >>> m.event
@@ -289,10 +309,10 @@ def top_k(
     if k > _checks.count("candidates", candidates):
         raise InvalidArgument("places", places, f"at most the {candidates} candidates")
     fields = _check_choice(candidates, sensitivity, epsilon, step, relation, monotone=monotone)
-    allowed = _checks.between("delta", delta, low=0, high=1, open_high=True, expected="0 or a probability below 1")
-    found = TopK(**fields, places=k, delta=allowed)  # type: ignore[arg-type]
-    _ = found.each  # computed once, and refused here if it cannot be
-    return found
+    exact_delta = _checks.between("delta", delta, low=0, high=1, open_high=True, expected="0 or a probability below 1")
+    mechanism = TopK(**fields, places=k, delta=exact_delta)  # type: ignore[arg-type]
+    _ = mechanism.each  # computed once, and refused here if it cannot be
+    return mechanism
 
 
 @lru_cache(maxsize=256)
@@ -304,8 +324,8 @@ def _share(epsilon: Fraction, delta: Fraction, places: int) -> Fraction:
     def event(each: float) -> Event:
         return ExponentialMechanism(_short_below(each)) * places
 
-    found = calibrate(event, ApproxDP(epsilon, delta), tolerance=Fraction(1, 100))
-    return max(_short_below(found.value), epsilon / places)
+    calibrated = calibrate(event, ApproxDP(epsilon, delta), tolerance=Fraction(1, 100))
+    return max(_short_below(calibrated.value), epsilon / places)
 
 
 def _short_below(value: float) -> Fraction:
@@ -334,8 +354,8 @@ class AuctionPrice(Mechanism):
 
     def revenues(self, bids: object) -> list[Fraction]:
         """The revenue of every price, exactly. A missing bid buys at no price."""
-        found = records.read_numbers(bids)
-        return [price * int(np.count_nonzero(found >= float(price))) for price in self.prices]
+        amounts = records.read_numbers(bids)
+        return [price * int(np.count_nonzero(amounts >= float(price))) for price in self.prices]
 
     def __call__(self, bids: object, /, *, source: Source | None = None) -> Fraction:
         """The chosen price."""
@@ -352,14 +372,17 @@ class AuctionPrice(Mechanism):
 def auction_price(
     *, prices: Iterable[Number], epsilon: Number, relation: Relation = Relation.ADD_REMOVE
 ) -> AuctionPrice:
-    """A price for bids of one person each, chosen from a public list.
-
-    The auction of the notes: one price for all, such that those who bid at least that much pay it.
+    """One price for all, from a public list: those who bid at least that much pay it.
 
     The revenue of a price p is p times the number of bids that reach it. The best price jumps when one bid changes
     (bids 1, 1, 1, 3.01: price 3.01 earns 3.01, price 3.02 nothing), but the revenue of any fixed price moves by at most
     p ≤ p_max, so the exponential mechanism over a public list of prices applies, with Δ = p_max. One more bid never
     lowers a revenue: under ADD_REMOVE it is monotone.
+
+    Args:
+        prices: the public list of prices.
+        epsilon: the privacy budget ε of one release.
+        relation: what may change between neighbours: ADD_REMOVE, REPLACE or ZERO_OUT.
 
     >>> m = auction_price(prices=[1, 2, 3, 3.01, 3.02], epsilon=1)
     >>> m([1, 1, 1, 3.01]) in m.prices
@@ -367,8 +390,8 @@ def auction_price(
     >>> round(m.error(0.95), 1)      # revenue that may be lost
     13.9
     """
-    found = tuple(_checks.positive("prices", price) for price in prices)
-    if not found or len(set(found)) != len(found):
-        raise InvalidArgument("prices", [float(p) for p in found], "one or more different prices")
+    price_list = tuple(_checks.positive("prices", price) for price in prices)
+    if not price_list or len(set(price_list)) != len(price_list):
+        raise InvalidArgument("prices", [float(p) for p in price_list], "one or more different prices")
     _checks.member("relation", relation, Relation, remedy="Use ADD_REMOVE, REPLACE or ZERO_OUT.")
-    return AuctionPrice(found, _checks.positive("epsilon", epsilon), relation)
+    return AuctionPrice(price_list, _checks.positive("epsilon", epsilon), relation)

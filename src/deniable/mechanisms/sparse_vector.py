@@ -19,15 +19,14 @@ from deniable.guarantees import PureDP
 from deniable.guarantees.rounding import float_above
 from deniable.mechanisms import grids, tails
 from deniable.mechanisms.base import Mechanism, failure
+from deniable.mechanisms.selection import check_monotone
 from deniable.noise import Source
 from deniable.units import Relation
-
-_QUERY_STEPS = 1 << 20
 
 
 @dataclass(frozen=True, repr=False)
 class AboveThreshold(Mechanism):
-    """Answers until `positives` queries were found above the threshold."""
+    """Says for each query whether it reaches the threshold, until `positives` of them did."""
 
     threshold: Fraction
     sensitivity: Fraction
@@ -44,7 +43,7 @@ class AboveThreshold(Mechanism):
     @property
     def steps(self) -> int:
         """The sensitivity of a query in steps of the grid."""
-        return math.floor(self.sensitivity) if self.step == 1 else math.floor(self.sensitivity / self.step) + 1
+        return grids.sensitivity_in_steps(self.sensitivity, self.step)
 
     @property
     def noises(self) -> tuple[DiscreteLaplace, DiscreteLaplace]:
@@ -63,26 +62,26 @@ class AboveThreshold(Mechanism):
     def __call__(self, values: object, /, *, source: Source | None = None) -> list[bool]:
         """The answers to a list of query values, up to the last positive one that is allowed."""
         run = self.start(source=source)
-        found = []
+        answers = []
         for value in grids.list_answers(values):
             if run.over:
                 break
-            found.append(run(value))
-        return found
+            answers.append(run(value))
+        return answers
 
     def error(self, confidence: Number = Fraction(19, 20), *, queries: int | None = None) -> float:
-        """A bound α for all of so many queries: yes means value ≥ threshold − α, no means value ≤ threshold + α."""
+        """A bound α for all `queries` answers: yes means value ≥ threshold − α, no means value ≤ threshold + α."""
         if queries is None:
             raise InvalidArgument(
                 "queries", queries, "how many queries to plan for", "The accuracy is that of the worst."
             )
-        many = _checks.count("queries", queries)
+        query_count = _checks.count("queries", queries)
         risk = failure(confidence) / 2
         threshold, query = self.noises
-        strays = tails.laplace_radius(threshold.scale, risk) + tails.laplace_radius(
-            query.scale, tails.each_of(risk, many)
+        radius = tails.laplace_radius(threshold.scale, risk) + tails.laplace_radius(
+            query.scale, tails.each_of(risk, query_count)
         )
-        return float_above(strays * self.step + (0 if self.step == 1 else self.step))
+        return float_above(radius * self.step + (0 if self.step == 1 else self.step))
 
 
 class ThresholdRun:
@@ -91,8 +90,8 @@ class ThresholdRun:
     def __init__(self, mechanism: AboveThreshold, source: Source | None) -> None:
         self._mechanism, self._source = mechanism, source
         first, self._noise = mechanism.noises
-        drawn = noise.discrete_laplace(first.scale, source=source)
-        self._threshold = math.floor(mechanism.threshold / mechanism.step + Fraction(1, 2)) + int(drawn)
+        sample = noise.discrete_laplace(first.scale, source=source)
+        self._threshold = math.floor(mechanism.threshold / mechanism.step + Fraction(1, 2)) + int(sample)
         self._left = mechanism.positives
 
     @property
@@ -126,9 +125,7 @@ def above_threshold(
     step: Number | None = None,
     relation: Relation = Relation.ADD_REMOVE,
 ) -> AboveThreshold:
-    """The sparse vector technique. `monotone=True` where one unit moves all queries the same way.
-
-    Above threshold: which of a stream of queries exceed a threshold, paying only for those that do.
+    """Above threshold: which of a stream of queries exceed a threshold, paying only for those that do.
 
     The sparse vector technique in its correct form (Lyu, Su and Li 2017, Algorithm 1). The threshold gets noise of
     scale Δ/ε₁ once; every query gets fresh noise of scale 2cΔ/ε₂ (cΔ/ε₂ for monotone queries); the answer is only
@@ -140,6 +137,15 @@ def above_threshold(
     What a broken variant gets wrong: no noise on the queries, noise without the factor c, a threshold without noise, or
     the noisy value that was compared being released.
 
+    Args:
+        threshold: the public value that queries are compared with.
+        sensitivity: how far one unit can move any one query.
+        epsilon: the privacy budget ε of one release.
+        positives: how many positive answers one run gives.
+        monotone: True halves the noise of queries that one unit moves the same way; refused under REPLACE.
+        step: the grid that answers are rounded to, a power of two; 1 for integers, a millionth of Δ by default.
+        relation: what may change between neighbours: ADD_REMOVE, REPLACE or ZERO_OUT.
+
     >>> m = above_threshold(threshold=100, sensitivity=1, epsilon=1, step=1)
     >>> m.event
     Claimed(PureDP(epsilon=1))
@@ -149,18 +155,12 @@ def above_threshold(
     >>> len(m([0] * 10)) <= 10
     True
     """
-    moved = _checks.positive("sensitivity", sensitivity, remedy="Queries that nobody can change are public.")
-    grid = grids.step_below(moved / _QUERY_STEPS) if step is None else grids.check_power_of_two("step", step)
-    if grid == 1 and moved < 1:
-        raise InvalidArgument("sensitivity", sensitivity, "1 or more with step=1", "Integers that differ, differ by 1.")
-    _checks.member("relation", relation, Relation, remedy="Use ADD_REMOVE, REPLACE or ZERO_OUT.")
-    if monotone and relation is Relation.REPLACE:
-        raise InvalidArgument(
-            "monotone", monotone, "False under REPLACE", "A replaced record lowers one query while it raises another."
-        )
+    remedy = "Queries that nobody can change are public."
+    exact_sensitivity, grid = grids.check_sensitivity(sensitivity, step, remedy=remedy)
+    check_monotone(relation, what="query", monotone=monotone)
     return AboveThreshold(
         threshold=_checks.number("threshold", threshold),
-        sensitivity=moved,
+        sensitivity=exact_sensitivity,
         epsilon=_checks.positive("epsilon", epsilon),
         positives=_checks.count("positives", positives),
         monotone=bool(monotone),

@@ -31,7 +31,7 @@ from deniable.noise import Source
 from deniable.units import Relation
 
 _MOST_UNITS = float(1 << 62)
-"""No data set has so many units."""
+"""More units than any data set has."""
 
 
 @dataclass(frozen=True, repr=False)
@@ -71,9 +71,7 @@ def propose_test_release(
     epsilon: Number,
     delta: Number,
 ) -> ProposeTestRelease:
-    """A `base(data, source)` that keeps `promise` where `distance(data)` is positive, behind a test of cost (ε, δ).
-
-    Propose-test-release: run a base algorithm only where the data make it safe, after a private test that they do.
+    """Propose-test-release: run a base algorithm only where the data make it safe, after a private test that they do.
 
     The base algorithm A is (ε_A, δ_A)-indistinguishable on *safe* data: for every D in SAFE and every neighbour D′.
     `distance` counts how many units must change before the data are no longer safe; any function that is 0 on unsafe
@@ -84,6 +82,13 @@ def propose_test_release(
     This is (ε_T + ε_A, max(δ_T, δ_A))-DP (Dwork and Lei 2009): on unsafe data anything but None is released with
     probability at most δ_T, and None is ε_T-indistinguishable; on safe data the test and A compose. The distance itself
     is never released.
+
+    Args:
+        base: the algorithm, called as base(data, source).
+        distance: how many units must change before the data are not safe; 0 on unsafe data.
+        promise: what the base algorithm guarantees on safe data.
+        epsilon: the ε of the test.
+        delta: the probability with which the test may pass on unsafe data.
 
     >>> from deniable.guarantees import PureDP
     >>> def largest(data, source): return max(data)
@@ -103,17 +108,17 @@ def propose_test_release(
 
 
 def _total_promise(promise: PureDP | ApproxDP, epsilon: Fraction, delta: Fraction) -> ApproxDP:
-    """The promise of test and release together."""
+    """The guarantee of test and release together."""
     base = promise.delta if isinstance(promise, ApproxDP) else Fraction(0)
     return ApproxDP(epsilon + promise.epsilon, max(delta, base), relation=promise.relation, unit=promise.unit)
 
 
 def _pass_test(distance: int, epsilon: Fraction, delta: Fraction, source: Source | None) -> bool:
-    """The test. The noise is that of a count with this ε. A distance is rounded down; what is no number is 0."""
-    found = _values.number(distance)
-    units = 0 if math.isnan(found) or found < 0 else math.floor(min(found, _MOST_UNITS))
-    drawn = noise.discrete_laplace(DiscreteLaplace(1 / epsilon).scale, source=source)
-    return units + int(drawn) >= tails.laplace_threshold(1 / epsilon, delta)
+    """Runs the private test: whether distance plus noise reaches the threshold. What is no number counts as 0."""
+    number = _values.number(distance)
+    units = 0 if math.isnan(number) or number < 0 else math.floor(min(number, _MOST_UNITS))
+    sample = noise.discrete_laplace(DiscreteLaplace(1 / epsilon).scale, source=source)
+    return units + int(sample) >= tails.laplace_threshold(1 / epsilon, delta)
 
 
 def distance_needed(epsilon: Fraction, delta: Fraction, confidence: Number) -> int:
@@ -136,13 +141,13 @@ class Mode(Mechanism):
 
     def __call__(self, values: object, /, *, source: Source | None = None) -> Hashable | None:
         """The exact mode, or None if the test failed. Missing values are left out."""
-        found, gap = find_mode(records.read_keys(values))
-        return found if _pass_test(mode_distance(gap, self.stated), self.epsilon, self.delta, source) else None
+        most_common, gap = find_mode(records.read_keys(values))
+        return most_common if _pass_test(mode_distance(gap, self.stated), self.epsilon, self.delta, source) else None
 
     def needed(self, confidence: Number = Fraction(19, 20)) -> int:
         """The gap between the two largest counts from which on the mode is released with this probability."""
-        far = distance_needed(self.epsilon, self.delta, confidence)
-        return 2 * far + 1 if self.stated is Relation.REPLACE else far + 1
+        distance = distance_needed(self.epsilon, self.delta, confidence)
+        return 2 * distance + 1 if self.stated is Relation.REPLACE else distance + 1
 
     def error(self, confidence: Number = Fraction(19, 20)) -> float:
         """0: what is released is the mode."""
@@ -151,9 +156,7 @@ class Mode(Mechanism):
 
 
 def mode(*, epsilon: Number, delta: Number, relation: Relation = Relation.ADD_REMOVE) -> Mode:
-    """The most common value of records with one value each.
-
-    The most common value, by propose-test-release: exact when it is released at all.
+    """The most common value, by propose-test-release: exact when it is released at all.
 
     The mode itself is released, so data are safe when no neighbour has another mode. With g the gap between the two
     largest counts and a fixed rule for ties, the distance to unsafe data is max(0, ⌈g/2⌉ − 1) under REPLACE and max(0,
@@ -164,6 +167,11 @@ def mode(*, epsilon: Number, delta: Number, relation: Relation = Relation.ADD_RE
     (ln k)/ε. PTR needs a gap of about 2 ln(1/δ)/ε, whatever k, and says nothing below that. `histogram_or_ptr` puts
     numbers to it.
 
+    Args:
+        epsilon: the privacy budget ε of one release.
+        delta: the probability with which the test may pass on unsafe data.
+        relation: ADD_REMOVE or REPLACE.
+
     >>> m = mode(epsilon=1, delta=1e-6)
     >>> m(["flu"] * 60 + ["cold"] * 10), m(["flu", "cold"])
     ('flu', None)
@@ -173,10 +181,10 @@ def mode(*, epsilon: Number, delta: Number, relation: Relation = Relation.ADD_RE
     ['noisy max', 'propose-test-release']
     """
     check_relation(relation, Relation.ADD_REMOVE, Relation.REPLACE, why="A blanked record has no value.")
-    allowed = _checks.inner_probability(
+    exact_delta = _checks.inner_probability(
         "delta", delta, remedy="The test must be allowed to fail: for example delta=1e-6."
     )
-    return Mode(_checks.positive("epsilon", epsilon), allowed, relation)
+    return Mode(_checks.positive("epsilon", epsilon), exact_delta, relation)
 
 
 def find_mode(values: list[Hashable]) -> tuple[Hashable | None, int]:
@@ -218,10 +226,10 @@ def histogram_or_ptr(
 
     Noisy max with exponential noise of scale b misses if another noise exceeds the gap: (keys − 1)·e^{−gap/b} at most.
     """
-    many = _checks.count("keys", keys, least=2)
-    each = _checks.positive("epsilon", epsilon)
-    scale = (2 if relation is Relation.REPLACE else 1) / each
-    gap = math.ceil(float(scale) * math.log((many - 1) / failure(confidence)))
+    key_count = _checks.count("keys", keys, least=2)
+    exact_epsilon = _checks.positive("epsilon", epsilon)
+    scale = (2 if relation is Relation.REPLACE else 1) / exact_epsilon
+    gap = math.ceil(float(scale) * math.log((key_count - 1) / failure(confidence)))
     return ModeComparison(max(gap, 1), mode(epsilon=epsilon, delta=delta, relation=relation).needed(confidence))
 
 
@@ -252,16 +260,16 @@ class ClusteredMean(Mechanism):
 
     def __call__(self, values: object, /, *, source: Source | None = None) -> float | None:
         """The noisy trimmed mean, or None. A missing record counts as 0, one beyond 2**62 steps as lying there."""
-        found = records.read_numbers(values)
-        records.check_length(found, self.n, what="mean")
+        numbers = records.read_numbers(values)
+        records.check_length(numbers, self.n, what="mean")
         with np.errstate(over="ignore"):
-            scaled = np.nan_to_num(found, nan=0.0) / float(self.step)
+            scaled = np.nan_to_num(numbers, nan=0.0) / float(self.step)
         ordered = np.sort(np.rint(np.clip(scaled, -_FARTHEST_STEP, _FARTHEST_STEP)).astype(np.int64))
         if not _pass_test(spread_distance(ordered, self.trim, _STEPS), self.epsilon / 2, self.delta, source):
             return None
-        kept = ordered[self.trim : self.n - self.trim]
-        total = self.noise.release_one(sum(kept.tolist()), source)
-        return grids.nearest_float(total / len(kept) * self.step)
+        trimmed = ordered[self.trim : self.n - self.trim]
+        total = self.noise.release_one(sum(trimmed.tolist()), source)
+        return grids.nearest_float(total / len(trimmed) * self.step)
 
     def needed(self, confidence: Number = Fraction(19, 20)) -> int:
         """The distance from which on there is an answer with this probability; it is at most `trim`."""
@@ -269,8 +277,8 @@ class ClusteredMean(Mechanism):
 
     def error(self, confidence: Number = Fraction(19, 20)) -> float:
         """A bound on |release − trimmed mean| for answers that are given, rounding included."""
-        kept = self.n - 2 * self.trim
-        return float_above(self.noise.radius(failure(confidence)) * self.step / kept + self.step / 2)
+        trimmed_size = self.n - 2 * self.trim
+        return float_above(self.noise.radius(failure(confidence)) * self.step / trimmed_size + self.step / 2)
 
 
 def clustered_mean(
@@ -282,9 +290,7 @@ def clustered_mean(
     trim: int | None = None,
     relation: Relation = Relation.REPLACE,
 ) -> ClusteredMean:
-    """The mean of n records believed to lie within `width` of each other, but for some outliers on either side.
-
-    The mean of data that lie close together, without bounds given beforehand: propose-test-release with a trimmed mean.
+    """The mean of data that lie close together, without bounds: propose-test-release with a trimmed mean.
 
     The plain mean of unbounded data is never safe: one record can move it anywhere. The m-trimmed mean, over x₍m+1₎ …
     x₍n−m₎ in order, moves by at most w/(n − 2m) when a record is replaced, with w = x₍n−m+1₎ − x₍m₎. The analyst
@@ -297,6 +303,14 @@ def clustered_mean(
     (REPLACE). As d is never above m, m must exceed about 2 ln(1/δ)/ε for the test ever to pass; by default it is chosen
     so that clustered data pass with probability 99.9 %.
 
+    Args:
+        width: how far apart the records are believed to lie; proposed without looking at them.
+        n: the number of records, where it is public.
+        epsilon: the privacy budget ε of one release.
+        delta: the probability with which the test may pass on unsafe data.
+        trim: how many records are left out on either side; enough for the test by default.
+        relation: REPLACE.
+
     >>> m = clustered_mean(width=1, n=1000, epsilon=1, delta=1e-6)
     >>> m.trim, m.statement(0.95)
     (39, 'with probability 95 % the error is at most 0.00651')
@@ -304,23 +318,29 @@ def clustered_mean(
     True
     """
     check_relation(relation, Relation.REPLACE, why="The theorem is about replaced records and a public n.")
-    tau = _checks.between(
+    exact_width = _checks.between(
         "width", width, low=Fraction(1, 10**290), high=10**290,
         expected="between 1e-290 and 1e290", remedy="Change the unit.",
     )  # fmt: skip
-    budget = _checks.positive("epsilon", epsilon)
-    allowed = _checks.inner_probability(
+    exact_epsilon = _checks.positive("epsilon", epsilon)
+    exact_delta = _checks.inner_probability(
         "delta", delta, remedy="The test must be allowed to fail: for example delta=1e-6."
     )
-    many = _checks.count("n", n)
-    cut = distance_needed(budget / 2, allowed, Fraction(999, 1000)) if trim is None else _checks.count("trim", trim)
-    if 2 * cut >= many:
-        remedy = f"This ε and δ need trim={cut} and n above {2 * cut}."
+    public_n = _checks.count("n", n)
+    trim_size = (
+        distance_needed(exact_epsilon / 2, exact_delta, Fraction(999, 1000))
+        if trim is None
+        else _checks.count("trim", trim)
+    )
+    if 2 * trim_size >= public_n:
+        remedy = f"This ε and δ need trim={trim_size} and n above {2 * trim_size}."
         if trim is None:
             raise InvalidArgument("n", n, "more than twice as many records as are trimmed", remedy)
         raise InvalidArgument("trim", trim, "below half of the records", remedy)
-    (additive_noise,) = fit([Statistic(_STEPS)], epsilon=budget / 2, delta=Fraction(0), relation=Relation.REPLACE)
-    return ClusteredMean(tau, many, cut, budget, allowed, additive_noise)
+    (additive_noise,) = fit(
+        [Statistic(_STEPS)], epsilon=exact_epsilon / 2, delta=Fraction(0), relation=Relation.REPLACE
+    )
+    return ClusteredMean(exact_width, public_n, trim_size, exact_epsilon, exact_delta, additive_noise)
 
 
 def spread_distance(ordered: NDArray[np.int64], trim: int, width: int) -> int:

@@ -66,12 +66,16 @@ def contingency(
     delta: Number = 0,
     relation: Relation = Relation.ADD_REMOVE,
 ) -> Contingency:
-    """A contingency table with Laplace noise, or Gaussian noise if `delta` is positive.
-
-    A contingency table: counts of every combination of the values of several public attributes.
+    """A contingency table: counts of every combination of the values of several public attributes.
 
     Every record falls into one cell, or nowhere if one of its values is not in the declared list, so the sensitivities
     are those of a histogram whatever the number of attributes. Its margins are free: sums of noisy cells.
+
+    Args:
+        attributes: the public list of values of each attribute, by its name.
+        epsilon: the privacy budget ε of one release.
+        delta: 0 for Laplace noise and pure ε-DP; positive for Gaussian noise and (ε, δ)-DP.
+        relation: what may change between neighbours: ADD_REMOVE, REPLACE or ZERO_OUT.
 
     >>> m = contingency(attributes={"sex": ["f", "m"], "smoker": [False, True]}, epsilon=1)
     >>> m({"sex": ["f", "m", "m"], "smoker": [True, True, None]}).shape
@@ -79,22 +83,22 @@ def contingency(
     >>> m.event
     DiscreteLaplace(scale=1)
     """
-    found, allowed = check_budget(epsilon, delta)
+    epsilon, delta = check_budget(epsilon, delta)
     domain = check_attributes(attributes)
     cells = count_cells(domain)
-    (additive_noise,) = fit([partition(cells, relation)], epsilon=found, delta=allowed, relation=relation)
-    return Contingency(found, allowed, domain, additive_noise)
+    (additive_noise,) = fit([partition(cells, relation)], epsilon=epsilon, delta=delta, relation=relation)
+    return Contingency(epsilon, delta, domain, additive_noise)
 
 
 def check_attributes(attributes: Mapping[str, Iterable[Hashable]]) -> Attributes:
-    """Attributes with their public lists of values."""
+    """Checks the attributes and their public lists of values."""
     if not isinstance(attributes, Mapping) or not attributes:
         raise InvalidArgument("attributes", attributes, "a mapping from attribute to its list of values")
     return tuple((name, check_keys(f"attributes[{name!r}]", values)) for name, values in attributes.items())
 
 
 def count_cells(domain: Attributes) -> int:
-    """The number of cells, refused if memory would not hold them."""
+    """The number of cells; refused if memory would not hold them."""
     cells = prod(len(values) for _, values in domain)
     if cells > MOST_CELLS:
         raise InvalidArgument("attributes", cells, f"at most {MOST_CELLS} cells", "Ask for marginals instead.")
@@ -107,9 +111,9 @@ def tabulate(columns: Mapping[str, list[Hashable]], domain: Attributes) -> NDArr
     flat = np.zeros(len(next(iter(columns.values()))), dtype=np.int64)
     inside = np.ones_like(flat, dtype=np.bool_)
     for name, values in domain:
-        found = records.find_key_positions(columns[name], values)
-        inside &= found >= 0
-        flat = flat * len(values) + found
+        positions = records.find_key_positions(columns[name], values)
+        inside &= positions >= 0
+        flat = flat * len(values) + positions
     return np.bincount(flat[inside], minlength=prod(shape)).reshape(shape)
 
 
@@ -155,13 +159,18 @@ def marginals(
     delta: Number = 0,
     relation: Relation = Relation.ADD_REMOVE,
 ) -> Marginals:
-    """All marginals of `ways` attributes with Laplace noise, or Gaussian noise if `delta` is positive.
-
-    All k-way marginals of a table: for every k of its d attributes, the counts of their combinations.
+    """All k-way marginals of a table: for every k of its d attributes, the counts of their combinations.
 
     A record falls into one cell of each of the T = C(d, k) tables, so adding it changes T counts by 1 (L1 = T, L2 = √T)
     and replacing it changes 2T (L1 = 2T, L2 = √(2T)). Pure ε needs noise that grows with T; with δ > 0 Gaussian noise
     grows with √T. The means of d columns, the "one-way marginals" of numbers in [0, 1], are `column_means`.
+
+    Args:
+        attributes: the public list of values of each attribute, by its name.
+        ways: how many attributes each table has.
+        epsilon: the privacy budget ε of one release.
+        delta: 0 for Laplace noise and pure ε-DP; positive for Gaussian noise and (ε, δ)-DP.
+        relation: what may change between neighbours: ADD_REMOVE, REPLACE or ZERO_OUT.
 
     >>> attributes = {name: [0, 1] for name in "abcd"}
     >>> pure = marginals(attributes=attributes, ways=2, epsilon=1)
@@ -170,7 +179,7 @@ def marginals(
     >>> sorted(pure({name: [0, 1, 1] for name in "abcd"}))[0]
     ('a', 'b')
     """
-    found, allowed = check_budget(epsilon, delta)
+    epsilon, delta = check_budget(epsilon, delta)
     domain = check_attributes(attributes)
     way = _checks.count("ways", ways)
     if way > len(domain):
@@ -179,27 +188,27 @@ def marginals(
     if sum(sizes) > MOST_CELLS:
         raise InvalidArgument("attributes", sum(sizes), f"at most {MOST_CELLS} cells altogether", "Take fewer ways.")
     (additive_noise,) = fit(
-        [partition(sum(sizes), relation, times=len(sizes))], epsilon=found, delta=allowed, relation=relation
+        [partition(sum(sizes), relation, times=len(sizes))], epsilon=epsilon, delta=delta, relation=relation
     )
-    return Marginals(found, allowed, domain, way, additive_noise)
+    return Marginals(epsilon, delta, domain, way, additive_noise)
 
 
 def nonnegative(values: ArrayLike) -> NDArray[Any]:
     """Negative values as 0. Never further from nonnegative truths; but sums of many are pushed up, so sum first."""
-    found = np.asarray(values)
-    return np.asarray(np.maximum(found, np.zeros((), dtype=found.dtype)))
+    array = np.asarray(values)
+    return np.asarray(np.maximum(array, np.zeros((), dtype=array.dtype)))
 
 
 def simplex(values: ArrayLike, *, total: Number = 1) -> NDArray[np.float64]:
     """The nearest values that are nonnegative and add up to `total`: the Euclidean projection."""
-    given = np.asarray(values, dtype=np.float64)
-    wanted = float(_checks.positive("total", total))
-    if given.ndim != 1 or not given.size or not np.isfinite(given).all():
-        raise InvalidArgument("values", f"an array of shape {given.shape}", "a vector of finite numbers")
-    ordered = np.sort(given)[::-1]
-    excess = np.cumsum(ordered) - wanted
-    kept = np.flatnonzero(ordered * np.arange(1, given.size + 1) > excess)[-1]
-    return np.asarray(np.maximum(given - excess[kept] / (kept + 1), 0.0))
+    vector = np.asarray(values, dtype=np.float64)
+    target = float(_checks.positive("total", total))
+    if vector.ndim != 1 or not vector.size or not np.isfinite(vector).all():
+        raise InvalidArgument("values", f"an array of shape {vector.shape}", "a vector of finite numbers")
+    ordered = np.sort(vector)[::-1]
+    excess = np.cumsum(ordered) - target
+    last = np.flatnonzero(ordered * np.arange(1, vector.size + 1) > excess)[-1]
+    return np.asarray(np.maximum(vector - excess[last] / (last + 1), 0.0))
 
 
 def consistent(answers: ArrayLike, *, queries: ArrayLike, variances: ArrayLike | None = None) -> NDArray[np.float64]:

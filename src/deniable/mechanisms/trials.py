@@ -56,14 +56,14 @@ class BestOf(Mechanism):
 
     def __call__(self, data: Any, /, *, source: Source | None = None) -> Best:
         """One release. A score that is not a number ranks last; among equal scores the earliest trial wins."""
-        found: list[Best] = []
+        trials: list[Best] = []
         data = records.keep_generator(data)
         for _ in range(self.draw_trials(source)):
-            place = int(noise.uniform(len(self.candidates), source=source))
-            output = self.candidates[place](data, source=source)
+            candidate = int(noise.uniform(len(self.candidates), source=source))
+            output = self.candidates[candidate](data, source=source)
             score = _values.number(self.score(output))
-            found.append(Best(place, output, -math.inf if math.isnan(score) else score))
-        return max(found, key=lambda best: best.score)
+            trials.append(Best(candidate, output, -math.inf if math.isnan(score) else score))
+        return max(trials, key=lambda best: best.score)
 
     def draw_trials(self, source: Source | None) -> int:
         """K, exactly: a geometric number, accepted with probability Π_{0<l<k} (l + η)/(l + 1), which is at most 1."""
@@ -117,11 +117,7 @@ class BestOf(Mechanism):
 def best_of(
     candidates: Sequence[Mechanism], *, score: Callable[[Any], float], trials: Number, eta: Number = 0
 ) -> BestOf:
-    """The best of about `trials` runs of candidates with a pure guarantee, by a score of their outputs.
-
-    `eta` in [0, 1] shapes the number of trials: 0 costs 2ε and varies most, 1 costs 3ε.
-
-    Selection among private candidates: run private mechanisms a random number of times and keep the best result.
+    """Selection among private candidates: run private mechanisms a random number of times and keep the best result.
 
     Each trial picks one of the candidates uniformly, runs it, and scores its *output*. After K trials the output with
     the best score is released, nothing else. K is drawn before the data are touched, from the truncated negative
@@ -136,6 +132,12 @@ def best_of(
 
     How many trials were run must stay secret: do not let it show in the time a caller sees.
 
+    Args:
+        candidates: mechanisms with a pure guarantee.
+        score: rates an output without looking at private data.
+        trials: the expected number of trials.
+        eta: the shape of their law, from 0 (costs 2ε, varies most) to 1 (costs 3ε).
+
     >>> from deniable.mechanisms.counts import count
     >>> m = best_of([count(epsilon=0.1)], score=lambda output: output, trials=10, eta=1)
     >>> m.event
@@ -143,25 +145,28 @@ def best_of(
     >>> type(m([True] * 50).output)
     <class 'int'>
     """
-    found = tuple(candidates)
-    if not found or not all(isinstance(candidate, Mechanism) for candidate in found):
-        raise InvalidArgument("candidates", found, "one mechanism or more")
-    if len({candidate.relation for candidate in found}) > 1:
-        raise InvalidArgument("candidates", found, "under one relation")
-    shape = _checks.between("eta", eta, low=0, high=1, expected="between 0 and 1")
-    for candidate in found:
+    mechanisms = tuple(candidates)
+    if not mechanisms or not all(isinstance(candidate, Mechanism) for candidate in mechanisms):
+        raise InvalidArgument("candidates", mechanisms, "one mechanism or more")
+    if len({candidate.relation for candidate in mechanisms}) > 1:
+        raise InvalidArgument("candidates", mechanisms, "under one relation")
+    exact_eta = _checks.between("eta", eta, low=0, high=1, expected="between 0 and 1")
+    for candidate in mechanisms:
         _pure_epsilon(candidate.event)
-    _common_unit([candidate.event for candidate in found])
+    _common_unit([candidate.event for candidate in mechanisms])
     return BestOf(
-        found, score, solve_gamma(_checks.between("trials", trials, low=1, expected="1 or more"), shape), shape
+        mechanisms,
+        score,
+        solve_gamma(_checks.between("trials", trials, low=1, expected="1 or more"), exact_eta),
+        exact_eta,
     )
 
 
 def _pure_epsilon(event: Event) -> Fraction:
     """The ε of an event that has a pure guarantee."""
-    found = cost(event)
-    if found.epsilon is not None and not found.delta:
-        return found.epsilon
+    pure_cost = cost(event)
+    if pure_cost.epsilon is not None and not pure_cost.delta:
+        return pure_cost.epsilon
     raise NotSupported(f"selection among private candidates needs a pure guarantee; {event!r} has none")
 
 
@@ -203,13 +208,13 @@ class Search:
 
     def guarantee(self, *, delta: Number) -> ApproxDP:
         """What the whole search promises at a δ."""
-        allowed = _checks.inner_probability("delta", delta)
+        exact_delta = _checks.inner_probability("delta", delta)
         excess = selection_excess(self._curve, gamma=self.gamma)
-        own = _least(lambda epsilon: self._curve(epsilon) * self.trials <= float(allowed) * (1 - 1e-12))
+        own = _smallest_holding(lambda epsilon: self._curve(epsilon) * self.trials <= float(exact_delta) * (1 - 1e-12))
         total = own + (1 + float(self.eta)) * excess
-        place = Fraction(10) ** (8 - math.floor(math.log10(max(total, 1e-300))))
-        epsilon = math.ceil(Fraction(total * (1 + 1e-12)) * place) / place
-        return ApproxDP(epsilon, allowed, relation=self.events[0].relation, unit=_common_unit(self.events))
+        unit = Fraction(10) ** (8 - math.floor(math.log10(max(total, 1e-300))))
+        epsilon = math.ceil(Fraction(total * (1 + 1e-12)) * unit) / unit
+        return ApproxDP(epsilon, exact_delta, relation=self.events[0].relation, unit=_common_unit(self.events))
 
     def event(self, *, delta: Number) -> Event:
         """What a ledger is charged for the whole search."""
@@ -222,12 +227,12 @@ class Search:
         """
         best: Best | None = None
         for _ in range(self._law.draw_trials(source)):
-            place = int(noise.uniform(len(self.events), source=source))
-            output = trial(place)
-            found = _values.number(score(output))
-            value = -math.inf if math.isnan(found) else found
+            candidate = int(noise.uniform(len(self.events), source=source))
+            output = trial(candidate)
+            number = _values.number(score(output))
+            value = -math.inf if math.isnan(number) else number
             if best is None or value > best.score:
-                best = Best(place, output, value)
+                best = Best(candidate, output, value)
         if best is None:
             raise InvalidArgument("trials", 0, "1 or more")
         return best
@@ -239,14 +244,12 @@ class Search:
 
     def _curve(self, epsilon: float) -> float:
         """δ(ε) of one trial: the candidates' mean, by its proven upper end."""
-        total = math.fsum(many * profile.delta(epsilon) for many, profile in self._profiles)
+        total = math.fsum(copies * profile.delta(epsilon) for copies, profile in self._profiles)
         return total / len(self.events) * (1 + 1e-15)
 
 
 def search(events: Sequence[Event], *, trials: Number, eta: Number = 0, scoring: Event | None = None) -> Search:
-    """A search over candidates, given by their events, of about `trials` trials.
-
-    Private search over trainings: run some of them, keep the best, and pay little more than for one.
+    """Private search over trainings: run some of them, keep the best, and pay little more than for one.
 
     Each trial picks one of the candidates uniformly, runs it, and scores its *output*; after K trials the best output
     is released and nothing else. K is drawn before the data are touched, from the truncated negative binomial law of
@@ -275,22 +278,28 @@ def search(events: Sequence[Event], *, trials: Number, eta: Number = 0, scoring:
     its event as `scoring`, and score with noise. How many trials were run must stay secret; do not let it show in the
     time a caller sees.
 
+    Args:
+        events: what each candidate does to the data.
+        trials: the expected number of trials.
+        eta: the shape of their law, between 0 and 1.
+        scoring: what scoring one output does to the data; None if it sees public data only.
+
     >>> from deniable.events import Gaussian
     >>> found = search([Gaussian(scale=3.7306)], trials=10)   # each of them (1, 1e-5)-DP
     >>> print(found.guarantee(delta=1e-5))
     ε ≤ 1.52, δ = 1e-5, one record added or removed
     """
-    found = tuple(events)
-    if not found or not all(isinstance(event, Event) for event in found):
-        raise InvalidArgument("events", found, "one event or more, such as plan.event")
-    for event in found:
-        one_relation(found[0].relation, event.relation, doing="search")
-    _common_unit(found)
-    shape = _checks.between("eta", eta, low=0, high=1, expected="between 0 and 1")
-    many = _checks.between("trials", trials, low=1, expected="1 or more")
+    candidates = tuple(events)
+    if not candidates or not all(isinstance(event, Event) for event in candidates):
+        raise InvalidArgument("events", candidates, "one event or more, such as plan.event")
+    for event in candidates:
+        one_relation(candidates[0].relation, event.relation, doing="search")
+    _common_unit(candidates)
+    exact_eta = _checks.between("eta", eta, low=0, high=1, expected="between 0 and 1")
+    exact_trials = _checks.between("trials", trials, low=1, expected="1 or more")
     if scoring is not None:
-        found = tuple(event + scoring for event in found)
-    return Search(found, solve_gamma(many, shape), shape)
+        candidates = tuple(event + scoring for event in candidates)
+    return Search(candidates, solve_gamma(exact_trials, exact_eta), exact_eta)
 
 
 def selection_excess(curve: Callable[[float], float], *, gamma: Fraction | float) -> float:
@@ -299,11 +308,11 @@ def selection_excess(curve: Callable[[float], float], *, gamma: Fraction | float
         return 0.0
     chance = Fraction(gamma)  # exact: near 1 the float of 1 − γ has few digits
     slope = float(chance / (1 - chance)) * (1 - 1e-12)
-    return _least(lambda epsilon: curve(epsilon) <= math.expm1(min(epsilon, 700.0)) * slope)
+    return _smallest_holding(lambda epsilon: curve(epsilon) <= math.expm1(min(epsilon, 700.0)) * slope)
 
 
-def _least(holds: Callable[[float], bool]) -> float:
-    """A value from which on a condition holds, near the least one; the condition is checked at it."""
+def _smallest_holding(holds: Callable[[float], bool]) -> float:
+    """Bisects for the least value from which on a condition holds; the condition holds at the value returned."""
     high = 1e-3
     while not holds(high):
         high *= 2
