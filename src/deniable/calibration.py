@@ -1,4 +1,4 @@
-"""The only solver: which value of one parameter meets a target, on the safe side.
+"""Which value of one parameter meets a target, on the safe side: the solver that asks an accountant.
 
 `calibrate` takes any function from a number to an event (a noise multiplier, a rate, a number of steps, a query's ε)
 and any target: a guarantee, or a limit on what an attacker can do. It finds out by itself whether more is safer or
@@ -29,7 +29,7 @@ from deniable.accounting.filters.costs import cost, mu_squared, rho_below
 from deniable.errors import InvalidArgument, NoConversion
 from deniable.events import Event
 from deniable.guarantees import FDP, GDP, RDP, TCDP, ZCDP, ApproxDP, ApproxZCDP, Guarantee, Profile, PureDP
-from deniable.guarantees.rounding import below, log_of
+from deniable.numerics.rounding import below, log_of
 from deniable.units import one_relation, one_unit
 
 _SMALLEST, _LARGEST = 1e-100, 1e100

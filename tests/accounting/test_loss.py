@@ -148,7 +148,7 @@ def test_chernoff_is_the_classic_conversion() -> None:
 
 def test_the_loss_tail_is_sufficient_for_delta_and_not_necessary() -> None:
     """P[L ≥ 1] = 0.3085 for μ = 1, and δ(1) = 0.1269: note 002's "iff" is an "if"."""
-    from deniable.conversions.normal import delta_bracket
+    from deniable.numerics.normal import delta_bracket
 
     assert only(Gaussian(1)).tail(1) == pytest.approx(0.3085, abs=5e-5)
     assert delta_bracket(1.0, 1.0).upper == pytest.approx(0.12693673750664392, rel=1e-12)
@@ -156,7 +156,7 @@ def test_the_loss_tail_is_sufficient_for_delta_and_not_necessary() -> None:
 
 def test_partial_converse() -> None:
     """(ε, δ)-DP bounds P[L > t] by δ/(1 − e^{ε−t}) for t > ε."""
-    from deniable.conversions.normal import delta_bracket
+    from deniable.numerics.normal import delta_bracket
 
     loss = only(Gaussian(1))
     for epsilon in (0.5, 1.0, 2.0):

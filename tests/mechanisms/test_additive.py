@@ -19,7 +19,6 @@ from deniable import mechanisms as dm
 from deniable.accounting import account
 from deniable.errors import InvalidArgument
 from deniable.events import DiscreteGaussian, DiscreteLaplace, Gaussian
-from deniable.mechanisms import tails
 from deniable.mechanisms.additive import radius
 from deniable.noise import InsecureSource, RecordingSource
 from deniable.units import ADD_REMOVE, REPLACE
@@ -36,36 +35,6 @@ def laplace_tail(scale: Fraction, m: int) -> Any:
     """Pr[X ≥ m], m ≥ 1, by summing the geometric series in 40 digits."""
     r = mp.exp(-mp.mpf(scale.denominator) / scale.numerator)
     return r**m / (1 + r)
-
-
-def gaussian_tail(scale: float, m: int) -> Any:
-    reach = math.ceil(scale * 40) + m + 50
-    masses = [mp.exp(-(mp.mpf(x) ** 2) / (2 * mp.mpf(scale) ** 2)) for x in range(reach)]
-    return mp.fsum(masses[m:]) / (2 * mp.fsum(masses) - 1)
-
-
-@pytest.mark.parametrize("scale", [Fraction(1, 10), Fraction(1, 2), Fraction(2), Fraction(1000, 7), Fraction(10**12)])
-@pytest.mark.parametrize("tail", [0.5, 0.05, 1e-6, 1e-30])
-def test_laplace_radius_is_the_smallest(scale: Fraction, tail: float) -> None:
-    m = tails.laplace_radius(scale, tail)
-    assert 2 * laplace_tail(scale, m + 1) <= tail
-    assert m == 0 or 2 * laplace_tail(scale, m) > tail
-
-
-@pytest.mark.parametrize("scale", [Fraction(1, 3), Fraction(1), Fraction(7, 2), Fraction(60)])
-@pytest.mark.parametrize("tail", [0.5, 0.05, 1e-6])
-def test_gaussian_radius_is_the_smallest(scale: Fraction, tail: float) -> None:
-    m = tails.gaussian_radius(scale, tail)
-    assert 2 * gaussian_tail(float(scale), m + 1) <= tail
-    assert m == 0 or 2 * gaussian_tail(float(scale), m) > tail
-
-
-def test_gaussian_radius_of_a_large_scale_is_one_more_than_the_normal_one_at_most() -> None:
-    for tail in (0.3, 1e-3, 1e-12):
-        m = tails.gaussian_radius(Fraction(10**6), tail)
-        assert 0 <= m - norm.isf(tail / 2) * 1e6 <= 2
-    summed, bounded = tails.gaussian_radius(Fraction(2048), 1e-3), norm.isf(5e-4) * 2048
-    assert abs(summed - bounded) <= 1
 
 
 def test_many_coordinates_share_the_failure() -> None:

@@ -20,11 +20,11 @@ from scipy.integrate import quad
 from deniable import mechanisms as dm
 from deniable.errors import InvalidArgument
 from deniable.guarantees import ApproxDP, PureDP
-from deniable.mechanisms import tails
 from deniable.mechanisms.quantiles import rounded_laplace, smooth_sensitivity
 from deniable.mechanisms.stable import distance_needed, find_mode, mode_distance
 from deniable.mechanisms.stable import spread_distance as replacements
 from deniable.noise import Grid, InsecureSource, RecordingSource
+from deniable.numerics import discrete
 from deniable.units import ADD_REMOVE, REPLACE, Relation
 
 # the test of propose-test-release
@@ -38,14 +38,14 @@ def survival(scale: float, m: int) -> float:
 @pytest.mark.parametrize(("epsilon", "delta"), [(1, 1e-6), (0.1, 1e-9), (5, 0.3), (Fraction(1, 3), 1e-3)])
 def test_unsafe_data_pass_with_probability_at_most_delta_and_one_less_would_not_do(epsilon: Any, delta: float) -> None:
     scale = 1 / Fraction(str(epsilon)) if not isinstance(epsilon, Fraction) else 1 / epsilon
-    bar = tails.laplace_threshold(scale, Fraction(str(delta)))
+    bar = discrete.laplace_threshold(scale, Fraction(str(delta)))
     assert survival(float(scale), bar) <= delta * (1 + 1e-12)
     assert bar == 1 or survival(float(scale), bar - 1) > delta
 
 
 def test_needed_is_enough_and_no_more() -> None:
     epsilon, delta = Fraction(1, 2), Fraction(1, 10**6)
-    bar = tails.laplace_threshold(1 / epsilon, delta)
+    bar = discrete.laplace_threshold(1 / epsilon, delta)
     far = distance_needed(epsilon, delta, 0.95)
     assert survival(2, bar - far) >= 0.95 > survival(2, bar - far + 1)
 
@@ -98,7 +98,7 @@ def test_the_distance_of_the_mode(relation: Relation) -> None:
 def test_the_mode_keeps_its_promise_exactly(relation: Relation) -> None:
     """The two-outcome law of every small data set against all its neighbours."""
     m = dm.mode(epsilon=0.7, delta=0.05, relation=relation)
-    bar = tails.laplace_threshold(1 / m.epsilon, m.delta)
+    bar = discrete.laplace_threshold(1 / m.epsilon, m.delta)
 
     def law(data: tuple[str, ...]) -> dict[Any, float]:
         found, gap = find_mode(list(data))

@@ -18,7 +18,6 @@ from hypothesis import strategies as st
 from deniable.noise import Grid
 from deniable.query import AtMost
 from deniable.query.aggregates import Quantile
-from deniable.query.intervals import margin, sum_margin
 from deniable.query.measures import Different, Measure, People, move
 from deniable.query.readings import Bins, Distinct, Values
 from deniable.query.schema import Column, Kind
@@ -174,41 +173,6 @@ def test_sparse_cells() -> None:
 
 
 # Margins of sums of noise
-
-
-@pytest.mark.parametrize("failure", [Fraction(1, 4), Fraction(1, 40), Fraction(1, 10**4)])
-@pytest.mark.parametrize("scale", [Fraction(1, 5), Fraction(1), Fraction(9, 2), Fraction(40)])
-@pytest.mark.parametrize("many", [1, 2, 7])
-def test_the_margin_of_a_sum(scale: Fraction, many: int, failure: Fraction) -> None:
-    """Against the law itself, convolved on the integers: never too small, and hardly larger than it need be."""
-    reach = int(60 * float(scale)) + 60
-    places = np.arange(-reach, reach + 1)
-    law = np.exp(-np.abs(places) / float(scale))
-    law /= law.sum()
-    whole = law
-    for _ in range(many - 1):
-        whole = np.convolve(whole, law)
-    centre = len(whole) // 2
-    for weight in (1.0, 0.3):
-        found = sum_margin(scale, ((weight, many),), failure)
-        beyond = whole[centre + int(np.floor(found / weight + 1e-9)) + 1 :].sum()
-        assert beyond <= float(failure)
-        least = int(np.argmax(np.cumsum(whole[::-1])[::-1] - whole <= float(failure))) - centre
-        assert found <= weight * (least + 1 + many * (float(scale) + 1) / 32)
-
-
-def test_a_margin_of_two_weights() -> None:
-    """Opposite signs and different weights: the law is symmetric, so signs do not matter. Of 200,000 sums, the share
-    beyond the margin is 2.5 % at most, but for 5.4 deviations."""
-    random = np.random.default_rng()
-    r = 1 - np.exp(-1 / 30)
-    draws = [random.geometric(r, (200_000, n)) - random.geometric(r, (200_000, n)) for n in (3, 9)]
-    sums = 0.9 * draws[0].sum(axis=1) - 0.1 * draws[1].sum(axis=1)
-    far = sum_margin(Fraction(30), ((0.9, 3), (0.1, 9)), Fraction(1, 40))
-    share = (sums > far).mean()
-    assert 0.02 < share < 0.025 + 5.4 * np.sqrt(0.025 * 0.975 / 200_000)
-    assert sum_margin(Fraction(30), ((0.0, 3), (0.5, 0)), Fraction(1, 40)) == 0
-    assert sum_margin(Fraction(30), ((1.0, 1),), Fraction(1, 40)) >= margin(Fraction(30), Fraction(1, 20))
 
 
 # Coverage

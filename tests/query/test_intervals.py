@@ -6,39 +6,12 @@ from decimal import Decimal
 from fractions import Fraction
 from itertools import product
 
-import mpmath
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from deniable.query.intervals import margin, outward, ratio_range
-
-
-def beyond(scale: Fraction, t: int) -> mpmath.mpf:
-    """Pr[|X| > t], by adding up the law: 1 − sum over |x| ≤ t of p(x)."""
-    with mpmath.workdps(60):
-        q = mpmath.exp(-1 / mpmath.mpf(scale.numerator) * scale.denominator)
-        inside = sum(q ** abs(x) for x in range(-t, t + 1))
-        return 1 - inside * (1 - q) / (1 + q)
-
-
-@pytest.mark.parametrize(
-    "scale", [Fraction(1, 1000), Fraction(1, 10), Fraction(1, 2), 1, Fraction(10, 3), 8, Fraction(1000, 7)]
-)
-@pytest.mark.parametrize("failure", [Fraction(1, 2), Fraction(1, 20), Fraction(1, 10**6), Fraction(99, 100)])
-def test_the_margin_is_the_smallest(scale: Fraction, failure: Fraction) -> None:
-    scale = Fraction(scale)
-    found = margin(scale, failure)
-    assert beyond(scale, found) <= mpmath.mpf(failure.numerator) / failure.denominator
-    if found > 0:
-        assert beyond(scale, found - 1) > mpmath.mpf(failure.numerator) / failure.denominator
-
-
-def test_a_huge_scale() -> None:
-    # For a large scale the tail is e^(−t/s): t = s ln 20 at 5 %.
-    assert margin(Fraction(10**40), Fraction(1, 20)) == pytest.approx(2.995732273553991e40, rel=1e-9)
-
+from deniable.query.intervals import outward, ratio_range
 
 small = st.integers(-12, 12)
 

@@ -29,9 +29,9 @@ from deniable.conversions import (
     zcdp_to_approx,
     zcdp_to_approx_classic,
 )
-from deniable.conversions.normal import delta_bracket
 from deniable.events import Laplace
 from deniable.guarantees import GDP, ZCDP, ApproxDP, PureDP, TradeOff
+from deniable.numerics.normal import delta_bracket
 from deniable.units import Relation
 from tests.reference.values import ALL, cases
 

@@ -36,7 +36,7 @@ from deniable.accounting.grid import Direction, GridCurve
 from deniable.accounting.pairs import attained, directions, laws
 from deniable.events import Claimed, Event, ExponentialMechanism, RandomizedResponse
 from deniable.guarantees import ZCDP, Bracket, Curve, Profile, PureDP
-from deniable.guarantees.rounding import float_above, typed_above
+from deniable.numerics.rounding import float_above, typed_above
 from deniable.units import RECORD, Unit
 
 _MOST_TERMS = 4096

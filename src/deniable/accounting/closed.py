@@ -25,10 +25,9 @@ import numpy as np
 from deniable._checks import exact
 from deniable.accounting.pairs.bounds import renyi_profile
 from deniable.accounting.pairs.law import UNIT, Array, Law
-from deniable.accounting.pairs.normal import root
-from deniable.conversions import normal
 from deniable.guarantees import Bracket, Curve, Guarantee
-from deniable.guarantees.rounding import float_above, float_below
+from deniable.numerics import normal
+from deniable.numerics.rounding import float_above, float_below, root_of
 
 
 def inverted(delta_bracket: Callable[[float], Bracket], delta: float, *, largest: float = math.inf) -> Bracket:
@@ -87,7 +86,7 @@ class GaussianCurve:
 
     @cached_property
     def _mu(self) -> float:
-        return root(self.mu_squared)
+        return root_of(self.mu_squared)
 
     def delta_bracket(self, epsilon: float) -> Bracket:
         """Proven ends around δ(ε)."""

@@ -22,7 +22,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from deniable.auditing.recording import Draw
-from deniable.conversions.normal import delta_bracket, epsilon_bracket
+from deniable.numerics.discrete import gaussian_cumulative, laplace_cumulative
+from deniable.numerics.normal import delta_bracket, epsilon_bracket
 
 Floats = NDArray[np.float64]
 
@@ -221,29 +222,11 @@ def _masses(law: str, shift: float, spread: float, step: float) -> tuple[Floats,
         return _between(noise.cdf((edges - shift) / spread)), _between(noise.cdf(edges))
     far = int(shift + 45 * step * max(1.0, spread)) + 2
     edges = np.unique(np.round(np.concatenate([np.linspace(-far, far, 20_001), [0, -1, shift, shift - 1]])))
-    masses = _laplace_upto if law == "discrete laplace" else _gaussian_upto
-    return _between(masses(edges - round(shift), step * spread)), _between(masses(edges, step))
+    shifted = edges - round(shift)
+    if law == "discrete laplace":
+        return _between(laplace_cumulative(shifted, 1 / (step * spread))), _between(laplace_cumulative(edges, 1 / step))
+    return _between(gaussian_cumulative(shifted, step * spread)), _between(gaussian_cumulative(edges, step))
 
 
 def _between(upto: Floats) -> Floats:
     return np.diff(np.concatenate([[0.0], upto, [1.0]]))
-
-
-def _laplace_upto(places: Floats, scale: float) -> Floats:
-    """P(Z ≤ k) of the discrete Laplace law."""
-    share = 1 / (1 + math.exp(-1 / scale))
-    return np.where(
-        places >= 0, 1 - np.exp(-(places + 1) / scale) * share, np.exp(np.minimum(places, 0) / scale) * share
-    )
-
-
-def _gaussian_upto(places: Floats, scale: float) -> Floats:
-    """P(Z ≤ k) of the discrete Gaussian law; beyond scale 20 000 of the normal law half a step on (within 3e-11)."""
-    from scipy import stats
-
-    if scale > 20_000:
-        return np.asarray(stats.norm.cdf((places + 0.5) / scale))
-    far = int(45 * scale) + 2
-    lattice = np.arange(-far, far + 1)
-    upto = np.cumsum(np.exp(-(lattice**2) / (2 * scale * scale)))
-    return np.asarray(upto[np.clip(places + far, 0, 2 * far).astype(int)] / upto[-1])

@@ -29,7 +29,7 @@ from deniable.accounting.closed import GaussianCurve
 from deniable.errors import InvalidArgument
 from deniable.events import Claimed, Event, Noise
 from deniable.guarantees import ApproxDP, Guarantee, Profile, PureDP
-from deniable.guarantees.rounding import above
+from deniable.numerics.rounding import above
 from deniable.units import Relation, Unit
 
 Claimable: TypeAlias = Guarantee | Event | Profile

@@ -22,7 +22,7 @@ from deniable._checks import Number
 from deniable.conversions import pure
 from deniable.errors import NoConversion
 from deniable.guarantees import FDP, GDP, RDP, TCDP, ZCDP, ApproxDP, ApproxZCDP, Profile, PureDP, TradeOff
-from deniable.guarantees.rounding import float_above
+from deniable.numerics.rounding import float_above
 
 
 def approx_to_profile(guarantee: ApproxDP) -> Profile:

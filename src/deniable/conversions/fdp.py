@@ -20,7 +20,7 @@ from deniable.conversions.curves import exact_profile, grid, supported
 from deniable.errors import NoConversion
 from deniable.guarantees import FDP, GDP, ApproxDP, Bracket, Profile, PureDP
 from deniable.guarantees.printing import small
-from deniable.guarantees.rounding import above, below, float_above, float_below, promised
+from deniable.numerics.rounding import above, below, float_above, float_below, promised
 
 
 def fdp_to_profile(guarantee: FDP) -> Profile:

@@ -18,11 +18,11 @@ from typing import NoReturn
 
 from deniable import _checks
 from deniable._checks import Number
-from deniable.conversions import normal
 from deniable.conversions.curves import exact_profile, grid, supported
 from deniable.errors import InvalidArgument, NoConversion
 from deniable.guarantees import FDP, GDP, RDP, TCDP, ZCDP, ApproxDP, Bracket, Profile
-from deniable.guarantees.rounding import above, below, float_above, float_below, promised
+from deniable.numerics import normal
+from deniable.numerics.rounding import above, below, float_above, float_below, promised
 from deniable.units import Relation
 
 

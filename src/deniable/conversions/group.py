@@ -35,7 +35,7 @@ from deniable import _checks
 from deniable.conversions.pure import odds_above
 from deniable.errors import NoConversion
 from deniable.guarantees import FDP, GDP, RDP, TCDP, ZCDP, ApproxDP, ApproxZCDP, Guarantee, PureDP, TradeOff
-from deniable.guarantees.rounding import above, float_above
+from deniable.numerics.rounding import above, float_above
 
 Kind = TypeVar("Kind", bound=Guarantee)
 

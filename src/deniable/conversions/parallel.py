@@ -21,10 +21,10 @@ from dataclasses import replace
 from fractions import Fraction
 from typing import Any, TypeVar
 
-from deniable.conversions.curves import root_above
 from deniable.errors import InvalidArgument, NoConversion
 from deniable.guarantees import FDP, GDP, RDP, TCDP, ZCDP, ApproxDP, Guarantee, PureDP, TradeOff
 from deniable.guarantees.tradeoff import lower_hull
+from deniable.numerics.exact import root_above
 from deniable.units import Relation, one_relation, one_unit, single
 
 Kind = TypeVar("Kind", bound=Guarantee)

@@ -20,7 +20,7 @@ from deniable import _checks
 from deniable._checks import Number
 from deniable.conversions.curves import exact_profile
 from deniable.guarantees import FDP, GDP, RDP, TCDP, ZCDP, ApproxDP, Bracket, Profile, PureDP, TradeOff
-from deniable.guarantees.rounding import above, below, float_above, float_below, promised
+from deniable.numerics.rounding import above, below, float_above, float_below, promised
 
 
 def pure_to_approx(guarantee: PureDP, *, epsilon: Number | None = None) -> ApproxDP:

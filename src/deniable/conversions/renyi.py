@@ -25,7 +25,7 @@ from deniable._checks import Number
 from deniable.conversions.curves import bound_profile, grid, supported
 from deniable.errors import InvalidArgument, NoConversion
 from deniable.guarantees import FDP, RDP, TCDP, ZCDP, ApproxDP, Profile
-from deniable.guarantees.rounding import above, float_above, float_below, promised
+from deniable.numerics.rounding import above, exp_above, float_above, float_below, promised
 from deniable.units import RECORD, Relation, Unit, one_relation, one_unit
 
 _FAR = 1e300
@@ -57,7 +57,7 @@ def rdp_to_profile(curve: RDP | Iterable[RDP]) -> Profile:
     return bound_profile(
         orders[0],
         "Rényi divergences at the best order",
-        lambda epsilon: probability_above(min(renyi_log_delta(a, d, epsilon) for a, d in pairs)),
+        lambda epsilon: min(exp_above(min(renyi_log_delta(a, d, epsilon) for a, d in pairs)), 1.0),
         lambda delta: _smallest_epsilon(pairs, delta),
     )
 
@@ -170,13 +170,6 @@ def _approx(epsilon: float, delta: Fraction, orders: list[RDP]) -> ApproxDP:
     if epsilon == math.inf:
         raise NoConversion(f"{orders[-1]!r} is at an order too close to 1 to reach delta={_checks.shown(delta)}.")
     return ApproxDP(promised(epsilon), delta, relation=orders[0].relation, unit=orders[0].unit)
-
-
-def probability_above(log: float) -> float:
-    """e^log, rounded up, at most 1; the smallest float rather than an underflow to 0."""
-    if log == -math.inf:
-        return 0.0
-    return min(max(above(math.exp(log)), 5e-324), 1.0)
 
 
 def _smallest_epsilon(pairs: list[tuple[float, float]], delta: float) -> float:

@@ -18,10 +18,11 @@ from typing import NoReturn
 from deniable import _checks
 from deniable._checks import Number
 from deniable.conversions import renyi
-from deniable.conversions.curves import bound_profile, grid, lowest, supported
+from deniable.conversions.curves import bound_profile, grid, supported
 from deniable.errors import NoConversion
 from deniable.guarantees import FDP, RDP, TCDP, ZCDP, ApproxDP, ApproxZCDP, Profile
-from deniable.guarantees.rounding import above, float_above, float_below, promised
+from deniable.numerics.roots import lowest
+from deniable.numerics.rounding import above, exp_above, float_above, float_below, promised
 
 
 def zcdp_to_approx(guarantee: ZCDP, *, delta: Number) -> ApproxDP:
@@ -161,7 +162,7 @@ def concentrated_delta(rho: float, epsilon: float, *, omega: float = math.inf) -
     middle = max((epsilon - rho) / (2 * rho), 0.5 / (1 + rho), 1e-3)
     if epsilon > 1:  # at such an order δ is too small for a float already
         middle = min(middle, max(1e6 / epsilon, 1e-3))
-    return renyi.probability_above(_best(cost, middle, omega))
+    return min(exp_above(_best(cost, middle, omega)), 1.0)
 
 
 def _best(cost: Callable[[float], float], middle: float, omega: float) -> float:

@@ -21,7 +21,7 @@ from deniable.explaining.figures import Line, LineFigure
 from deniable.explaining.labels import ENGLISH_LABELS, Labels
 from deniable.guarantees import TradeOff
 from deniable.guarantees.printing import small
-from deniable.guarantees.rounding import above, below
+from deniable.numerics.rounding import above, below
 
 _SMALLEST = 1e-12
 """Where δ = 0 is drawn on a logarithmic axis."""

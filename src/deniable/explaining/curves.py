@@ -14,7 +14,7 @@ from deniable.explaining.figures import BarFigure, Interval, IntervalFigure, Lin
 from deniable.explaining.labels import ENGLISH_LABELS, Labels
 from deniable.guarantees import Profile
 from deniable.guarantees.printing import small
-from deniable.guarantees.rounding import above
+from deniable.numerics.rounding import above
 
 _POINTS = 60
 """Places along an axis."""

@@ -12,8 +12,9 @@ True
 
 from deniable.guarantees.base import Guarantee
 from deniable.guarantees.kinds import FDP, GDP, RDP, TCDP, ZCDP, ApproxDP, ApproxZCDP, PureDP
-from deniable.guarantees.profile import Bracket, Curve, Profile
+from deniable.guarantees.profile import Curve, Profile
 from deniable.guarantees.tradeoff import TradeOff
+from deniable.numerics.rounding import Bracket
 
 __all__ = [
     "FDP",

@@ -8,10 +8,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from decimal import ROUND_CEILING, ROUND_FLOOR, Context, Decimal
+from decimal import ROUND_CEILING, Context, Decimal
 from fractions import Fraction
 
 from deniable._checks import Number, exact, shown
+from deniable.numerics.exact import short_below
 
 _CEILING = Context(prec=60, rounding=ROUND_CEILING)
 
@@ -78,8 +79,7 @@ def figures(numbers: Mapping[str, Fraction]) -> str:
 def _typed(value: Fraction) -> str:
     text = shown(value)
     if len(text) > 12 or "/" in text:
-        cut = Context(prec=6, rounding=ROUND_FLOOR).divide(Decimal(value.numerator), Decimal(value.denominator))
-        text = shown(Fraction(cut))
+        text = shown(short_below(value, figures=6))
     return text.replace("e-0", "e-")
 
 

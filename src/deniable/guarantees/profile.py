@@ -11,29 +11,16 @@ best guess at a prior) and `posterior` (the most that an attacker with a prior c
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from dataclasses import dataclass
-from fractions import Fraction
-from typing import NamedTuple, Protocol
+from typing import Protocol
 
 from deniable import _checks
 from deniable._checks import Number
 from deniable._notebook import Shown
 from deniable.guarantees.printing import cost_line
-from deniable.guarantees.rounding import above, below, float_above, log_of
+from deniable.numerics.roots import highest
+from deniable.numerics.rounding import Bracket, above, below, float_above, log_of, typed_below
 from deniable.units import RECORD, Relation, Unit, changed
-
-
-class Bracket(NamedTuple):
-    """Two proven ends around a true value."""
-
-    lower: float
-    upper: float
-
-    @property
-    def width(self) -> float:
-        """How far apart the ends are."""
-        return self.upper - self.lower
 
 
 class Curve(Protocol):
@@ -55,8 +42,6 @@ class Curve(Protocol):
 
 _LARGEST_EPSILON = 700.0
 """Beyond this, e^ε is no float; where a search over ε stops."""
-
-_LARGEST_FLOAT = 1.7976931348623157e308
 
 _SLACK = 2.0**-50
 """What rounding may add to a sum of three numbers of at most 1."""
@@ -88,11 +73,11 @@ class Profile(Shown):
 
     def epsilon_bracket(self, delta: Number) -> Bracket:
         """Both proven ends of ε at a δ."""
-        return self.curve.epsilon_bracket(_asked(_checks.probability("delta", delta)))
+        return self.curve.epsilon_bracket(typed_below(_checks.probability("delta", delta)))
 
     def delta_bracket(self, epsilon: Number) -> Bracket:
         """Both proven ends of δ at an ε."""
-        at = _asked(_checks.nonnegative("epsilon", epsilon))
+        at = typed_below(_checks.nonnegative("epsilon", epsilon))
         found = self.curve.delta_bracket(at)
         if found.upper == 0 and at < self.curve.epsilon_bracket(0.0).upper:
             # Too small for a float is not nothing: only a loss that is never exceeded has δ = 0.
@@ -115,8 +100,8 @@ class Profile(Shown):
 
         # The steep line is above 0 only where e^ε α < 1.
         last = min(_LARGEST_EPSILON, -math.log(at)) if at else _LARGEST_EPSILON
-        found = _highest(steep, last, most=lambda epsilon: 1 - math.exp(epsilon) * at)
-        found = max(found, _highest(shallow, _LARGEST_EPSILON, most=lambda epsilon: math.exp(-epsilon), least=found))
+        found = highest(steep, last, most=lambda epsilon: 1 - math.exp(epsilon) * at)
+        found = max(found, highest(shallow, _LARGEST_EPSILON, most=lambda epsilon: math.exp(-epsilon), least=found))
         return max(0.0, below(found))
 
     @property
@@ -160,75 +145,3 @@ class Profile(Shown):
     def cost(self, delta: Number) -> str:
         """One line of cost at a δ."""
         return cost_line(self.epsilon(delta), delta, changed(self.unit, self.relation))
-
-
-def _asked(value: Fraction) -> float:
-    """The largest float whose decimal meaning is at most the number typed: a typed float is itself.
-
-    Smaller is the safe side of ε and of δ alike.
-    """
-    near = float(min(value, Fraction(_LARGEST_FLOAT)))
-    return near if _checks.exact(near) <= value else math.nextafter(near, 0.0)
-
-
-def _highest(
-    function: Callable[[float], float], last: float, *, most: Callable[[float], float], least: float = 0.0
-) -> float:
-    """The largest value found of a function with one peak on [0, last].
-
-    `most` bounds it from above and falls, so the look stops where nothing can exceed what is known, `least` included.
-    Doubling steps find the peak's neighbourhood; parabolas, with golden sections where they fail, find the peak
-    (Brent).
-    """
-    places, values = [0.0], [function(0.0)]
-    step = min(last, 2.0**-7)
-    while places[-1] < last and most(places[-1]) > max(*values, least):
-        places.append(min(last, step))
-        values.append(function(places[-1]))
-        step *= 2
-        if values[-1] < values[-2] < max(values):
-            break
-    best = max(range(len(places)), key=values.__getitem__)
-    low, high = places[max(best - 1, 0)], places[min(best + 1, len(places) - 1)]
-    # 1 − δ − α grows with ε: between two places the shallow line is at most e^gap times its value at the second.
-    if least and values[best] * math.exp(high - low) <= least:
-        return values[best]
-    return max(values[best], _peak(function, low, high))
-
-
-def _peak(function: Callable[[float], float], low: float, high: float) -> float:
-    """Brent's method on an interval, for a maximum."""
-    golden = (3 - math.sqrt(5)) / 2
-    x = w = v = low + golden * (high - low)
-    fx = fw = fv = function(x)
-    step = before = 0.0
-    for _ in range(60):
-        middle, close = (low + high) / 2, 2.0**-27 * max(1.0, abs(x))
-        if abs(x - middle) + (high - low) / 2 <= 2 * close:
-            break
-        parabola = False
-        if abs(before) > close:
-            r, q = (x - w) * (fx - fv), (x - v) * (fx - fw)
-            p, q = (x - v) * q - (x - w) * r, 2 * (q - r)
-            p, q = (-p, q) if q > 0 else (p, -q)
-            if q and abs(p) < abs(q * before / 2) and q * (low - x) < p < q * (high - x):
-                before, step, parabola = step, p / q, True
-        if not parabola:
-            before = (high if x < middle else low) - x
-            step = golden * before
-        u = x + (step if abs(step) >= close else math.copysign(close, step))
-        fu = function(u)
-        if (
-            parabola and abs(fu - fx) <= 2.0**-36
-        ):  # the top of a smooth peak, or as near as an engine's bracket lets see
-            return max(fu, fx)
-        if fu >= fx:
-            low, high = (x, high) if u >= x else (low, x)
-            v, w, x, fv, fw, fx = w, x, u, fw, fx, fu
-        else:
-            low, high = (u, high) if u < x else (low, u)
-            if fu >= fw or w == x:
-                v, w, fv, fw = w, u, fw, fu
-            elif fu >= fv or v in (x, w):
-                v, fv = u, fu
-    return fx

@@ -28,7 +28,8 @@ from typing import TypeAlias
 from deniable import _checks
 from deniable._checks import Number
 from deniable.errors import InvalidArgument
-from deniable.guarantees.rounding import above, below, float_above, log_of
+from deniable.numerics.exact import bits_above, bits_below
+from deniable.numerics.rounding import above, below, float_above, log_of
 
 Corner: TypeAlias = tuple[Fraction, Fraction]
 """A false-positive rate and the false-negative rate there."""
@@ -150,7 +151,7 @@ class TradeOff:
             return self
         chosen = {round(i * (len(lines) - 1) / (most - 1)) for i in range(most)}
         kept = [lines[i] for i in sorted(chosen)]
-        return TradeOff(_envelope([(_short(m, bits, up=True), _short(c, bits, up=False)) for m, c in kept]))
+        return TradeOff(_envelope([(bits_above(m, bits=bits), bits_below(c, bits=bits)) for m, c in kept]))
 
     def __ge__(self, other: TradeOff) -> bool:
         """Whether f ≥ g everywhere: f promises at least as much. Enough to look at both functions' corners."""
@@ -223,14 +224,6 @@ def _envelope(lines: Iterable[Line]) -> list[Corner]:
     corners = [(x, c - m * x) for (m, c), x in chain if x < 1]
     (m, c), _ = max((entry for entry in chain if entry[1] < 1), key=lambda entry: entry[1])
     return [*corners, (Fraction(1), c - m)]
-
-
-def _short(value: Fraction, bits: int, *, up: bool) -> Fraction:
-    """A number with about `bits` significant binary digits, rounded up or down."""
-    if value == 0:
-        return value
-    scale = Fraction(2) ** (bits + value.denominator.bit_length() - value.numerator.bit_length())
-    return (math.ceil if up else math.floor)(value * scale) / scale
 
 
 def _said(corners: Iterable[Corner]) -> str:

@@ -25,14 +25,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from deniable import noise
-from deniable.conversions import normal
 from deniable.errors import InvalidArgument
 from deniable.events import Claimed, DiscreteLaplace, Event, Gaussian
 from deniable.guarantees import ApproxDP, Guarantee, Profile, PureDP
-from deniable.guarantees.rounding import float_above, float_below
 from deniable.learning.closeness import enlarged
 from deniable.noise import Source
 from deniable.noise.imitation import LEAK, SPREAD
+from deniable.numerics import normal
+from deniable.numerics.rounding import float_above, float_below
 from deniable.units import Relation, Unit
 
 MARGIN = 1 + Fraction(1, 10**11)

@@ -13,11 +13,11 @@ from functools import lru_cache
 
 from deniable._checks import exact
 from deniable.accounting.filters import Entry, Filters, Totals, cost, families_of, room_left
-from deniable.accounting.filters.rounding import ceiling
 from deniable.errors import InvalidArgument, NotSupported
 from deniable.events import Event
 from deniable.guarantees import ApproxDP, Profile, PureDP
-from deniable.guarantees.rounding import float_below
+from deniable.numerics.exact import ceiling
+from deniable.numerics.rounding import float_below
 
 _STEP = 10**12
 

@@ -9,13 +9,13 @@ from typing import Any, NamedTuple
 
 from deniable.accounting.filters import Cost, Filters, Sum, Totals, addends, cost, families_of, filters_for, room_left
 from deniable.accounting.filters.bounds import pure_to_renyi, pure_to_rho
-from deniable.accounting.filters.rounding import ceiling, floor, sqrt_down, sqrt_up
 from deniable.accounting.filters.totals import Entry
 from deniable.errors import BudgetExceeded, LedgerError, NotSupported
 from deniable.events import Event
 from deniable.guarantees import GDP, RDP, TCDP, ZCDP, ApproxDP, ApproxZCDP, Guarantee, PureDP
-from deniable.guarantees.rounding import float_below
 from deniable.ledger.points import curve
+from deniable.numerics.exact import ceiling, floor, sqrt_down, sqrt_up
+from deniable.numerics.rounding import float_below
 
 
 class Left(NamedTuple):

@@ -29,10 +29,10 @@ from deniable.calibration import calibrate
 from deniable.errors import InvalidArgument
 from deniable.events import Composed, DiscreteGaussian, DiscreteLaplace, Event
 from deniable.guarantees import ApproxDP
-from deniable.mechanisms import tails
 from deniable.mechanisms.base import Mechanism
 from deniable.mechanisms.grids import root_above
 from deniable.noise import Source
+from deniable.numerics import discrete
 from deniable.units import Relation
 
 NoiseEvent: TypeAlias = DiscreteLaplace | DiscreteGaussian
@@ -230,7 +230,7 @@ def add_noise(values: Sequence[int], event: NoiseEvent, source: Source | None) -
 
 def radius(event: NoiseEvent, failure: float, *, size: int = 1) -> int:
     """An m such that `size` independent noises all lie within ±m, except with this probability."""
-    tail = tails.each_of(failure, size)
+    tail = discrete.each_of(failure, size)
     if isinstance(event, DiscreteLaplace):
-        return tails.laplace_radius(event.scale, tail)
-    return tails.gaussian_radius(event.scale, tail)
+        return discrete.laplace_radius(event.scale, tail)
+    return discrete.gaussian_radius(event.scale, tail)

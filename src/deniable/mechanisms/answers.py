@@ -18,13 +18,13 @@ from typing import Any
 
 from deniable import _checks, _values
 from deniable._checks import Number
-from deniable.conversions.normal import largest_mu
 from deniable.errors import InvalidArgument
-from deniable.guarantees.rounding import float_above
 from deniable.mechanisms import grids
 from deniable.mechanisms.additive import AdditiveMechanism, AdditiveNoise, Statistic, check_budget, fit
 from deniable.mechanisms.base import failure
 from deniable.noise import Source
+from deniable.numerics.normal import largest_mu
+from deniable.numerics.rounding import float_above
 from deniable.units import Relation
 
 

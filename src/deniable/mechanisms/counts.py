@@ -23,11 +23,12 @@ from deniable._checks import Number
 from deniable.errors import DataError, InvalidArgument
 from deniable.events import Claimed, DiscreteLaplace, Event
 from deniable.guarantees import ApproxDP
-from deniable.guarantees.rounding import float_above
-from deniable.mechanisms import grids, records, tails
+from deniable.mechanisms import grids, records
 from deniable.mechanisms.additive import AdditiveMechanism, AdditiveNoise, Statistic, add_noise, check_budget, fit
 from deniable.mechanisms.base import Mechanism, failure
 from deniable.noise import Source
+from deniable.numerics import discrete
+from deniable.numerics.rounding import float_above
 from deniable.units import Relation
 
 
@@ -165,7 +166,7 @@ class StabilityHistogram(Mechanism):
         rate = float(1 / self.noise.scale)
         # Rounded down a little, so that the threshold can only be higher than needed.
         show_probability = -math.expm1(math.log1p(-float(self.delta)) / self.per_unit) * (1 - 1e-9)
-        return 1 + tails.laplace_threshold(self.noise.scale, min(show_probability, -math.expm1(-rate) * (1 - 1e-9)))
+        return 1 + discrete.laplace_threshold(self.noise.scale, min(show_probability, -math.expm1(-rate) * (1 - 1e-9)))
 
     def __call__(self, values: object, /, *, source: Source | None = None) -> dict[Hashable, int]:
         """The noisy counts of the keys shown.
@@ -194,11 +195,11 @@ class StabilityHistogram(Mechanism):
 
     def error(self, confidence: Number = Fraction(19, 20)) -> float:
         """A bound on the noise of any one key, shown or not. Keys near the threshold show when their noise was high."""
-        return float_above(Fraction(tails.laplace_radius(self.noise.scale, failure(confidence))))
+        return float_above(Fraction(discrete.laplace_radius(self.noise.scale, failure(confidence))))
 
     def needed(self, confidence: Number = Fraction(19, 20)) -> int:
         """The count from which on a key is shown with this probability."""
-        return self.threshold - 1 + tails.laplace_threshold(self.noise.scale, failure(confidence))
+        return self.threshold - 1 + discrete.laplace_threshold(self.noise.scale, failure(confidence))
 
 
 def stability_histogram(

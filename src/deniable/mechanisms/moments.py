@@ -21,7 +21,6 @@ from deniable import _checks
 from deniable._checks import Number
 from deniable.errors import DataError, InvalidArgument
 from deniable.events import Event
-from deniable.guarantees.rounding import float_above
 from deniable.mechanisms import grids, records
 from deniable.mechanisms.additive import (
     AdditiveMechanism,
@@ -34,6 +33,7 @@ from deniable.mechanisms.additive import (
 )
 from deniable.mechanisms.base import Mechanism, failure
 from deniable.noise import Grid, Source
+from deniable.numerics.rounding import float_above
 from deniable.units import Relation
 
 

@@ -23,11 +23,11 @@ from deniable._checks import Number
 from deniable.errors import InvalidArgument
 from deniable.events import Claimed, Event, ExponentialMechanism
 from deniable.guarantees import ApproxDP
-from deniable.guarantees.rounding import float_above
 from deniable.mechanisms import grids, records
 from deniable.mechanisms.additive import check_relation
 from deniable.mechanisms.base import Mechanism, failure
 from deniable.noise import LAPLACE, Grid, Source, secure
+from deniable.numerics.rounding import float_above
 from deniable.units import Relation
 
 

@@ -38,10 +38,10 @@ from deniable.calibration import calibrate
 from deniable.errors import InvalidArgument
 from deniable.events import Claimed, Event, ExponentialMechanism
 from deniable.guarantees import ApproxDP, PureDP
-from deniable.guarantees.rounding import float_above
 from deniable.mechanisms import grids, records
 from deniable.mechanisms.base import Mechanism, failure
 from deniable.noise import EXPONENTIAL, GUMBEL, LAPLACE, Noise, Source
+from deniable.numerics.rounding import float_above
 from deniable.units import Relation
 
 

@@ -16,11 +16,12 @@ from deniable._checks import Number
 from deniable.errors import DataError, InvalidArgument
 from deniable.events import Claimed, DiscreteLaplace, Event
 from deniable.guarantees import PureDP
-from deniable.guarantees.rounding import float_above
-from deniable.mechanisms import grids, tails
+from deniable.mechanisms import grids
 from deniable.mechanisms.base import Mechanism, failure
 from deniable.mechanisms.selection import check_monotone
 from deniable.noise import Source
+from deniable.numerics import discrete
+from deniable.numerics.rounding import float_above
 from deniable.units import Relation
 
 
@@ -78,8 +79,8 @@ class AboveThreshold(Mechanism):
         query_count = _checks.count("queries", queries)
         risk = failure(confidence) / 2
         threshold, query = self.noises
-        radius = tails.laplace_radius(threshold.scale, risk) + tails.laplace_radius(
-            query.scale, tails.each_of(risk, query_count)
+        radius = discrete.laplace_radius(threshold.scale, risk) + discrete.laplace_radius(
+            query.scale, discrete.each_of(risk, query_count)
         )
         return float_above(radius * self.step + (0 if self.step == 1 else self.step))
 

@@ -23,11 +23,12 @@ from deniable._checks import Number
 from deniable.errors import InvalidArgument
 from deniable.events import Claimed, DiscreteLaplace, Event
 from deniable.guarantees import ApproxDP, PureDP
-from deniable.guarantees.rounding import float_above
-from deniable.mechanisms import grids, records, tails
+from deniable.mechanisms import grids, records
 from deniable.mechanisms.additive import AdditiveNoise, Statistic, check_relation, fit
 from deniable.mechanisms.base import Mechanism, failure
 from deniable.noise import Source
+from deniable.numerics import discrete
+from deniable.numerics.rounding import float_above
 from deniable.units import Relation
 
 _MOST_UNITS = float(1 << 62)
@@ -118,13 +119,13 @@ def _pass_test(distance: int, epsilon: Fraction, delta: Fraction, source: Source
     number = _values.number(distance)
     units = 0 if math.isnan(number) or number < 0 else math.floor(min(number, _MOST_UNITS))
     sample = noise.discrete_laplace(DiscreteLaplace(1 / epsilon).scale, source=source)
-    return units + int(sample) >= tails.laplace_threshold(1 / epsilon, delta)
+    return units + int(sample) >= discrete.laplace_threshold(1 / epsilon, delta)
 
 
 def distance_needed(epsilon: Fraction, delta: Fraction, confidence: Number) -> int:
     """The distance d with Pr[d + X ≥ m] ≥ confidence: X ≤ m − d − 1 fails, and −X has the law of X."""
-    bar = tails.laplace_threshold(1 / epsilon, delta)
-    return max(bar - 1 + tails.laplace_threshold(1 / epsilon, failure(confidence)), 0)
+    bar = discrete.laplace_threshold(1 / epsilon, delta)
+    return max(bar - 1 + discrete.laplace_threshold(1 / epsilon, failure(confidence)), 0)
 
 
 @dataclass(frozen=True, repr=False)

@@ -20,12 +20,12 @@ from numpy.typing import ArrayLike, NDArray
 from deniable import _checks
 from deniable._checks import Number
 from deniable.errors import InvalidArgument
-from deniable.guarantees.rounding import float_above
 from deniable.mechanisms import grids, records
 from deniable.mechanisms.additive import AdditiveMechanism, AdditiveNoise, check_budget, fit
 from deniable.mechanisms.base import failure
 from deniable.mechanisms.counts import check_keys, partition
 from deniable.noise import Source
+from deniable.numerics.rounding import float_above
 from deniable.units import Relation
 
 Attributes: TypeAlias = tuple[tuple[str, tuple[Hashable, ...]], ...]

@@ -1,34 +1,16 @@
-"""How far discrete Laplace noise reaches, and what two noisy numbers say about their ratio.
+"""What two noisy numbers say about their ratio, and ends of intervals that can be read.
 
-For X with Pr[X = x] ∝ e^(−|x|/s) on the integers, Pr[|X| ≥ m] = 2 e^(−m/s) / (1 + e^(−1/s)) for m ≥ 1, exactly. An
-interval here covers the privacy noise, and nothing else: not the sampling of people, not clamped values, not rows
-left out.
-
->>> margin(Fraction(8), Fraction(1, 20))
-24
+An interval here covers the privacy noise, and nothing else: not the sampling of people, not clamped values, not rows
+left out. How far the noise of one number reaches is `numerics.discrete.laplace_radius`.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
-from fractions import Fraction
-from functools import lru_cache
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-
-
-def margin(scale: Fraction, failure: Fraction) -> int:
-    """The smallest t with Pr[|X| > t] ≤ failure; rounding can only make it larger."""
-    fall = math.exp(-float(min(1 / scale, Fraction(700))))
-    ratio = 2.0 / (float(failure) * (1.0 + fall))
-    if ratio <= 1.0:
-        return 0
-    # Relative errors of exp, log and the products stay far below 1e-12.
-    reach = scale * Fraction(math.log(ratio)) * (1 + Fraction(1, 10**12))
-    return max(0, math.ceil(reach) - 1)
 
 
 def roomy(values: NDArray[Any], margin: int) -> NDArray[Any]:
@@ -84,51 +66,3 @@ def outward(
 
 _TENS = np.array([float(10**power) for power in range(23)])
 """The powers of ten that are floats."""
-
-
-@lru_cache(maxsize=4096)
-def sum_margin(scale: Fraction, weights: tuple[tuple[float, int], ...], failure: Fraction) -> float:
-    """A t with Pr[Σ wᵢXᵢ > t] ≤ failure, for independent discrete Laplace Xᵢ; `weights` are (weight, how many).
-
-    Every term is rounded up to a lattice and the laws are convolved, so the sum can only come out larger. The lattice
-    is wide enough that what wraps around it has a millionth of the failure probability, by Chernoff's bound.
-    """
-    used = [(abs(weight), many) for weight, many in weights if weight and many]
-    if not used:
-        return 0.0
-    rare = float(failure) * 1e-6
-    reach, rate = _chernoff(scale, used, rare), _rate(scale)
-    step = max(weight for weight, _ in used) * max(float(scale), 1.0) / 64
-    size = 1 << max(6, math.ceil(math.log2(2 * reach / step)) + 1)
-    law = np.ones(size // 2 + 1, dtype=np.complex128)
-    places = np.arange(-(size // 2), size // 2)
-    for weight, many in used:
-        below = _cumulative(np.floor(places * (step / weight)), rate)
-        below[-1] = 1.0
-        law *= np.fft.rfft(np.roll(np.diff(below, prepend=0.0), size // 2)) ** many
-    masses = np.roll(np.fft.irfft(law, size), size // 2)
-    beyond = np.cumsum(masses[::-1])[::-1] - masses + 2 * rare + 1e-12
-    return float(places[np.argmax(beyond <= float(failure))] * step)
-
-
-def _cumulative(k: NDArray[np.float64], rate: float) -> NDArray[np.float64]:
-    """Pr[X ≤ k] for discrete Laplace noise of scale 1/rate, at whole numbers."""
-    fall = math.exp(-rate)
-    above = np.exp(-rate * (np.maximum(k, 0) + 1)) / (1 + fall)
-    return np.where(k >= 0, 1 - above, np.exp(-rate * np.maximum(-k, 0)) / (1 + fall))
-
-
-def _rate(scale: Fraction) -> float:
-    return float(min(1 / scale, Fraction(700)))
-
-
-def _chernoff(scale: Fraction, weights: Sequence[tuple[float, int]], failure: float) -> float:
-    """Chernoff: Pr[S > t] ≤ exp(Σ ln M(λwᵢ) − λt) for every λ > 0 with λwᵢ below the rate 1/s, where M(λ) = (1 − r)² /
-    ((1 − r e^λ)(1 − r e^(−λ))), r = e^(−1/s). Any λ gives a bound, so the best of a list is one."""
-    rate = _rate(scale)
-    tilts = np.linspace(0.01, 0.99, 99) * rate / max(weight for weight, _ in weights)
-    nats = np.full_like(tilts, -math.log(failure))
-    for weight, many in weights:
-        x = tilts * weight
-        nats += many * (2 * math.log(-math.expm1(-rate)) - np.log(-np.expm1(x - rate)) - np.log(-np.expm1(-x - rate)))
-    return float(np.min(nats / tilts)) * (1 + 1e-9)

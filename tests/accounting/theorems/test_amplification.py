@@ -25,9 +25,9 @@ from deniable.accounting.theorems import (
     shuffled_delta,
 )
 from deniable.conversions import fdp_to_profile, gdp_to_fdp, gdp_to_profile, gdp_to_rdp
-from deniable.conversions.normal import delta_bracket
 from deniable.errors import DeniableError, InvalidArgument, UnitMismatch
 from deniable.guarantees import FDP, GDP, RDP, ApproxDP, PureDP, TradeOff
+from deniable.numerics.normal import delta_bracket
 from deniable.units import Relation
 from tests.reference.values import cases
 

@@ -11,7 +11,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from deniable.accounting.binomial import log_masses
 from deniable.accounting.theorems import compose_optimal, optimal_corner, repeat_optimal
 from deniable.accounting.theorems.optimal import lies
 from deniable.errors import InvalidArgument
@@ -114,16 +113,6 @@ def test_unequal_steps_off_the_grid_stay_bracketed() -> None:
     assert coarse.lower <= fine.lower <= fine.upper <= coarse.upper
     assert fine.width < 1e-3
     assert coarse.width > 1e-3
-
-
-@pytest.mark.parametrize(("n", "q"), [(1, 0.5), (10, 0.1), (1000, 0.3), (10**9, 1e-6), (10**12, 0.5)])
-def test_binomial_masses(n: int, q: float) -> None:
-    places = sorted({0, 1, n // 3, int(n * q), min(n, int(n * q + 9 * math.sqrt(n * q)) + 1), n})
-    found = log_masses(n, q, places)
-    for j, log in zip(places, found, strict=True):
-        truth = mp.loggamma(n + 1) - mp.loggamma(j + 1) - mp.loggamma(n - j + 1)
-        truth += j * mp.log(mp.mpf(q)) + (n - j) * mp.log(1 - mp.mpf(q))
-        assert abs(mp.mpf(float(log)) - truth) <= mp.mpf("1e-12") * (1 + abs(truth))
 
 
 def test_bad_input() -> None:

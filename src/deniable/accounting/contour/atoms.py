@@ -26,8 +26,8 @@ import numpy as np
 from deniable.accounting.certificate import NotCertified
 from deniable.accounting.contour.cloud import Points, TiltedPoints, moments_of
 from deniable.accounting.contour.ends import ends_decay
-from deniable.accounting.contour.rounding import CALL, UNIT, Reals
 from deniable.accounting.contour.transform import Lattice, Moments
+from deniable.numerics.arrays import CALL, UNIT, Reals
 
 _MOST_ATOMS = 4096
 

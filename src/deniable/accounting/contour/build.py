@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import math
-from fractions import Fraction
-
 from deniable.accounting.certificate import NotCertified
 from deniable.accounting.contour.atoms import discrete_laplace, randomized_response
 from deniable.accounting.contour.curve import ContourCurve
@@ -29,6 +26,7 @@ from deniable.events import (
     Sampled,
 )
 from deniable.guarantees import PureDP
+from deniable.numerics.rounding import root_of
 from deniable.units import Relation
 
 Pair = tuple[Transform, Transform]
@@ -88,9 +86,9 @@ def _sampled(step: Sampled) -> Pair | None:
         if step.relation is Relation.REPLACE:
             if moved != 4 * far:
                 return None
-            side = Side(rate, rest, _root(far))
+            side = Side(rate, rest, root_of(far))
             return _alike(Mixture(side, side))
-        side = Side(rate, rest, _root(moved))
+        side = Side(rate, rest, root_of(moved))
         return Mixture(side, _ABSENT), Mixture(_ABSENT, side)
     if isinstance(step.event, Laplace) and step.relation is not Relation.REPLACE:
         epsilon = float(step.event.sensitivity / step.event.scale)
@@ -103,8 +101,3 @@ def _sampled(step: Sampled) -> Pair | None:
 
 def _alike(transform: Transform) -> Pair:
     return transform, transform
-
-
-def _root(square: Fraction) -> float:
-    """√square with two roundings at most."""
-    return math.sqrt(float(square))

@@ -9,8 +9,8 @@ from functools import cached_property
 
 import numpy as np
 
-from deniable.accounting.contour.rounding import CALL, UNIT, Complexes, Reals, log_of_one_plus
 from deniable.accounting.contour.transform import Ratios
+from deniable.numerics.arrays import CALL, UNIT, Complexes, Reals, log_of_one_plus
 
 
 @dataclass(frozen=True)

@@ -20,7 +20,8 @@ from functools import cached_property
 
 import numpy as np
 
-from deniable.accounting.contour.rounding import (
+from deniable.accounting.contour.transform import RUN, Moments, Ratios
+from deniable.numerics.arrays import (
     CALL,
     EXCESS,
     UNIT,
@@ -29,7 +30,6 @@ from deniable.accounting.contour.rounding import (
     weighted_excess,
     weighted_expm1,
 )
-from deniable.accounting.contour.transform import RUN, Moments, Ratios
 
 _ENTRIES = 1 << 16
 """Matrix entries handled at a time: a few temporaries of this size stay in the cache."""

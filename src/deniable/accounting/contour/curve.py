@@ -12,10 +12,10 @@ import numpy as np
 from deniable.accounting.certificate import NotCertified, proven
 from deniable.accounting.contour.direction import Direction
 from deniable.accounting.contour.integral import Contour, Value
-from deniable.accounting.contour.rounding import UNIT
 from deniable.accounting.contour.search import NoDecay, Saddle, quadrature, saddle_at_delta, saddle_at_epsilon
 from deniable.accounting.contour.smoothing import Smoothed
 from deniable.guarantees.profile import Bracket
+from deniable.numerics.arrays import UNIT
 
 Rule: TypeAlias = Contour | Smoothed
 

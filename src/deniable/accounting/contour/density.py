@@ -6,7 +6,7 @@ import math
 
 import numpy as np
 
-from deniable.accounting.contour.rounding import CALL, UNIT, Reals
+from deniable.numerics.arrays import CALL, UNIT, Reals
 
 _FAR = 30.0
 

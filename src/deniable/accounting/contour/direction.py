@@ -11,8 +11,8 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
-from deniable.accounting.contour.rounding import CALL, UNIT, Complexes, Reals
 from deniable.accounting.contour.transform import RUN, Lattice, Moments, Tilted, Transform
+from deniable.numerics.arrays import CALL, UNIT, Complexes, Reals
 
 _LOOK = 4
 """How many steps are asked before looking which frequencies still matter."""

@@ -23,8 +23,8 @@ from deniable.accounting.certificate import NotCertified
 from deniable.accounting.contour.atoms import Atoms
 from deniable.accounting.contour.cloud import Points
 from deniable.accounting.contour.normal import TiltedNormal
-from deniable.accounting.contour.rounding import UNIT, Reals
 from deniable.accounting.contour.transform import Lattice, Moments, Ratios
+from deniable.numerics.arrays import UNIT, Reals
 
 _MOST_ATOMS = 4096
 _SMOOTH = 3

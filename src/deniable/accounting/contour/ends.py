@@ -10,7 +10,7 @@ import math
 
 import numpy as np
 
-from deniable.accounting.contour.rounding import Reals
+from deniable.numerics.arrays import Reals
 
 
 def ends_decay(low: float, high: float, apart: float, omegas: Reals, far: Reals, *, slack: float) -> Reals:

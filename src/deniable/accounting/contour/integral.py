@@ -27,8 +27,8 @@ import numpy as np
 
 from deniable.accounting.certificate import NotCertified
 from deniable.accounting.contour.direction import Line
-from deniable.accounting.contour.rounding import CALL, UNIT, Complexes, Reals
 from deniable.accounting.contour.transform import Lattice
+from deniable.numerics.arrays import CALL, UNIT, Complexes, Reals
 
 
 class Value(NamedTuple):

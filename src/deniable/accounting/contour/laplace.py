@@ -20,8 +20,8 @@ import numpy as np
 from deniable.accounting.certificate import NotCertified
 from deniable.accounting.contour.closed import TiltedClosed
 from deniable.accounting.contour.ends import ends_decay
-from deniable.accounting.contour.rounding import UNIT, Complexes, Reals, complex_excess
 from deniable.accounting.contour.transform import Moments
+from deniable.numerics.arrays import UNIT, Complexes, Reals, complex_excess
 
 
 @dataclass(frozen=True)

@@ -17,8 +17,8 @@ import numpy as np
 from deniable.accounting.certificate import NotCertified
 from deniable.accounting.contour.cloud import Points, TiltedPoints, moments_of
 from deniable.accounting.contour.mixture_pair import MixturePair
-from deniable.accounting.contour.rounding import CALL, UNIT, Reals
 from deniable.accounting.contour.transform import Moments
+from deniable.numerics.arrays import CALL, UNIT, Reals
 
 _MOST_POINTS = 1 << 14
 

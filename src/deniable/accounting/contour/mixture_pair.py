@@ -38,7 +38,7 @@ import numpy as np
 from deniable.accounting.certificate import NotCertified
 from deniable.accounting.contour.cloud import Points
 from deniable.accounting.contour.density import log_sampled, log_sampled_at
-from deniable.accounting.contour.rounding import CALL, UNIT, Reals
+from deniable.numerics.arrays import CALL, UNIT, Reals
 
 _NORMALISER = 0.5 * math.log(2 * math.pi)
 

@@ -10,8 +10,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from deniable.accounting.contour.rounding import UNIT, Reals
 from deniable.accounting.contour.transform import Moments, Ratios
+from deniable.numerics.arrays import UNIT, Reals
 
 
 @dataclass(frozen=True)

@@ -28,8 +28,8 @@ from deniable.accounting.certificate import NotCertified
 from deniable.accounting.contour.cloud import Points, TiltedPoints, moments_of
 from deniable.accounting.contour.density import log_sampled
 from deniable.accounting.contour.ends import ends_decay
-from deniable.accounting.contour.rounding import CALL, UNIT, Reals
 from deniable.accounting.contour.transform import Moments
+from deniable.numerics.arrays import CALL, UNIT, Reals
 
 _ORDER = 64
 _RULE_ERROR = 2.0**-51

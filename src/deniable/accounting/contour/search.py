@@ -16,8 +16,8 @@ from deniable.accounting.certificate import NotCertified
 from deniable.accounting.contour.direction import Direction, Line
 from deniable.accounting.contour.integral import Contour, lattice_rest
 from deniable.accounting.contour.normal import TiltedNormal
-from deniable.accounting.contour.rounding import Reals
 from deniable.accounting.contour.smoothing import Smoothed, squares
+from deniable.numerics.arrays import Reals
 
 SPARE = 29.0
 """Aliasing and truncation are pushed below e^{−29} of δ, 3·10^{−13}."""

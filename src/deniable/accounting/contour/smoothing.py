@@ -24,7 +24,7 @@ import math
 from dataclasses import dataclass
 
 from deniable.accounting.contour.integral import Contour, Value
-from deniable.accounting.contour.rounding import CALL, UNIT
+from deniable.numerics.arrays import CALL, UNIT
 
 WIDTH = 8e-6
 """The relative width of δ that smoothing is chosen for."""

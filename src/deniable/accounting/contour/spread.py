@@ -24,8 +24,8 @@ import numpy as np
 
 from deniable.accounting.certificate import NotCertified
 from deniable.accounting.contour.closed import TiltedClosed
-from deniable.accounting.contour.rounding import UNIT, Complexes, Reals, complex_third
 from deniable.accounting.contour.transform import Moments
+from deniable.numerics.arrays import UNIT, Complexes, Reals, complex_third
 
 _FAR = 500.0
 

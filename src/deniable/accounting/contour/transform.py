@@ -11,7 +11,7 @@ from __future__ import annotations
 from fractions import Fraction
 from typing import NamedTuple, Protocol
 
-from deniable.accounting.contour.rounding import Complexes, Reals
+from deniable.numerics.arrays import Complexes, Reals
 
 RUN = 8
 """Frequencies come in runs of this many, equally spaced by one spacing throughout; only the last run may be shorter."""

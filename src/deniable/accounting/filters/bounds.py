@@ -10,7 +10,7 @@ import math
 from decimal import Decimal
 from fractions import Fraction
 
-from deniable.accounting.filters.rounding import LARGEST, above, exp_down, exp_up, log_down, log_up, up
+from deniable.numerics.exact import LARGEST, UPWARD, decimal_above, exp_down, exp_up, log_down, log_up
 
 _FAR = 2 * LARGEST
 """Exponents beyond this are not evaluated; a bound without the exponential takes over."""
@@ -73,11 +73,12 @@ def sampled_gaussian_renyi(ratio: Fraction, rate: Fraction, order: Fraction) -> 
         return plain
     kept, missed = [Decimal(1)], [Decimal(1)]
     for _ in range(whole):
-        kept.append(up.multiply(kept[-1], above(rate)))
-        missed.append(up.multiply(missed[-1], above(1 - rate)))
+        kept.append(UPWARD.multiply(kept[-1], decimal_above(rate)))
+        missed.append(UPWARD.multiply(missed[-1], decimal_above(1 - rate)))
     total = Decimal(0)
     for k in range(whole + 1):
-        grown = above(exp_up(Fraction(k * (k - 1)) * ratio / 2))
-        weight = up.multiply(kept[k], missed[whole - k])
-        total = up.add(total, up.multiply(up.multiply(above(Fraction(math.comb(whole, k))), weight), grown))
+        grown = decimal_above(exp_up(Fraction(k * (k - 1)) * ratio / 2))
+        weight = UPWARD.multiply(kept[k], missed[whole - k])
+        chosen = UPWARD.multiply(decimal_above(Fraction(math.comb(whole, k))), weight)
+        total = UPWARD.add(total, UPWARD.multiply(chosen, grown))
     return min(plain, max(Fraction(0), log_up(Fraction(total)) / (whole - 1)))

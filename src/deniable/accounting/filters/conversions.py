@@ -12,8 +12,8 @@ from __future__ import annotations
 import math
 from fractions import Fraction
 
-from deniable.accounting.filters.normal import gaussian_delta_up
-from deniable.accounting.filters.rounding import floor, log_down, log_up, sqrt_up
+from deniable.numerics.exact import floor, log_down, log_up, sqrt_up
+from deniable.numerics.normal import delta_up
 
 
 def renyi_limit(epsilon: Fraction, delta: Fraction, order: Fraction) -> Fraction:
@@ -44,7 +44,7 @@ def gaussian_keeps(mu_squared: Fraction, epsilon: Fraction, delta: Fraction) -> 
     """Whether μ-GDP gives (ε, δ)-DP."""
     root = Fraction(math.isqrt(mu_squared.numerator), math.isqrt(mu_squared.denominator))
     mu = root if root * root == mu_squared else sqrt_up(mu_squared)
-    return mu == 0 or gaussian_delta_up(mu, epsilon) <= delta
+    return mu == 0 or delta_up(mu, epsilon) <= delta
 
 
 def _rho_limit_at(epsilon: Fraction, delta: Fraction, beyond: float) -> Fraction:
@@ -84,7 +84,7 @@ def gaussian_limit(epsilon: Fraction, delta: Fraction) -> Fraction:
         low, high = (middle, high) if curve(middle) <= d else (low, middle)
     # Floats lose digits where the two terms are close: step back until the exact curve agrees.
     mu, back = Fraction(low).limit_denominator(10**15), Fraction(1, 10**12)
-    while mu > 0 and gaussian_delta_up(mu, epsilon) > delta:
+    while mu > 0 and delta_up(mu, epsilon) > delta:
         mu = (mu * (1 - back)).limit_denominator(10**15)
         back = min(2 * back, Fraction(1, 2))
     return mu * mu

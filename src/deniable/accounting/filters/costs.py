@@ -25,7 +25,6 @@ from fractions import Fraction
 from functools import lru_cache
 
 from deniable.accounting.filters import bounds
-from deniable.accounting.filters.rounding import ceiling
 from deniable.accounting.fold import Folded, fold
 from deniable.errors import NotSupported
 from deniable.events import (
@@ -44,6 +43,7 @@ from deniable.events import (
     ToReplace,
 )
 from deniable.guarantees import RDP, TCDP, ZCDP, Guarantee, PureDP
+from deniable.numerics.exact import ceiling
 from deniable.units import Relation
 
 Orders = tuple[Fraction, ...]

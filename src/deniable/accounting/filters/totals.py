@@ -26,10 +26,10 @@ from typing import Any, Literal
 from deniable._checks import read_fraction
 from deniable.accounting.filters.costs import Cost, cost, mu_squared, rho_below
 from deniable.accounting.filters.lists import Family, Filters, Sum
-from deniable.accounting.filters.rounding import ceiling
 from deniable.errors import NotSupported
 from deniable.events import Event
 from deniable.guarantees import ApproxDP
+from deniable.numerics.exact import ceiling
 
 LONGEST = 1024
 """A total whose denominator has more bits than this is rounded up to a multiple of 1/ROUNDED: totals stay short."""

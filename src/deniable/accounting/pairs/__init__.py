@@ -32,7 +32,7 @@ from deniable.accounting.pairs.bounds import bounded, renyi_profile
 from deniable.accounting.pairs.discrete import LARGEST, discrete_gaussian, discrete_laplace, randomized_response
 from deniable.accounting.pairs.laplace import LaplaceLaw, RangeLaw
 from deniable.accounting.pairs.law import Array, Atoms, Law
-from deniable.accounting.pairs.normal import NormalLaw, root
+from deniable.accounting.pairs.normal import NormalLaw
 from deniable.accounting.pairs.products import product
 from deniable.accounting.pairs.sampling import (
     Directions,
@@ -59,7 +59,7 @@ from deniable.events import (
     ToReplace,
 )
 from deniable.guarantees import FDP, RDP, TCDP, ZCDP, Guarantee, PureDP, TradeOff
-from deniable.guarantees.rounding import float_above
+from deniable.numerics.rounding import float_above, root_of
 from deniable.units import Relation
 
 __all__ = ["Directions", "Law", "attained", "directions", "inner_laws", "laws", "normal_law", "renyi_law"]
@@ -109,7 +109,7 @@ def laws(step: Event) -> Directions:
 
 def normal_law(mu_squared: Fraction) -> Law:
     """The law of everything Gaussian, merged."""
-    return NormalLaw(root(mu_squared))
+    return NormalLaw(root_of(mu_squared))
 
 
 def renyi_law(promises: tuple[tuple[Guarantee, int], ...]) -> Law:

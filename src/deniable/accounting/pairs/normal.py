@@ -18,67 +18,11 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from fractions import Fraction
 
 import numpy as np
-from scipy import special
 
 from deniable.accounting.pairs.law import UNIT, Array, Law, Masses
-
-_ROOT_HALF = math.sqrt(0.5)
-_SPLITTER = 2.0**21
-"""Arguments are cut to a multiple of 2⁻²¹, so that squares up to 64² are exact."""
-
-
-def root(square: Fraction) -> float:
-    """The square root of a positive fraction of any size, to a unit in the last place or two."""
-    top, bottom = square.as_integer_ratio()
-    shift = (top.bit_length() - bottom.bit_length()) // 2 * 2
-    scaled = square / Fraction(2) ** shift if shift else square
-    return math.ldexp(math.sqrt(float(scaled)), shift // 2)
-
-
-def moved(z: Array, by: float) -> tuple[Array, Array]:
-    """z − by and what rounding took from it, exactly (Knuth 1969, two-sum).
-
-    A tail far out is steep: a unit of its argument is many units of the tail, and the tails of two worlds must be those
-    of one and the same point.
-    """
-    y = z - by
-    back = y - z
-    return y, (z - (y - back)) - (by + back)
-
-
-def tail_at(point: tuple[Array, Array]) -> Array:
-    """P[Z > y + r] for a `moved` point."""
-    y, rest = point
-    steep = math.sqrt(2 / math.pi) / special.erfcx(np.clip(y, -8.0, 64.0) * _ROOT_HALF)
-    return np.asarray(normal_above(y) * (1 - rest * steep))
-
-
-def normal_above(x: Array) -> Array:
-    """P[Z > x] for a standard normal Z, to a few units in the last place of the result, down to underflow."""
-    at = np.minimum(np.abs(x), 64.0)
-    tail = 0.5 * special.erfcx(at * _ROOT_HALF) * bell(at)
-    return np.asarray(np.where(x > 0, tail, 1 - tail))
-
-
-def bell(x: Array) -> Array:
-    """e^{−x²/2}, the argument split so that its square is not rounded."""
-    at = np.clip(x, -64.0, 64.0)
-    coarse = np.round(at * _SPLITTER) / _SPLITTER
-    with np.errstate(under="ignore"):
-        return np.asarray(np.exp(-coarse * coarse / 2) * np.exp(-(at - coarse) * (at + coarse) / 2))
-
-
-def normal_above_scaled(x: Array, other: tuple[Array, Array]) -> Array:
-    """P[Z > x]·e^{(x² − y²)/2}: a tail in units of the bell at another (`moved`) point, where both may underflow."""
-    y, rest = other
-    tail = 0.5 * special.erfcx(np.maximum(x, 0.0) * _ROOT_HALF) * bell(y) * (1 - rest * np.clip(y, -64.0, 64.0))
-    # Left of 0 the tail is at least ½ and nothing underflows.
-    with np.errstate(over="ignore", under="ignore"):
-        near = normal_above(np.minimum(x, 0.0)) * np.exp(np.minimum((x - y) * (x + y) / 2, 700.0))
-    return np.where(x > 0, tail, near)
+from deniable.numerics.arrays import moved, normal_above, normal_above_scaled, tail_at
 
 
 @dataclass(frozen=True, eq=False)

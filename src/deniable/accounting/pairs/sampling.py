@@ -21,9 +21,10 @@ from deniable.accounting.pairs.bounds import bounded
 from deniable.accounting.pairs.discrete import LARGEST, GaussianTable, LaplaceTable, mixed_pair
 from deniable.accounting.pairs.laplace import PlacedLaplaceLaw
 from deniable.accounting.pairs.law import Law, Mixed, Reversed, Symmetric
-from deniable.accounting.pairs.normal import PlacedNormalLaw, root
+from deniable.accounting.pairs.normal import PlacedNormalLaw
 from deniable.events import Claimed, Correlated, DiscreteGaussian, DiscreteLaplace, Event, Laplace, Noise
 from deniable.events.sampling import leaves
+from deniable.numerics.rounding import root_of
 
 Directions = tuple[Law, ...]
 """One law when both orders are the same, else the law of removing and the law of adding."""
@@ -45,7 +46,7 @@ def poisson_replaced(event: Event, inner: Directions, rate: float) -> Directions
     squares = gaussian_squares(event)
     # A claimed guarantee under REPLACE says nothing about a unit's absence.
     if squares is not None and not any(isinstance(leaf, Claimed) for leaf in leaves(event)):
-        shift, reach = root(squares[0]), root(squares[1])
+        shift, reach = root_of(squares[0]), root_of(squares[1])
         return (Symmetric(PlacedNormalLaw(rate, reach, shift)),)
     if isinstance(event, Noise) and event.reach is not None:
         placed = _placed(event, rate)

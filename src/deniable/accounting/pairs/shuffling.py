@@ -31,13 +31,13 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy import special
 
-from deniable.accounting.binomial import log_masses
 from deniable.accounting.pairs.bounds import hull
 from deniable.accounting.pairs.discrete import randomized_response
 from deniable.accounting.pairs.law import Array, Atoms
 from deniable.events import Event, RandomizedResponse, Shuffled
 from deniable.guarantees import PureDP
-from deniable.guarantees.rounding import above, float_above
+from deniable.numerics.discrete import log_masses
+from deniable.numerics.rounding import above, float_above
 
 _BLOCKS = 25
 """Blocks of clone counts in a standard deviation, where that is finer than three millionths of the mean."""

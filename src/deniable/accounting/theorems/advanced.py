@@ -30,7 +30,7 @@ from deniable._checks import Number
 from deniable.accounting.theorems.basic import compose_basic, delta_of, repeat_basic, together
 from deniable.errors import InvalidArgument
 from deniable.guarantees import ApproxDP, PureDP
-from deniable.guarantees.rounding import above, below, float_above, float_below, promised
+from deniable.numerics.rounding import above, below, float_above, float_below, promised
 
 
 def repeat_advanced(guarantee: PureDP | ApproxDP, *, count: int, slack: Number) -> ApproxDP:

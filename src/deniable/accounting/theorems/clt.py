@@ -20,9 +20,9 @@ from dataclasses import dataclass
 
 from deniable import _checks
 from deniable._checks import Number
-from deniable.conversions import normal
 from deniable.errors import InvalidArgument
 from deniable.guarantees import TradeOff
+from deniable.numerics import normal
 
 
 @dataclass(frozen=True)

@@ -16,9 +16,9 @@ from fractions import Fraction
 from deniable import _checks
 from deniable._checks import Number
 from deniable.accounting.theorems.basic import together
-from deniable.conversions.curves import root_above
 from deniable.errors import InvalidArgument
 from deniable.guarantees import GDP
+from deniable.numerics.exact import root_above
 
 
 def compose_gdp(parts: Sequence[GDP]) -> GDP:

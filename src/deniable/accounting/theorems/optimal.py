@@ -23,15 +23,15 @@ from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
 from deniable import _checks
-from deniable.accounting.binomial import log_masses, mass_error
 from deniable.accounting.theorems.advanced import failure
 from deniable.accounting.theorems.basic import delta_of
 from deniable.errors import InvalidArgument
 from deniable.guarantees import ApproxDP, Bracket, Profile, PureDP
-from deniable.guarantees.rounding import above, below, float_above, float_below, promised
+from deniable.numerics.discrete import log_masses, mass_error
+from deniable.numerics.rounding import above, below, float_above, float_below, promised
 
 if TYPE_CHECKING:
-    from deniable.accounting.binomial import Floats
+    from deniable.numerics.discrete import Floats
 
 _UNIT = 2.0**-52
 _ONE_BY_ONE = 10**6

@@ -28,7 +28,7 @@ from deniable.conversions.pure import beyond_linear, response_divergence
 from deniable.conversions.renyi import rdp_curve, rdp_to_approx, rdp_to_approx_classic
 from deniable.errors import InvalidArgument
 from deniable.guarantees import RDP, ApproxDP
-from deniable.guarantees.rounding import above, float_above, promised
+from deniable.numerics.rounding import above, float_above, promised
 from deniable.units import Relation
 
 ORDERS: tuple[Fraction, ...] = (

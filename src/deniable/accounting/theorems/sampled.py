@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING
 
 from deniable import _checks
 from deniable._checks import Number
-from deniable.guarantees.rounding import above, float_above, float_below
+from deniable.numerics.rounding import above, float_above, float_below
 
 if TYPE_CHECKING:
     import numpy as np

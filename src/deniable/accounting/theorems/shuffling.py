@@ -20,7 +20,7 @@ from deniable._checks import Number
 from deniable.accounting.theorems.optimal import falls_to
 from deniable.errors import UnitMismatch
 from deniable.guarantees import ApproxDP, PureDP
-from deniable.guarantees.rounding import above, float_above, float_below, promised
+from deniable.numerics.rounding import above, float_above, float_below, promised
 from deniable.units import Relation, single
 
 if TYPE_CHECKING:

@@ -26,8 +26,8 @@ from deniable import _checks
 from deniable._checks import Number
 from deniable.errors import InvalidArgument, UnitMismatch
 from deniable.guarantees import FDP, RDP, ApproxDP, PureDP, TradeOff
-from deniable.guarantees.rounding import above, float_above, promised
 from deniable.guarantees.tradeoff import lower_hull
+from deniable.numerics.rounding import above, float_above, promised
 from deniable.units import Relation, single
 
 Kind = TypeVar("Kind", PureDP, ApproxDP)

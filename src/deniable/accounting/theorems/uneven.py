@@ -27,10 +27,10 @@ from deniable.accounting.theorems.basic import delta_of, together
 from deniable.accounting.theorems.optimal import falls_to
 from deniable.errors import InvalidArgument
 from deniable.guarantees import ApproxDP, Bracket, Profile, PureDP
-from deniable.guarantees.rounding import above, below, float_above, float_below
+from deniable.numerics.rounding import above, below, float_above, float_below
 
 if TYPE_CHECKING:
-    from deniable.accounting.binomial import Floats
+    from deniable.numerics.discrete import Floats
 
 
 def compose_optimal(parts: Sequence[PureDP | ApproxDP], *, points: int = 2**14) -> Profile:

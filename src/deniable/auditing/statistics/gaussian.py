@@ -17,8 +17,8 @@ from deniable._checks import Number
 from deniable.auditing.statistics.clopper_pearson import error_rates
 from deniable.auditing.statistics.counts import FIXED, Bound, Counts
 from deniable.conversions import gaussian_claim_to_gdp
-from deniable.conversions.normal import epsilon_bracket
 from deniable.guarantees import ApproxDP
+from deniable.numerics.normal import epsilon_bracket
 
 
 def mu_lower(counts: Counts, *, confidence: Number = 0.95) -> Bound:

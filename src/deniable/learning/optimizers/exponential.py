@@ -47,7 +47,6 @@ import numpy as np
 
 from deniable.events import Claimed
 from deniable.guarantees import GDP, ApproxDP
-from deniable.guarantees.rounding import float_below
 from deniable.learning.closeness import enlarged
 from deniable.learning.losses.base import LinearLoss, PointLoss
 from deniable.learning.optimizers.base import Array, Data, Method, Plan, Task
@@ -56,6 +55,7 @@ from deniable.learning.privacy import largest_mu, rounded_down
 from deniable.learning.progress import Tracker, silent
 from deniable.learning.table import ONE, parts
 from deniable.noise import Source
+from deniable.numerics.rounding import float_below
 
 MOST = {1: 10**6, 2: 10**5, 3: 2 * 10**4}
 """The most records for which the sampler is offered, by the number of parameters."""

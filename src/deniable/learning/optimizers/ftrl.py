@@ -37,7 +37,6 @@ from numpy.typing import NDArray
 
 from deniable.errors import InvalidArgument
 from deniable.events import TreeGaussian
-from deniable.guarantees.rounding import float_above, float_below
 from deniable.learning.closeness import enlarged
 from deniable.learning.optimizers.base import (
     Array,
@@ -54,6 +53,7 @@ from deniable.learning.privacy import MARGIN, add_gaussian, largest_mu, rounded_
 from deniable.learning.progress import Tracker, silent
 from deniable.noise import Source
 from deniable.noise.imitation import LEAK
+from deniable.numerics.rounding import float_above, float_below
 from deniable.strategies import Tree
 
 NEAR = 1.02

@@ -38,11 +38,9 @@ import numpy as np
 
 from deniable import noise
 from deniable._checks import positive
-from deniable.conversions import normal
 from deniable.errors import InvalidArgument
 from deniable.events import Claimed, DiscreteLaplace, Event
 from deniable.guarantees import ApproxDP, PureDP
-from deniable.guarantees.rounding import float_below
 from deniable.learning.optimizers.base import Array, Data, Method, Plan, Task, steady
 from deniable.learning.optimizers.minimum import DEFAULT_RATIO, minimisable, minimise, placed_on, placing, reachable
 from deniable.learning.optimizers.whole import Slope
@@ -50,6 +48,8 @@ from deniable.learning.privacy import add_gaussian, gaussian_event, multiplier
 from deniable.learning.progress import Tracker, silent
 from deniable.noise import Source
 from deniable.noise.imitation import LEAK, SPREAD
+from deniable.numerics import normal
+from deniable.numerics.rounding import float_below
 from deniable.units import Relation
 
 SHARE = Fraction(1, 200)

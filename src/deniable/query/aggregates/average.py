@@ -18,8 +18,9 @@ from fractions import Fraction
 
 import numpy as np
 
+from deniable.numerics.discrete import laplace_radius
 from deniable.query.aggregates.base import Aggregate, Estimate, ExpectedError, Noisy, rounded
-from deniable.query.intervals import divided, margin, outward, ratio_range
+from deniable.query.intervals import divided, outward, ratio_range
 from deniable.query.measures import Measure, Values
 
 
@@ -54,8 +55,8 @@ class Average(Aggregate):
     def error(self, scales: Mapping[Measure, Fraction], *, failure: Fraction) -> ExpectedError:
         total, count = self.measures
         return AverageError(
-            sum_margin=margin(scales[total], failure / 2) * total.step,
-            count_margin=margin(scales[count], failure / 2),
+            sum_margin=laplace_radius(scales[total], failure / 2) * total.step,
+            count_margin=laplace_radius(scales[count], failure / 2),
             width=(total.high - total.low) * total.step,
             confidence=1 - failure,
         )

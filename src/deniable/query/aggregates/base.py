@@ -10,7 +10,8 @@ from typing import Any, NamedTuple
 
 from numpy.typing import NDArray
 
-from deniable.query.intervals import margin, roomy
+from deniable.numerics.discrete import laplace_radius
+from deniable.query.intervals import roomy
 from deniable.query.measures import Measure
 
 
@@ -22,7 +23,7 @@ class Noisy(NamedTuple):
 
     def margin(self, failure: Fraction) -> int:
         """How far each value may be off, but for a probability of `failure` per value."""
-        return margin(self.scale, failure)
+        return laplace_radius(self.scale, failure)
 
     def ends(self, failure: Fraction) -> tuple[NDArray[Any], NDArray[Any]]:
         """The ends of an interval around each value that fails with at most this probability."""

@@ -9,8 +9,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from fractions import Fraction
 
+from deniable.numerics.discrete import laplace_radius
 from deniable.query.aggregates.base import Aggregate, Estimate, ExpectedError, Noisy, PlainError
-from deniable.query.intervals import margin
 from deniable.query.measures import Measure, Values
 
 
@@ -29,4 +29,4 @@ class Count(Aggregate):
         return Estimate(found.values, *found.ends(failure))
 
     def error(self, scales: Mapping[Measure, Fraction], *, failure: Fraction) -> ExpectedError:
-        return PlainError(Fraction(margin(scales[self.measures[0]], failure)), 1 - failure)
+        return PlainError(Fraction(laplace_radius(scales[self.measures[0]], failure)), 1 - failure)

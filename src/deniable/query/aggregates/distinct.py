@@ -11,8 +11,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from fractions import Fraction
 
+from deniable.numerics.discrete import laplace_radius
 from deniable.query.aggregates.base import Aggregate, Estimate, ExpectedError, Noisy, PlainError
-from deniable.query.intervals import margin
 from deniable.query.measures import Measure
 
 
@@ -31,4 +31,4 @@ class CountDistinct(Aggregate):
         return Estimate(found.values, *found.ends(failure))
 
     def error(self, scales: Mapping[Measure, Fraction], *, failure: Fraction) -> ExpectedError:
-        return PlainError(Fraction(margin(scales[self.measure], failure)), 1 - failure)
+        return PlainError(Fraction(laplace_radius(scales[self.measure], failure)), 1 - failure)

@@ -19,8 +19,8 @@ from fractions import Fraction
 
 import numpy as np
 
+from deniable.numerics.discrete import laplace_radius
 from deniable.query.aggregates.base import Aggregate, Choice, ExpectedError, Noisy, PlainError, rounded
-from deniable.query.intervals import margin
 from deniable.query.measures import Measure
 from deniable.query.readings import Bins
 from deniable.query.trees import Counts, Tree
@@ -38,7 +38,7 @@ class Mode(Aggregate):
 
     def estimate(self, noisy: Mapping[Measure, Noisy], *, failure: Fraction) -> Choice:
         found = noisy[self.measures[0]]
-        far = margin(found.scale, failure / self.bins.size)
+        far = laplace_radius(found.scale, failure / self.bins.size)
         names = np.array([*self.bins.categories, None], dtype=object)[:-1]  # the None keeps every name as it is
         best = found.values.max(axis=1)
         possible = best[:, None] - found.values <= 2 * far
@@ -46,7 +46,7 @@ class Mode(Aggregate):
         return Choice(names[found.values.argmax(axis=1)], np.array(among, dtype=object))
 
     def error(self, scales: Mapping[Measure, Fraction], *, failure: Fraction) -> ExpectedError:
-        return ShortError(Fraction(2 * margin(scales[self.measures[0]], failure / self.bins.size)), 1 - failure)
+        return ShortError(Fraction(2 * laplace_radius(scales[self.measures[0]], failure / self.bins.size)), 1 - failure)
 
 
 class ShortError(PlainError):

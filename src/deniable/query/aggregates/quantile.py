@@ -25,9 +25,9 @@ from numpy.typing import NDArray
 
 from deniable._checks import shown
 from deniable.noise import Grid
+from deniable.numerics.discrete import laplace_sum_radius
 from deniable.query.aggregates.base import Aggregate, Estimate, ExpectedError, Noisy, rounded
 from deniable.query.aggregates.sum import scaled
-from deniable.query.intervals import sum_margin
 from deniable.query.measures import Measure
 from deniable.query.readings import Bins
 from deniable.query.trees import Counts, Tree
@@ -72,7 +72,7 @@ class Quantile(Aggregate):
         up, down = self._weights
         known: dict[tuple[int, int], float] = {}
         for pair in set(zip(below.tolist(), above.tolist(), strict=True)):
-            known[pair] = sum_margin(scale, ((up, pair[0]), (down, pair[1])), failure)
+            known[pair] = laplace_sum_radius(scale, ((up, pair[0]), (down, pair[1])), failure)
         return np.array([known[pair] for pair in zip(below.tolist(), above.tolist(), strict=True)])
 
     @property

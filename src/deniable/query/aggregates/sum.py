@@ -11,8 +11,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from deniable.numerics.discrete import laplace_radius
 from deniable.query.aggregates.base import Aggregate, Estimate, ExpectedError, Noisy, PlainError
-from deniable.query.intervals import margin
 from deniable.query.measures import Measure, Values
 from deniable.query.totals import largest
 
@@ -34,7 +34,7 @@ class Sum(Aggregate):
 
     def error(self, scales: Mapping[Measure, Fraction], *, failure: Fraction) -> ExpectedError:
         measure = self.measures[0]
-        return PlainError(margin(scales[measure], failure) * measure.step, 1 - failure)
+        return PlainError(laplace_radius(scales[measure], failure) * measure.step, 1 - failure)
 
 
 def scaled(integers: NDArray[Any], step: Fraction) -> NDArray[Any]:

@@ -19,8 +19,9 @@ from fractions import Fraction
 
 import numpy as np
 
+from deniable.numerics.discrete import laplace_radius
 from deniable.query.aggregates.base import Aggregate, Estimate, ExpectedError, Noisy, rounded
-from deniable.query.intervals import divided, margin, outward, ratio_range, roomy
+from deniable.query.intervals import divided, outward, ratio_range, roomy
 from deniable.query.measures import Measure, Values
 
 
@@ -85,9 +86,9 @@ class Variance(Aggregate):
         square, total, count = self.measures
         third, step = failure / 3, self.values.step
         return VarianceError(
-            squares=margin(scales[square], third) * square.step,
-            sums=margin(scales[total], third) * step,
-            counts=margin(scales[count], third),
+            squares=laplace_radius(scales[square], third) * square.step,
+            sums=laplace_radius(scales[total], third) * step,
+            counts=laplace_radius(scales[count], third),
             half=max(abs(total.low), abs(total.high)) * step,
             sample=self.sample,
             root=self.root,

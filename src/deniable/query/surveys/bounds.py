@@ -25,8 +25,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from deniable.noise import Grid
+from deniable.numerics.discrete import laplace_radius
 from deniable.query.bounding import Bounded
-from deniable.query.intervals import margin
 from deniable.query.readings import Values
 from deniable.query.schema import Column, Kind
 from deniable.query.surveys.base import Survey
@@ -94,7 +94,7 @@ class BoundsSurvey(Survey):
     @property
     def threshold(self) -> int:
         """The smallest count that an empty cell hardly reaches: Pr[X ≥ t] ≤ one cell's share of `STRAY`."""
-        return margin(self.scale, 2 * STRAY / self.cells) + 1
+        return laplace_radius(self.scale, 2 * STRAY / self.cells) + 1
 
     def read(self, noisy: NDArray[Any]) -> tuple[Fraction, Fraction]:
         """The bounds that noisy counts suggest."""

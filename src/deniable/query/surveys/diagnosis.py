@@ -23,8 +23,9 @@ from numpy.typing import NDArray
 
 from deniable.events import DiscreteLaplace
 from deniable.noise import Grid
+from deniable.numerics.discrete import laplace_radius
 from deniable.query.bounding import Bounded
-from deniable.query.intervals import divided, margin, ratio_range
+from deniable.query.intervals import divided, ratio_range
 from deniable.query.limits import AtMost
 from deniable.query.readings import Values
 from deniable.query.schema import Column
@@ -82,7 +83,7 @@ class Diagnosis(Survey):
 
     def read(self, noisy: NDArray[Any], *, failure: Fraction) -> Findings:
         """The shares; each interval fails with at most this probability."""
-        far = margin(self.scale, failure / 2)
+        far = laplace_radius(self.scale, failure / 2)
         whole = np.full(self.cells - 1, noisy[0], dtype=object)
         parts = noisy[1:].astype(object)
         lows, highs = ratio_range(parts, whole, sum_margin=far, count_margin=far, low=0, high=1)

@@ -1,6 +1,6 @@
-"""What floating point costs: the unit, the assumptions, and e^t − 1 − t without cancellation.
+"""Functions of arrays with a stated error: the unit, the assumptions, e^t − 1 − t without cancellation, normal tails.
 
-Everything the contour engine says about rounding rests on three assumptions, all of them true of IEEE double
+Everything the engines say about rounding rests on three assumptions, all of them true of IEEE double
 precision with any current NumPy: `+ − × ÷ √` are correctly rounded; `exp`, `expm1`, `log`, `log1p`, `sin`, `cos` and
 `arctan2` are within four units in the last place; a dot product of m terms is off by at most m units of the sum of
 magnitudes (Higham 2002, §3.1, whatever the order of summation).
@@ -11,8 +11,11 @@ True
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 from numpy.typing import NDArray
+from scipy import special
 
 Reals = NDArray[np.float64]
 Complexes = NDArray[np.complex128]
@@ -28,6 +31,10 @@ EXCESS = 64 * UNIT
 
 _SERIES = [1.0 / k for k in range(18, 2, -1)]
 _NEAR = 0.5
+
+_ROOT_HALF = math.sqrt(0.5)
+_SPLITTER = 2.0**21
+"""Arguments are cut to a multiple of 2⁻²¹, so that squares up to 64² are exact."""
 
 
 def _series(t: NDArray[np.inexact]) -> NDArray[np.inexact]:
@@ -88,3 +95,46 @@ def log_of_one_plus(real: Reals, imaginary: Reals) -> Complexes:
     """log(1 + a + ib). A modulus that rounding cannot tell from 0 becomes √UNIT: less than the callers' error bound."""
     square = np.maximum(real * (2.0 + real) + imaginary * imaginary, -1.0 + UNIT)
     return 0.5 * np.log1p(square) + 1j * np.arctan2(imaginary, 1.0 + real)
+
+
+def moved(z: Reals, by: float) -> tuple[Reals, Reals]:
+    """z − by and what rounding took from it, exactly (Knuth 1969, two-sum).
+
+    A tail far out is steep: a unit of its argument is many units of the tail, and the tails of two worlds must be those
+    of one and the same point.
+    """
+    y = z - by
+    back = y - z
+    return y, (z - (y - back)) - (by + back)
+
+
+def tail_at(point: tuple[Reals, Reals]) -> Reals:
+    """P[Z > y + r] for a `moved` point."""
+    y, rest = point
+    steep = math.sqrt(2 / math.pi) / special.erfcx(np.clip(y, -8.0, 64.0) * _ROOT_HALF)
+    return np.asarray(normal_above(y) * (1 - rest * steep))
+
+
+def normal_above(x: Reals) -> Reals:
+    """P[Z > x] for a standard normal Z, to a few units in the last place of the result, down to underflow."""
+    at = np.minimum(np.abs(x), 64.0)
+    tail = 0.5 * special.erfcx(at * _ROOT_HALF) * bell(at)
+    return np.asarray(np.where(x > 0, tail, 1 - tail))
+
+
+def bell(x: Reals) -> Reals:
+    """e^{−x²/2}, the argument split so that its square is not rounded."""
+    at = np.clip(x, -64.0, 64.0)
+    coarse = np.round(at * _SPLITTER) / _SPLITTER
+    with np.errstate(under="ignore"):
+        return np.asarray(np.exp(-coarse * coarse / 2) * np.exp(-(at - coarse) * (at + coarse) / 2))
+
+
+def normal_above_scaled(x: Reals, other: tuple[Reals, Reals]) -> Reals:
+    """P[Z > x]·e^{(x² − y²)/2}: a tail in units of the bell at another (`moved`) point, where both may underflow."""
+    y, rest = other
+    tail = 0.5 * special.erfcx(np.maximum(x, 0.0) * _ROOT_HALF) * bell(y) * (1 - rest * np.clip(y, -64.0, 64.0))
+    # Left of 0 the tail is at least ½ and nothing underflows.
+    with np.errstate(over="ignore", under="ignore"):
+        near = normal_above(np.minimum(x, 0.0)) * np.exp(np.minimum((x - y) * (x + y) / 2, 700.0))
+    return np.where(x > 0, tail, near)

@@ -15,11 +15,27 @@ from __future__ import annotations
 
 import math
 from fractions import Fraction
+from typing import NamedTuple
 
 from deniable._checks import exact
 
+UNIT = 2.0**-52
+"""The distance from 1 to the next float."""
+
 ULPS = 16
 """The margin of a formula without cancellation."""
+
+
+class Bracket(NamedTuple):
+    """Two proven ends around a true value."""
+
+    lower: float
+    upper: float
+
+    @property
+    def width(self) -> float:
+        """How far apart the ends are."""
+        return self.upper - self.lower
 
 
 def above(value: float, *, ulps: float = ULPS) -> float:
@@ -62,14 +78,13 @@ def typed_above(value: Fraction) -> float:
     return next((each for each in (under, near) if math.isfinite(each) and exact(each) >= value), over)
 
 
-def log_of(value: Fraction) -> float:
-    """The logarithm of a positive number, whatever its size, to a few ulps."""
-    if Fraction(1, 2) < value < 2:
-        return math.log1p(float(value - 1))
-    if 2.0**-1000 < value < 2.0**1000:
-        return math.log(value)
-    doublings = value.numerator.bit_length() - value.denominator.bit_length()
-    return doublings * math.log(2) + math.log(value / Fraction(2) ** doublings)
+def typed_below(value: Fraction) -> float:
+    """The largest float that, read as its shortest decimal, is not above an exact number.
+
+    >>> typed_below(Fraction(3, 10)), typed_below(Fraction(0)), typed_below(Fraction(10) ** 400)
+    (0.3, 0.0, 1.7976931348623157e+308)
+    """
+    return -typed_above(-value) + 0.0  # no −0
 
 
 def promised(value: float) -> Fraction:
@@ -78,3 +93,28 @@ def promised(value: float) -> Fraction:
     A guarantee reads a float as its shortest decimal, which may lie half an ulp below it; the next float's does not.
     """
     return exact(math.nextafter(value, math.inf)) if value else Fraction(0)
+
+
+def exp_above(exponent: float) -> float:
+    """e^x, rounded up; the smallest positive float rather than an underflow to 0, which only −∞ gives."""
+    if exponent == -math.inf:
+        return 0.0
+    return max(above(math.exp(exponent)), 5e-324)
+
+
+def log_of(value: Fraction) -> float:
+    """The logarithm of a positive number of any size, to a few ulps, on neither side."""
+    if Fraction(1, 2) < value < 2:
+        return math.log1p(float(value - 1))
+    if 2.0**-1000 < value < 2.0**1000:
+        return math.log(value)
+    doublings = value.numerator.bit_length() - value.denominator.bit_length()
+    return doublings * math.log(2) + math.log(value / Fraction(2) ** doublings)
+
+
+def root_of(square: Fraction) -> float:
+    """The square root of a positive fraction of any size, to a unit in the last place or two, on neither side."""
+    top, bottom = square.as_integer_ratio()
+    shift = (top.bit_length() - bottom.bit_length()) // 2 * 2
+    scaled = square / Fraction(2) ** shift if shift else square
+    return math.ldexp(math.sqrt(float(scaled)), shift // 2)

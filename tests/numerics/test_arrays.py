@@ -6,7 +6,7 @@ import mpmath
 import numpy as np
 import pytest
 
-from deniable.accounting.contour.rounding import (
+from deniable.numerics.arrays import (
     CALL,
     EXCESS,
     complex_excess,
