@@ -26,7 +26,7 @@ from deniable.ledger import Ledger
 from deniable.query import AtMost, Session
 from deniable.query.engines import checked, csv_records
 from deniable.query.engines.checked import copy_csv
-from deniable.query.engines.csv_records import CsvCheck
+from deniable.query.engines.csv_records import CsvCheck, CsvFile
 from deniable.query.engines.parquet import CONFIG, read_parquet
 
 Row = tuple[str | None, ...]
@@ -471,3 +471,20 @@ def test_names_of_the_engine_are_names_like_others(tmp_path: Path, count: Callab
     names = ["person", "filename", "file_row_number", "c0", "select", 'a"b', "a'b", "é", "row"]
     (tmp_path / "t.csv").write_text(text_of([names, list(range(9)), list(range(1, 10))]), newline="")
     assert count(tmp_path / "t.csv", 'WHERE filename = 2 AND file_row_number = 3 AND "a""b" = 6') == 1
+
+
+@pytest.mark.parametrize("size", [1, 3, 10, 1 << 20])
+def test_the_line_of_a_byte_that_is_no_text_is_right_wherever_blocks_end(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, size: int
+) -> None:
+    """In the names, in a quoted field of several lines, and behind the empty lines at the end."""
+    monkeypatch.setattr(csv_records, "BLOCK", size)
+    content = b'id,"ab"\n1,"x\n\ny"\n2,z\n\n\n\n'
+    for place in range(len(content) + 1):
+        (tmp_path / "t.csv").write_bytes(content[:place] + b"\xff" + content[place:])
+        line = 1 + content[:place].count(b"\n")
+        with (
+            pytest.raises(DataError, match=f"line {line}: bytes that are not UTF-8"),
+            CsvFile(tmp_path / "t.csv") as file,
+        ):
+            list(file.records())

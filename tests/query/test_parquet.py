@@ -152,6 +152,13 @@ def test_codes_outside_of_their_list_are_refused(ledger: Ledger) -> None:
             Session({"t": pa.table({"p": [1, 2], "x": column})}, ledger=ledger)
 
 
+@pytest.mark.parametrize("names", [["p", "P"], ["x", "X", "p"], ["p", ""]])
+def test_names_that_the_engine_would_change(names: list[str], tmp_path: Path, ledger: Ledger) -> None:
+    pq.write_table(pa.Table.from_arrays([pa.array([1])] * len(names), names=names), tmp_path / "t.parquet")
+    with pytest.raises(DataError, match=r"has two columns|has a column without a name"):
+        Session(tmp_path / "t.parquet", ledger=ledger)
+
+
 @pytest.mark.parametrize("content", [b"x" * 100, b"PAR1", b"PAR1" + b"\0" * 50 + b"PAR1"])
 def test_a_file_that_is_not_parquet(content: bytes, tmp_path: Path, ledger: Ledger) -> None:
     (tmp_path / "t.parquet").write_bytes(content)

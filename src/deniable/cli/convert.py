@@ -8,6 +8,7 @@ from typing import Annotated
 import typer
 
 from deniable.cli.printing import Force, Json, print_json, say
+from deniable.cli.progress import waiting
 
 
 def convert(
@@ -29,7 +30,8 @@ def convert(
     """
     from deniable.query import convert as converted
 
-    converted(file, out, encoding=encoding, overwrite=force)
+    with waiting("converting"):
+        converted(file, out, encoding=encoding, overwrite=force)
     if json:
         print_json({"file": str(out)})
     else:

@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from deniable.cli.printing import Json, print_json, print_plan, say
-from deniable.cli.progress import interruptible, progress
+from deniable.cli.progress import interruptible, progress, waiting
 
 
 def publish(
@@ -25,7 +25,9 @@ def publish(
     """
     from deniable.query import Publication
 
-    with Publication.read(file) as publication:
+    with waiting("opening"):
+        opened = Publication.read(file)
+    with opened as publication:
         if dry_run:
             print_plan(publication, publication.session.ledger, who=publication.draft.who, as_json=json)
             return

@@ -71,7 +71,9 @@ def query(
 
     tables = options.tables([file, *(table or ())])
     shared = options.tables(public or (), option="--public")
-    with Session(tables, ledger=ledger, public=shared, who=who, encoding=encoding) as session:
+    with waiting("opening"):
+        opened = Session(tables, ledger=ledger, public=shared, who=who, encoding=encoding)
+    with opened as session:
         plan = session.plan(
             sql,
             epsilon=epsilon,

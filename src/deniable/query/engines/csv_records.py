@@ -29,7 +29,7 @@ import io
 import sys
 import unicodedata
 import zlib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import IO, Any
@@ -47,6 +47,7 @@ BLOCK = 1 << 20
 
 _QUOTE, _COMMA, _LF, _CR = b'",\n\r'
 _BOM = "\ufeff".encode()
+_NOWHERE = np.zeros(0, dtype=np.intp)
 
 _SEPARATORS = {";": "semicolons", "\t": "tabs", "|": "bars"}
 """What a first line may hold in place of commas. Such files are not read: their numbers often have decimal commas."""
@@ -74,13 +75,16 @@ class CsvFile:
             with _reading(path.name):
                 opener: Any = gzip.open if path.suffix.lower() == ".gz" else open
                 raw: IO[bytes] = self._stack.enter_context(opener(path, "rb"))
-            self._blocks = _utf8_blocks(raw, path.name, encoding)
+            self._start = b""
+            self._line: Callable[[], int] = lambda: 1 + self._start.count(b"\n")
+            self._blocks = _utf8_blocks(raw, path.name, encoding, line=lambda: self._line())
             header, self._rest = self._first_record()
             self.names = _names(path.name, header)
             self.crlf = header.endswith(b"\r\n")
             """Whether records end in CR LF, and not in LF alone."""
-            self._check = CsvCheck(path.name, fields=len(self.names), crlf=self.crlf)
-            self._check.feed(header)
+            check = self._check = CsvCheck(path.name, fields=len(self.names), crlf=self.crlf)
+            check.feed(header)
+            self._line = lambda: check.line
         except BaseException:
             self._stack.close()
             raise
@@ -113,15 +117,14 @@ class CsvFile:
 
     def _first_record(self) -> tuple[bytes, bytes]:
         """The first record, and what was read behind it."""
-        start = b""
-        while (end := _end_of_record(start)) == 0 and len(start) <= LONGEST_HEADER:
+        while (end := _end_of_record(self._start)) == 0 and len(self._start) <= LONGEST_HEADER:
             block = next(self._blocks, b"")
             if not block:
-                return start + b"\n", b""
-            start += block
+                return self._start + b"\n", b""
+            self._start += block
         if not 0 < end <= LONGEST_HEADER:
             raise DataError(f"the first line of {self._name} must hold the column names; it is longer than 1 MB")
-        return start[:end], start[end:]
+        return self._start[:end], self._start[end:]
 
     def _all_blocks(self) -> Iterator[bytes]:
         for start in range(0, len(self._rest), BLOCK):
@@ -135,7 +138,8 @@ class CsvCheck:
     def __init__(self, name: str, *, fields: int, crlf: bool) -> None:
         self.records = 0
         self._name, self._fields, self._crlf = name, fields, crlf
-        self._line = 1
+        self.line = 1
+        """The number of the line in which the next byte is."""
         self._last = _LF  # a field may begin at the start of the file as it may behind a line break
         self._inside = False
         self._over = False
@@ -158,14 +162,23 @@ class CsvCheck:
         marks[0] = False
         places = np.flatnonzero(marks)
         kinds = text[places]
-        quotes = kinds == _QUOTE
-        within = np.logical_xor.accumulate(quotes) ^ self._inside
-        outside = ~(within | quotes)
-        separators, ends = outside & (kinds != _CR), places[outside & (kinds == _LF)]
+        lines, inside = places[kinds == _LF], self._inside
+        quotes, opening, returns, others = _NOWHERE, _NOWHERE == 0, _NOWHERE, places
+        if inside or _QUOTE in block:
+            quoted = kinds == _QUOTE
+            within = np.bitwise_xor.accumulate(quoted.view(np.uint8)).view(np.bool_) ^ inside
+            quotes, opening = places[quoted], within[quoted]
+            outside = ~(within | quoted)
+            others, kinds = places[outside], kinds[outside]
+            inside = bool(within[-1]) if len(within) else inside
+        if _CR in block:
+            returns = others[kinds == _CR]
+            others, kinds = others[kinds != _CR], kinds[kinds != _CR]
+        ends = others[kinds == _LF]
         faults = [
-            *self._quote_faults(text, places[quotes], within[quotes]),
-            *self._break_faults(text, places[outside & (kinds == _CR)], ends),
-            *self._field_faults(places[separators], kinds[separators], ends),
+            *self._quote_faults(text, quotes, opening),
+            *self._break_faults(text, returns, ends),
+            *self._field_faults(others, kinds, ends),
         ]
         if faults:
             place, sentence = min(faults, key=lambda fault: (fault[0], fault[1] == _EMPTY))
@@ -176,8 +189,8 @@ class CsvCheck:
                 self._over = True
                 self._check_empty(block[start:])
                 return size
-            raise self._refusal(sentence, line=self._line_behind(text, start) if before else self._record_line)
-        return self._go_on(text, ends, places[separators], inside=bool(within[-1]) if len(within) else self._inside)
+            raise self._refusal(sentence, line=self._line_behind(lines, start) if before else self._record_line)
+        return self._go_on(text, ends, others, lines, inside=inside)
 
     def finish(self) -> bytes:
         """Check the end of the file. Says what the last record lacks of its own end."""
@@ -190,17 +203,23 @@ class CsvCheck:
         return end
 
     def _go_on(
-        self, text: NDArray[np.uint8], ends: NDArray[np.intp], separators: NDArray[np.intp], *, inside: bool
+        self,
+        text: NDArray[np.uint8],
+        ends: NDArray[np.intp],
+        separators: NDArray[np.intp],
+        lines: NDArray[np.intp],
+        *,
+        inside: bool,
     ) -> int:
-        """Take note of a block without faults."""
+        """Take note of a block without faults; `lines` are all line breaks in it, those inside quotes included."""
         end = int(ends[-1]) if len(ends) else 0
         if self._size + (int(ends[0]) if end else len(text) - 1) > LONGEST_RECORD:
             raise self._refusal(f"a record is longer than {LONGEST_RECORD >> 20} MB", line=self._record_line)
         if end:
-            self._record_line, self._size, self._commas = self._line_behind(text, end), 0, 0
+            self._record_line, self._size, self._commas = self._line_behind(lines, end), 0, 0
         self._size += len(text) - 1 - end
-        self._commas += int(np.count_nonzero(separators > end))
-        self._line = self._line_behind(text, len(text) - 1)
+        self._commas += len(separators) - int(np.searchsorted(separators, end, side="right"))
+        self.line += len(lines)
         self._inside, self._last = inside, int(text[-1])
         self.records += len(ends)
         return end
@@ -235,25 +254,28 @@ class CsvCheck:
     ) -> Iterator[tuple[int, str]]:
         """The separators are as many commas as a record has, then a line break, again and again. A line without a byte
         is a record of no fields, though it looks like one of an empty field."""
-        sizes = np.diff(ends, prepend=-self._size) - 1
-        empty = sizes == (1 if self._crlf else 0)
         if self._fields == 1:
-            yield from _first(ends[empty], _EMPTY)
+            sizes = np.diff(ends, prepend=-self._size) - 1
+            yield from _first(ends[sizes == self._crlf], _EMPTY)
         found = np.flatnonzero(kinds == _LF)
         wanted = np.arange(self._fields - 1 - self._commas, len(kinds), self._fields)
+        if np.array_equal(found, wanted):
+            return
         both = min(len(found), len(wanted))
         number = next(iter(np.flatnonzero(found[:both] != wanted[:both]).tolist()), both)
-        if number < max(len(found), len(wanted)):
-            place = places[min(int(each[number]) for each in (found, wanted) if number < len(each))]
-            yield int(place), _EMPTY if number < len(ends) and empty[number] else _COUNT
+        place = int(places[min(int(each[number]) for each in (found, wanted) if number < len(each))])
+        start = int(ends[number - 1]) + 1 if number else 1 - self._size
+        is_empty = number < len(ends) and int(ends[number]) - start == self._crlf
+        yield place, _EMPTY if is_empty else _COUNT
 
     def _check_empty(self, block: bytes) -> None:
         if block.strip(b"\r\n"):
             raise self._refusal(_EMPTY, line=self._record_line)
+        self.line += block.count(b"\n")
 
-    def _line_behind(self, text: NDArray[np.uint8], place: int) -> int:
+    def _line_behind(self, lines: NDArray[np.intp], place: int) -> int:
         """The number of the line in which the byte behind a place is."""
-        return self._line + int(np.count_nonzero(text[1 : place + 1] == _LF))
+        return self.line + int(np.searchsorted(lines, place, side="right"))
 
     def _refusal(self, sentence: str, *, line: int) -> DataError:
         return DataError(f"{self._name}, line {line}: {sentence}; the file is refused as a whole")
@@ -275,29 +297,30 @@ def check_encoding(encoding: str) -> str:
     )
 
 
-def _utf8_blocks(raw: IO[bytes], name: str, encoding: str | None) -> Iterator[bytes]:
-    """The text of a file in UTF-8, without a byte order mark. Bytes that are not its encoding are refused."""
+def _utf8_blocks(raw: IO[bytes], name: str, encoding: str | None, *, line: Callable[[], int]) -> Iterator[bytes]:
+    """The text of a file in UTF-8, without a byte order mark. Bytes that are not its encoding are refused; `line` says
+    in which line the last block ended."""
     known = "utf-8" if encoding is None else check_encoding(encoding)
     plain = known in ("utf-8", "utf-8-sig")
     with _reading(name):
         block = raw.read(BLOCK)
     known = "utf-8" if plain else _with_byte_order(known, block)
     decoder = codecs.getincrementaldecoder(known)("strict")
-    lines, start = 1, True
+    start = True
     while True:
         try:
             # Bytes below 128 need no look, unless a letter has begun before them.
             text = None if plain and block.isascii() and not decoder.getstate()[0] else decoder.decode(block, not block)
         except UnicodeDecodeError as failure:
-            line = lines + _lines(failure.object[: failure.start], known)
-            raise DataError(f"{name}, line {line}: {_encoding_fault(known, failure)}") from None
+            before = failure.object[: failure.start].decode(known, "ignore").count("\n")
+            raise DataError(f"{name}, line {line() + before}: {_encoding_fault(known, failure)}") from None
         if not block and not text:
             return
-        found = block if plain or text is None else text.encode("utf-8")
+        found = block if text is None or plain else text.encode("utf-8")
         if start and found:
             found, start = found.removeprefix(_BOM), False
-        lines += found.count(b"\n")
-        yield found
+        if found:
+            yield found
         with _reading(name):
             block = raw.read(BLOCK)
 
@@ -308,11 +331,6 @@ def _with_byte_order(encoding: str, start: bytes) -> str:
         if encoding in ("utf-16", "utf-32") and start.startswith("\ufeff".encode(f"{encoding}-{mark}")):
             return f"{encoding}-{mark}"
     return encoding
-
-
-def _lines(before: bytes, encoding: str) -> int:
-    """Line breaks in bytes before a fault, of which the last letter may be cut."""
-    return before.decode(encoding, "ignore").count("\n")
 
 
 def _encoding_fault(encoding: str, failure: UnicodeDecodeError) -> str:

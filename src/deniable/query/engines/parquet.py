@@ -18,6 +18,7 @@ import duckdb
 
 from deniable.errors import DataError
 from deniable.query.engines.files import Files
+from deniable.query.engines.frames import check_names
 from deniable.query.values import quoted
 
 CONFIG: dict[str, Any] = {
@@ -131,6 +132,7 @@ def _fields(probe: duckdb.DuckDBPyConnection, files: Files) -> list[Field]:
     first, *others = found.values()
     if any(other != first for other in others):
         raise DataError(f"the files of {files.name} must have the same columns, of the same types and in one order")
+    check_names(files.name, [one.name for one in first])  # the engine would rename one of two
     return first
 
 
