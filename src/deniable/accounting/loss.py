@@ -107,7 +107,7 @@ class Loss:
 
     def tail_chernoff(self, at: Number) -> float:
         """P[L ≥ t] ≤ min over λ > 0 of e^{ln E e^{λL} − λt}. Upper bound."""
-        from deniable.conversions.curves import lowest
+        from deniable.numerics.roots import lowest
 
         place = float(_checks.number("at", at))
         if place <= self.mean:

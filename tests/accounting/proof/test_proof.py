@@ -18,7 +18,7 @@ from deniable.accounting.contour.search import contour, saddle_at_delta
 from deniable.accounting.fold import fold
 from deniable.accounting.proof import proof_curve
 from deniable.events import DiscreteGaussian, DiscreteLaplace, Event, Gaussian, Laplace, RandomizedResponse
-from deniable.guarantees.profile import Bracket
+from deniable.numerics.rounding import Bracket
 from deniable.units import Relation
 from tests.reference.values import case
 

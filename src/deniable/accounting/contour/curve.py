@@ -14,8 +14,8 @@ from deniable.accounting.contour.direction import Direction
 from deniable.accounting.contour.integral import Contour, Value
 from deniable.accounting.contour.search import NoDecay, Saddle, quadrature, saddle_at_delta, saddle_at_epsilon
 from deniable.accounting.contour.smoothing import Smoothed
-from deniable.guarantees.profile import Bracket
 from deniable.numerics.arrays import UNIT
+from deniable.numerics.rounding import Bracket
 
 Rule: TypeAlias = Contour | Smoothed
 

@@ -18,7 +18,7 @@ from deniable.accounting.contour.transform import Lattice
 from deniable.accounting.fold import Folded
 from deniable.accounting.proof.balls import Ball, Disc, around, ball, disc, down, pi, precision, up
 from deniable.accounting.proof.steps import BallTransform, ball_pairs
-from deniable.guarantees.profile import Bracket
+from deniable.numerics.rounding import Bracket
 
 _SPARE = 38.0
 """Aliasing and truncation below e^{−38} of δ: less than a rounding of a double."""
