@@ -308,20 +308,45 @@ def test_the_charge_is_on_disk_before_the_first_row_is_read(tmp_path: Path) -> N
             return x[row], y[row]
 
     model = network()
-    Trainer(model, sgd(model), cross_entropy, plan(steps=1), ledger=book).fit(Watching())
+    trainer = Trainer(model, sgd(model), cross_entropy, plan(steps=1), ledger=book, sample=table(2))
+    assert not charged
+    trainer.fit(Watching())
     assert charged
     assert min(charged) == 1
+
+
+def test_without_a_sample_forms_are_read_then_the_plan_is_charged_then_rows_are_used(tmp_path: Path) -> None:
+    book = ledger(tmp_path / "a.ledger")
+    x, y = table()
+    charged: list[int] = []
+
+    class Watching(torch.utils.data.Dataset[Any]):
+        def __len__(self) -> int:
+            return 200
+
+        def __getitem__(self, row: int) -> Any:
+            charged.append(len(list(dn.Ledger.open(tmp_path / "a.ledger").charges())))
+            return x[row], y[row]
+
+    model = network()
+    trainer = Trainer(model, sgd(model), cross_entropy, plan(steps=1), ledger=book)
+    assert list(book.charges()) == []
+    batches = trainer.batches(Watching())
+    assert charged == [0] * 16
+    for batch in batches:
+        trainer.step(batch)
+    assert set(charged[16:]) == {1}
 
 
 def test_a_paid_key_does_not_pay_for_a_second_run(tmp_path: Path) -> None:
     book = ledger(tmp_path / "a.ledger")
     model = network()
-    Trainer(model, sgd(model), cross_entropy, plan(), ledger=book, run="one")
+    Trainer(model, sgd(model), cross_entropy, plan(), ledger=book, run="one", sample=table(2))
     with pytest.raises(LedgerError, match="already paid"):
-        Trainer(model, sgd(model), cross_entropy, plan(), ledger=book, run="one")
+        Trainer(model, sgd(model), cross_entropy, plan(), ledger=book, run="one", sample=table(2))
     with pytest.raises(LedgerError, match="already paid"):
-        Trainer(model, sgd(model), cross_entropy, plan(steps=3), ledger=book, run="one")
-    Trainer(model, sgd(model), cross_entropy, plan(), ledger=book)
+        Trainer(model, sgd(model), cross_entropy, plan(steps=3), ledger=book, run="one").batches(table())
+    Trainer(model, sgd(model), cross_entropy, plan(), ledger=book, sample=table(2))
     assert len({each.key for each in book.charges()}) == 2
 
 
@@ -361,7 +386,7 @@ def test_one_of_many_that_race_for_a_run_gets_it(tmp_path: Path) -> None:
         model = network()
         start.wait()
         try:
-            Trainer(model, sgd(model), cross_entropy, plan(), ledger=tmp_path / "a.ledger", run="one")
+            Trainer(model, sgd(model), cross_entropy, plan(), ledger=tmp_path / "a.ledger", run="one").batches(table())
         except LedgerError as error:
             return "refused" if "already paid" in str(error) else str(error)
         return "paid"

@@ -31,11 +31,11 @@ def trained(device: str, **settings: Any) -> tuple[nn.Module, Trainer]:
 @pytest.mark.filterwarnings("ignore")
 @pytest.mark.parametrize("device", DEVICES)
 def test_a_compiled_run_is_the_eager_run(device: str) -> None:
-    """Poisson batches of many sizes, one compiled shape (and one for the self-check's few rows)."""
+    """Poisson batches of many sizes, one compiled shape, which is also the one that is checked."""
     eager, _ = trained(device)
     fast, trainer = trained(device, compile=True)
     torch.testing.assert_close(flat(fast), flat(eager), atol=2e-4, rtol=1e-3)
-    assert len(trainer._sums._engine._compiled) == 2
+    assert len(trainer._sums._engine._compiled) == 1
 
 
 @pytest.mark.parametrize("mode", ["fast", "two_pass"])

@@ -14,7 +14,7 @@ from torch import nn
 import deniable as dn
 from deniable.deep import HuggingFaceTrainer, Observation
 from deniable.deep.huggingface import per_example_loss
-from deniable.errors import FileError, InvalidArgument, LedgerError, NotSupported
+from deniable.errors import DataError, FileError, InvalidArgument, LedgerError, NotSupported
 from tests.deep.models import ledger, plan
 
 SIZES: dict[str, Any] = {"vocab_size": 50, "n_positions": 16, "n_embd": 16, "n_layer": 1, "n_head": 2}
@@ -147,11 +147,23 @@ def test_the_folder_of_another_run_is_refused_before_the_charge(tmp_path: Path) 
 def test_what_does_not_fit_is_refused(tmp_path: Path) -> None:
     with pytest.raises(InvalidArgument, match="compute_loss_func"):
         run(causal(), texts(), tmp_path, compute_loss_func=lambda *_: None)
-    with pytest.raises(InvalidArgument, match="labels"):
+    with pytest.raises(DataError, match="no row of the dataset could be read"):
         run(causal(), [{"input_ids": torch.arange(4)}] * 40, tmp_path)
     trainer = HuggingFaceTrainer(causal(), arguments(tmp_path), train_dataset=texts(), plan=plan(examples=40))
     with pytest.raises(NotSupported, match="search"):
         trainer.train(trial=object())
+
+
+def test_exact_answers_are_for_public_data(tmp_path: Path) -> None:
+    data, public = texts(labelled=True), texts(4, labelled=True)
+    trainer = HuggingFaceTrainer(classifier(), arguments(tmp_path), train_dataset=data, plan=plan(examples=40))
+    assert "eval_loss" in trainer.evaluate(public)
+    assert len(trainer.predict(public).predictions) == 4
+    for call in (trainer.evaluate, trainer.predict, lambda given: trainer.evaluate({"a": public, "b": given})):
+        with pytest.raises(InvalidArgument, match="public data"):
+            call(data)
+    with pytest.raises(NotSupported, match="train\\(\\) takes the steps"):
+        trainer.training_step(trainer.model, {"input_ids": torch.zeros(1, 2, dtype=torch.long)})
 
 
 def test_people_with_several_texts(tmp_path: Path) -> None:

@@ -75,12 +75,21 @@ def test_source_is_small_and_says_what_it_is(path: Path) -> None:
 
 
 def entropy(tree: ast.AST) -> list[int]:
-    """The lines that take random numbers from the operating system or from NumPy."""
+    """The lines that take random numbers from the operating system or from NumPy. Who puts NumPy's generator back to
+    where it was takes none."""
     taken = {("os", "urandom"), ("np", "random"), ("numpy", "random"), ("uuid", "uuid4")}
+    back = {
+        node.value
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Attribute) and node.attr in ("get_state", "set_state", "seed")
+    }
     return [
         node.lineno
         for node in ast.walk(tree)
-        if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name) and (node.value.id, node.attr) in taken
+        if isinstance(node, ast.Attribute)
+        and isinstance(node.value, ast.Name)
+        and (node.value.id, node.attr) in taken
+        and node not in back
     ]
 
 
@@ -95,3 +104,4 @@ def test_entropy_is_drawn_in_noise_only() -> None:
     ]
     assert found == []
     assert entropy(ast.parse("import os\n\nx = os.urandom(8)")) == [3]
+    assert entropy(ast.parse("x = np.random.normal()\nnp.random.set_state(y)")) == [1]

@@ -125,6 +125,12 @@ class Journal:
         os.fsync(self._file)
         self.begun = begun
 
+    def discard(self) -> None:
+        """Take the journal away again, where no step has begun."""
+        if not self.begun and self._file >= 0:
+            self._path.unlink(missing_ok=True)
+        self.close()
+
     def close(self) -> None:
         """Let another process take over."""
         self._file = -1

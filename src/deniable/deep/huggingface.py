@@ -124,6 +124,27 @@ class HuggingFaceTrainer(transformers.Trainer):  # type: ignore[misc, unused-ign
         self.control = handler.on_train_end(self.args, self.state, self.control)
         return TrainOutput(self.state.global_step, float("nan"), {"steps": float(self.state.global_step)})
 
+    def evaluate(
+        self, eval_dataset: Any = None, ignore_keys: list[str] | None = None, metric_key_prefix: str = "eval"
+    ) -> dict[str, float]:
+        """Score public data. Scores are exact, so the training data are refused."""
+        self._refuse_training_data("eval_dataset", self.eval_dataset if eval_dataset is None else eval_dataset)
+        return super().evaluate(eval_dataset, ignore_keys, metric_key_prefix)
+
+    def predict(self, test_dataset: Any, ignore_keys: list[str] | None = None, metric_key_prefix: str = "test") -> Any:
+        """Answers of the model on public data, and their scores. Both are exact, so the training data are refused."""
+        self._refuse_training_data("test_dataset", test_dataset)
+        return super().predict(test_dataset, ignore_keys, metric_key_prefix)
+
+    def _refuse_training_data(self, name: str, data: Any) -> None:
+        given = list(data.values()) if isinstance(data, dict) else [data]
+        if any(each is self.train_dataset for each in given):
+            raise InvalidArgument(name, "the training data", "public data", "Scores of private rows would be exact.")
+
+    def training_step(self, *arguments: Any, **keywords: Any) -> Tensor:
+        """Refused: a step by itself would be neither clipped nor paid for."""
+        raise NotSupported("a step by itself is not private; train() takes the steps of the plan.")
+
     def _trainer(self, resume: str | bool | None) -> Trainer:
         arguments, optimizer = self.args, cast(torch.optim.Optimizer, self.optimizer)
         settings: dict[str, Any] = {

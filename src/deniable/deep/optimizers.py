@@ -24,6 +24,8 @@ def check(optimizer: torch.optim.Optimizer, model: nn.Module) -> None:
     closure = inspect.signature(type(optimizer).step).parameters.get("closure")
     if closure is not None and closure.default is inspect.Parameter.empty:
         raise NotSupported(f"{type(optimizer).__name__} evaluates the loss several times a step; use SGD, Adam, ...")
+    if isinstance(optimizer, torch.optim.SparseAdam):
+        raise NotSupported("noise is added to every number of a gradient, so none is sparse; use Adam for SparseAdam")
     held = {id(each) for group in optimizer.param_groups for each in group["params"]}
     left = [name for name, each in model.named_parameters() if each.requires_grad and id(each) not in held]
     if left:

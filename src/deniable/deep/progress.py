@@ -47,26 +47,38 @@ class PrivateStatistics:
 
     @property
     def clipped(self) -> float:
-        """The share of units whose gradient was shortened."""
-        return float((self.norms > self.clip).double().mean()) if self.norms.numel() else 0.0
+        """The share of gradients that were shortened."""
+        norms = self._finite()
+        return float((norms > self.clip).double().mean()) if norms.numel() else 0.0
+
+    @property
+    def left_out(self) -> int:
+        """How many units contributed nothing: they could not be read, had a form for which the model is not proved,
+        made a kernel fail, or had no finite gradient."""
+        return int((~torch.isfinite(self.norms)).sum())
+
+    def _finite(self) -> Tensor:
+        return self.norms[torch.isfinite(self.norms)]
 
     def quantiles(self, at: tuple[float, ...] = (0.1, 0.5, 0.9)) -> tuple[float, ...]:
         """Quantiles of the gradient norms before clipping."""
-        if not self.norms.numel():
+        norms = self._finite()
+        if not norms.numel():
             return tuple(0.0 for _ in at)
-        found = torch.quantile(self.norms.double().cpu(), torch.tensor(at, dtype=torch.float64))
+        found = torch.quantile(norms.double().cpu(), torch.tensor(at, dtype=torch.float64))
         return tuple(found.tolist())
 
     @property
     def loss(self) -> float:
         """The mean loss of the batch."""
-        return float(self.losses.double().sum()) / self.rows if self.rows else 0.0
+        return float(self.losses.double().nansum()) / self.rows if self.rows else 0.0
 
     def __str__(self) -> str:
         low, middle, high = self.quantiles()
         return (
             f"private, do not publish: loss {self.loss:.4g}, {self.clipped:.0%} of gradients clipped,"
             f" norms {low:.3g} / {middle:.3g} / {high:.3g} (10 % / 50 % / 90 %)"
+            + (f", {self.left_out} of {self.norms.numel()} units left out" if self.left_out else "")
         )
 
 

@@ -9,24 +9,28 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, TypeAlias
 
-import numpy as np
 import torch
 from torch import Tensor, nn
 
 from deniable._checks import count
-from deniable.deep.clipping import ClippingEngine
+from deniable.deep.clipping import ClippingEngine, SelfCheck
+from deniable.deep.clipping.forms import Form
+from deniable.deep.clipping.passes import Loss
 from deniable.deep.clipping.sharding import is_sharded, local
-from deniable.deep.data import Indices, Rows, chunk
+from deniable.deep.data import Chunk, Indices, Rows, chunks, moved
 from deniable.deep.distributed import Alone
-from deniable.deep.integers import IntegerSums, Loss
 from deniable.deep.noises import GridNoise
 from deniable.deep.plan import Plan
-from deniable.errors import NotSupported
+from deniable.errors import DeniableError, NotSupported
 
 LARGEST = 1024
 """Rows in one pass when nobody says otherwise; memory is the limit, and more rarely helps speed."""
+
+
+_Part: TypeAlias = tuple[dict[str, Tensor], Tensor, Tensor]
+"""Sums, norms of units and losses of rows of one pass."""
 
 
 class Accumulator:
@@ -37,76 +41,131 @@ class Accumulator:
     ) -> None:
         model, self._workers = workers.model, workers
         self._clip = float(plan.clip)
-        self._engine = ClippingEngine(model, loss, norm=plan.noise.norm, rows_per_unit=plan.rows_per_unit, **clipping)
+        self._whole = isinstance(plan.noise, GridNoise)
+        bits = plan.noise.bits if isinstance(plan.noise, GridNoise) else None
+        self._engine = ClippingEngine(
+            model, loss, norm=plan.noise.norm, rows_per_unit=plan.rows_per_unit, bits=bits, **clipping
+        )
         self.parameters: dict[str, nn.Parameter] = self._engine.parameters
-        self._integers: IntegerSums | None = None
-        if isinstance(plan.noise, GridNoise):
-            self._integers = IntegerSums(model, loss, bits=plan.noise.bits, rows_per_unit=plan.rows_per_unit)
-            if self.device.type != "cpu":
-                raise NotSupported(
-                    "GridNoise draws exact integers on the CPU; move the model there, or use GaussianNoise."
-                )
+        if self._whole and self.device.type != "cpu":
+            raise NotSupported("GridNoise draws exact integers on the CPU; move the model there, or use GaussianNoise.")
         # Compiled code wants one shape: a microbatch that most Poisson batches fit into, the rest of it masked.
         self._fixed = bool(clipping.get("compile", False))
         usual = math.ceil((float(plan.batch) + 2 * math.sqrt(plan.batch)) / workers.number / 8) * 8
         most = max(1, LARGEST // plan.rows_per_unit)
         self._units = count("microbatch", microbatch) if microbatch is not None else min(usual, most)
+        self._rows_per_unit = plan.rows_per_unit
+        self._proved: Form | None = None
 
     @property
     def device(self) -> torch.device:
         """Where the model is."""
         return next(iter(self.parameters.values())).device
 
-    def check(self, x: Any, y: Any, *, clip: float, mask: Tensor | None = None) -> None:
-        """The clipping engine's self-check: raises `NotSupported` when this model cannot be trained soundly."""
-        self._engine.check((x, y), clip=clip, mask=mask)
+    def check(self, form: Form) -> SelfCheck:
+        """The proof and the check for one form of input: raises `NotSupported` when the model cannot be trained
+        soundly. Only made-up values are used."""
+        while True:
+            try:
+                found = self._engine.check(form, clip=self._clip, rows=self._units * self._rows_per_unit)
+            except torch.OutOfMemoryError:
+                if self._units == 1 or not self._fixed:
+                    raise
+            else:
+                self._proved = form
+                return found
+            self._units //= 2
+            torch.cuda.empty_cache()
 
     def over(self, rows: Rows, places: Indices) -> tuple[dict[str, Tensor], Tensor, Tensor]:
-        """Sums by parameter name, norms by unit, losses by row (0 for a place without a row)."""
-        whole = torch.int64 if self._integers else torch.float32
+        """Sums by parameter name, norms by unit, losses by row (0 for a place without a row). A unit that contributes
+        nothing, because it cannot be read or its form is not proved, has norm inf."""
+        kind = torch.int64 if self._whole else torch.float32
         sums: dict[str, Tensor] = {}
         norms, losses = [torch.empty(0, device=self.device)], [torch.empty(0, device=self.device)]
+        counted = 0
         for added, lengths, costs in self._passes(rows, places):
             for name, each in added.items():
-                # A compiled step overwrites its last answer, so that one is copied.
-                sums[name] = sums[name].add_(each) if name in sums else each.to(whole, copy=self._fixed)
+                sums[name] = sums[name].add_(each) if name in sums else each.to(kind)
             norms.append(lengths)
             losses.append(costs)
+            counted += len(lengths)
+        norms.append(torch.full((len(places) - counted,), torch.inf, device=self.device))
         if not sums:
             sums = {
-                name: torch.zeros(local(p).shape, dtype=whole, device=p.device) for name, p in self.parameters.items()
+                name: torch.zeros(local(p).shape, dtype=kind, device=p.device) for name, p in self.parameters.items()
             }
         return sums, torch.cat(norms), torch.cat(losses)
 
-    def _passes(self, rows: Rows, places: Indices) -> Iterator[tuple[dict[str, Tensor], Tensor, Tensor]]:
+    def _passes(self, rows: Rows, places: Indices) -> Iterator[_Part]:
         """The result of every pass, without what only filled its shape."""
-        wanted = math.ceil(len(places) / self._units)
-        empty = self._workers.most(wanted) - wanted
+        if is_sharded(self._workers.model):
+            yield from self._collective_passes(rows, places)
+            return
         start = 0
         while start < len(places):
             part = places[start : start + self._units]
-            made = None
+            made: list[_Part] = []
+            form, fits = None, True
             try:
-                found = chunk(rows, part, units=self._units if self._fixed else None, device=self.device)
-                made = self._pass(found.batch, found.mask)
+                for form, chunk, lines in self._chunks(rows, part, self.device):
+                    if self._supports(form):
+                        made.append(self._pass(form, chunk, lines))
             except torch.OutOfMemoryError:
-                if self._units == 1 or is_sharded(self._workers.model):
+                if self._units > 1:
+                    fits = False
+                elif rows.in_memory or form == self._proved:
                     raise
-            if made is None:  # after the error is gone, and with it what its frames held
+                # Else it is a unit of a form that nobody else has: too large to be worked on, it contributes nothing.
+            if not fits:  # after the error is gone, and with it what its frames held
                 self._units //= 2
                 torch.cuda.empty_cache()
                 continue
-            sums, norms, losses = made
-            yield sums, norms[: len(part)], losses[: part.size]
+            yield from made
             start += len(part)
-        for _ in range(empty):  # a model spread over ranks runs on all of them or on none
-            nobody = np.full((1, places.shape[1]), -1, dtype=np.int64)
-            found = chunk(rows, nobody, units=None, device=self.device)
-            sums, norms, losses = self._pass(found.batch, found.mask)
-            yield sums, norms[:0], losses[:0]
 
-    def _pass(self, batch: tuple[Any, Any], mask: Tensor) -> tuple[dict[str, Tensor], Tensor, Tensor]:
-        if self._integers is not None:
-            return self._integers(batch, clip=self._clip, mask=mask)
-        found = self._engine(batch, clip=self._clip, mask=mask)
-        return found.sums, found.norms, found.losses
+    def _collective_passes(self, rows: Rows, places: Indices) -> Iterator[_Part]:
+        """A model spread over ranks runs on all of them or on none. All ranks prove the forms that any of them has, in
+        one order, and those with fewer passes than others take passes of nobody."""
+        read = [
+            each
+            for start in range(0, len(places), self._units)
+            for each in self._chunks(rows, places[start : start + self._units], torch.device("cpu"))
+        ]
+        forms = [form.on(self.device) for form, _, _ in read]
+        proved = {form for form in self._workers.union(forms) if self._supports(form)}
+        parts = [part for form, part in zip(forms, read, strict=True) if form in proved]
+        missing = self._workers.most(len(parts)) - len(parts)
+        for form, part, lines in parts:
+            batch = moved(part.batch, self.device)
+            yield self._pass(form, Chunk(batch, part.mask.to(self.device), part.units), lines)
+        for _ in range(missing):
+            some = self._proved or next(iter(sorted(proved, key=repr)))
+            batch = some.made_up(self._rows_per_unit)
+            nobody = torch.zeros(self._rows_per_unit, dtype=torch.bool, device=self.device)
+            sums, norms, losses = self._pass(some, Chunk(batch, nobody, 0), [])
+            yield sums, norms, losses
+
+    def _chunks(self, rows: Rows, places: Indices, device: torch.device) -> Iterator[tuple[Form, Chunk, list[int]]]:
+        """Some units, a chunk for each form that they have."""
+        return chunks(rows, places, units=self._units if self._fixed else None, device=device)
+
+    def _pass(self, form: Form, part: Chunk, lines: list[int]) -> _Part:
+        found = self._engine(part.batch, clip=self._clip, mask=part.mask)
+        units, many = len(lines), len(lines) * self._rows_per_unit
+        # A compiled step overwrites its last answer, so that one is copied.
+        sums = {name: each.clone() for name, each in found.sums.items()} if self._fixed else found.sums
+        return sums, found.norms[:units], found.losses[:many]
+
+    def _supports(self, form: Form) -> bool:
+        """Whether the model is proved for a form. That a form which was proved no longer is, is no matter of the
+        data."""
+        try:
+            self._engine.prove(form)
+        except (DeniableError, MemoryError, torch.OutOfMemoryError):
+            if form == self._proved:
+                raise
+            if self._proved is not None:
+                self._engine.prove(self._proved)
+            return False
+        return True

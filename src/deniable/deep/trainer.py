@@ -1,4 +1,4 @@
-"""Run a plan: charge it, draw its batches, clip, add noise, step. Nothing but the plan is executed.
+"""Run a plan: prove the model, charge, draw batches, clip, add noise, step. Nothing but the plan is executed.
 
     trainer = dn.deep.Trainer(model, optimizer, loss, plan, ledger="run.ledger")
     for batch in trainer.batches(dataset):
@@ -7,6 +7,11 @@
 `loss(output, y)` gives one loss per example. A step is: units drawn by the plan's sampling; every unit's gradient
 clipped (`deniable.deep.clipping`); the sum over microbatches; noise; division by the expected batch;
 `optimizer.step()`. An empty batch is a step like any other, of noise alone.
+
+*Before the charge* everything is checked that can refuse: model, loss and form of the data by a proof on made-up
+values (`deniable.deep.clipping`), the optimizer, the ledger, the place of checkpoints. *After it* no row decides
+anything: a unit that cannot be read, has a form for which the model is not proved, makes a kernel fail or has no
+finite gradient contributes zero. `trainer.private` counts them.
 
 Refused: a batch from elsewhere, a batch used twice or left out, a step beyond the plan, a step after `close`, other
 data under a fixed order, a model whose parameters changed, a generator that is not secure beside a ledger, a ledger
@@ -27,10 +32,12 @@ import torch
 from numpy.typing import ArrayLike
 from torch import Tensor, nn
 
-from deniable import noise
+from deniable import _files, noise
 from deniable.deep import checkpoint, optimizers
-from deniable.deep.charging import charge
-from deniable.deep.data import Chunk, Collate, Indices, People, Rows, chunk
+from deniable.deep.charging import charge, check_charge
+from deniable.deep.clipping import SelfCheck
+from deniable.deep.clipping.forms import Form
+from deniable.deep.data import Collate, Indices, People, Rows, forms_of, moved
 from deniable.deep.distributed import workers_of
 from deniable.deep.fingerprints import Fingerprint, differ, fingerprint
 from deniable.deep.noising import noising
@@ -38,7 +45,7 @@ from deniable.deep.plan import Plan
 from deniable.deep.progress import Observation, Observer, PrivateStatistics, Progress
 from deniable.deep.randomness import Generator, SecureGenerator
 from deniable.deep.sums import Accumulator
-from deniable.errors import DataError, DeniableError, InvalidArgument, LedgerError
+from deniable.errors import DataError, DeniableError, InvalidArgument, LedgerError, NotSupported
 from deniable.ledger import Charge, Ledger
 from deniable.units import Relation
 
@@ -72,28 +79,32 @@ class Trainer:
         observers: Sequence[Observer] = (),
         **clipping: Any,
     ) -> None:
-        """Check the model, then charge the plan to the ledger under the key `run` (drawn at random when left out).
+        """Prepare a run. The model is proved and checked, and then the plan is charged, under the key `run` (drawn at
+        random when left out): here if `sample` is given, else when `batches` or `fit` is first given the data.
 
-        `sample`, a small batch (x, y) that is not private, lets the self-check run before the charge; otherwise it
-        runs on the first rows of the data. `microbatch` is how many units go through the model at once; on a GPU it
-        is halved when memory runs out. `clipping` goes to the clipping engine: `mode`, `compile`, `autocast`,
-        `loss_scale`.
+        Args:
+            model: Any model; wrapped in `DistributedDataParallel`, or under `fully_shard`, it trains on all ranks.
+            optimizer: A torch optimizer over the model's trainable parameters. loss: `loss(output, y)` gives one loss
+            per example. plan: What is executed, and charged. ledger: Where the plan is charged; None charges nothing.
+            run: The key of the charge. who: The analyst who is charged. sample: A batch (x, y) of public rows, or of
+            rows made up. Shapes and types are read off it, and the range of
+                integers; proof and check use made-up numbers.
+            microbatch: Units that go through the model at once; on a GPU halved when memory runs out.
+            generator: Where noise comes from.
+            observers: Called after every step with what an auditor may see.
+            clipping: `mode`, `compile`, `autocast`, `loss_scale` of the clipping engine.
         """
         self._set_up(model, optimizer, loss, plan, microbatch, generator, observers, clipping)
-        if sample is not None:
-            self._workers.everywhere(lambda: self._sums.check(*sample, clip=float(plan.clip)))
-            self._checked = True
         word = noise.secure().word
         self.run = self._workers.once(lambda: run if run is not None else f"training {word():016x}")
-        self._pay(ledger, who, resumed=False)
-
-    def _pay(self, ledger: Ledger | str | os.PathLike[str] | None, who: str | None, *, resumed: bool) -> None:
-        """Charge the plan, before any step: once, on the first rank; the others wait for it."""
-        secure = self._generator.secure
+        self._ledger, self._who, self._resumed = ledger, who, False
         self._workers.agree("ledger", ledger is None)
-        self._charge: Charge | None = self._workers.once(
-            lambda: charge(self.plan, ledger, run=self.run, who=who, secure=secure, resumed=resumed)
-        )
+        secure = self._generator.secure
+        self._workers.once(lambda: check_charge(plan, ledger, run=self.run, who=who, secure=secure, new=True))
+        if sample is not None:
+            form = Form.of(moved(sample, self._sums.device), sample=True)
+            self._check([form])
+            self._pay()
 
     def _set_up(
         self,
@@ -111,7 +122,7 @@ class Trainer:
             raise InvalidArgument("plan", plan, "a dn.deep.Plan", "It states what will be executed and charged.")
         self._workers = workers_of(model, plan)
         optimizers.check(optimizer, self._workers.model)
-        self.model, self.optimizer, self.plan = self._workers.model, optimizer, plan
+        self.model, self.optimizer, self._plan = self._workers.model, optimizer, plan
         self._generator = self._workers.generator(generator if generator is not None else SecureGenerator())
         self._sums = self._workers.everywhere(
             lambda: Accumulator(self._workers, loss, plan, microbatch=microbatch, clipping=clipping)
@@ -124,22 +135,61 @@ class Trainer:
         # Drawn before anything can be saved: a run that is resumed must never draw another.
         self._order: Indices | None = self._workers.once(self._drawn_order) if plan.sampling.ordered else None
         self._journal: checkpoint.Journal | None = None
+        self._place: Path | None = None
         self._closed = False
         self._issued: Batch | None = None
         self._data: tuple[Rows, People] | None = None
         self._known: Fingerprint | None = None
-        self._checked = False
+        self._charge: Charge | None = None
+        self._paid = False
+        self.checked: SelfCheck | None = None
+        """What was checked before the charge; it names trainable parameters that have no gradient."""
         self.private = PrivateStatistics(torch.empty(0), torch.empty(0), 0, float(plan.clip))
+
+    def _pay(self) -> None:
+        """Charge the plan, before any step: once, on the first rank; the others wait for it."""
+        if self._paid:
+            return
+        secure, ledger, who, resumed = self._generator.secure, self._ledger, self._who, self._resumed
+        self._charge = self._workers.once(
+            lambda: charge(self.plan, ledger, run=self.run, who=who, secure=secure, resumed=resumed)
+        )
+        self._paid = True
+
+    def _check(self, forms: list[Form]) -> None:
+        """Prove and check the model, before the charge, for one of the forms that its inputs may have."""
+        refusals = []
+        for form in forms:
+            try:
+                self.checked = self._workers.everywhere(lambda: self._sums.check(form))  # noqa: B023  called at once
+            except NotSupported as refusal:
+                refusals.append(refusal)
+            else:
+                return
+        if refusals:
+            raise refusals[0]
+
+    @property
+    def plan(self) -> Plan:
+        """The plan of this run; it cannot be replaced."""
+        return self._plan
 
     # running
 
     def batches(
         self, dataset: Any, *, people: ArrayLike | None = None, collate: Collate | None = None
     ) -> Iterator[Batch]:
-        """The remaining batches of the plan. Every one must be given to `step` before the next is drawn."""
+        """The remaining batches of the plan. Every one must be given to `step` before the next is drawn.
+
+        Args:
+            dataset: A tuple of tensors (x, y), or a map-style dataset of (x, y). people: Whose each row is, where the
+            plan protects people. Rows without an id (None, NaN) take part in nothing. collate: Turns the items of
+            *one unit* into a batch (x, y); each unit is collated by itself.
+        """
         self._refuse_closed()
         self._refuse_left_out()
         self._data = self._opened(dataset, people, collate)
+        self._pay()
         return self._drawn(len(self._data[1]))
 
     def _drawn(self, size: int) -> Iterator[Batch]:
@@ -185,7 +235,8 @@ class Trainer:
             )
         if self._fingerprint() != self._shape:
             raise DeniableError(
-                "the model's modules or trainable parameters changed since the trainer was made; make a new one."
+                "the model's modules, its trainable parameters or those of the optimizer changed since the trainer was"
+                " made; make a new one."
             )
         # From here on the step counts as taken, whatever happens.
         self._issued = None
@@ -227,9 +278,15 @@ class Trainer:
 
         A file at `checkpoint` that is not of this run is refused before the first step, unless `overwrite` is given.
         """
+        with ExitStack() as refused:
+            if checkpoint is not None:  # what can refuse to be written does so before the charge
+                refused.callback(self._leave_place, kept=self._place)
+                self._workers.once(lambda: self._take_place(Path(checkpoint).absolute(), overwrite=overwrite) and None)
+            drawn = self.batches(dataset, people=people, collate=collate)
+            refused.pop_all()
         if checkpoint is not None:
             self.save(checkpoint, overwrite=overwrite)
-        for batch in self.batches(dataset, people=people, collate=collate):
+        for batch in drawn:
             progress = self.step(batch)
             if on_step is not None:
                 on_step(progress)
@@ -258,8 +315,15 @@ class Trainer:
         state["noise"] = self._workers.gathered(self._noising.state()) if self._step < self.plan.steps else {}
         self._workers.once(lambda: self._write(Path(path).absolute(), state, overwrite=overwrite))
 
-    def _write(self, where: Path, state: dict[str, Any], *, overwrite: bool) -> None:
+    def _take_place(self, where: Path, *, overwrite: bool) -> checkpoint.Journal:
+        """The journal beside a checkpoint. A run has one of both: a copy would let steps be taken twice."""
         checkpoint.check_place(where, run=self.run, overwrite=overwrite)
+        if self._place is not None and where != self._place:
+            raise DeniableError(
+                f"this run is saved at {_files.shown(self._place)}, where its journal counts the steps that have"
+                " begun. A"
+                " second checkpoint elsewhere could be resumed to take them again; save to the same place."
+            )
         if self._journal is None:
             journal = checkpoint.Journal(where, run=self.run, create=True)
             try:
@@ -267,7 +331,17 @@ class Trainer:
             except LedgerError:
                 journal.close()
                 raise
-            self._journal = journal
+            self._journal, self._place = journal, where
+        return self._journal
+
+    def _leave_place(self, *, kept: Path | None) -> None:
+        """After a refusal: leave no journal behind that was not there before."""
+        if kept is None and self._journal is not None:
+            self._journal.discard()
+            self._journal = self._place = None
+
+    def _write(self, where: Path, state: dict[str, Any], *, overwrite: bool) -> None:
+        journal = self._take_place(where, overwrite=overwrite)
         state |= {
             "plan": self.plan.to_json(),
             "run": self.run,
@@ -278,7 +352,7 @@ class Trainer:
             "charge": None if self._charge is None else [self._charge.seq, self._charge.hash],
         }
         checkpoint.written(where, state, overwrite=overwrite)
-        self._journal.mark(self._step)
+        journal.mark(self._step)
 
     @classmethod
     def resume(
@@ -313,7 +387,14 @@ class Trainer:
                     " Another order would let a unit take part more often than was paid for. Start a new run and pay"
                     " for it."
                 )
-            trainer._pay(ledger, who, resumed=True)
+            trainer._ledger, trainer._who, trainer._resumed = ledger, who, True
+            trainer._workers.agree("ledger", ledger is None)
+            secure = trainer._generator.secure
+            trainer._workers.once(
+                lambda: check_charge(plan, ledger, run=trainer.run, who=who, secure=secure, new=False)
+            )
+            if found["charge"] is not None:
+                trainer._pay()
             trainer._workers.load(found, optimizer)
             trainer._noising.load(trainer._workers.own(found["noise"]))
             refused.pop_all()
@@ -327,7 +408,7 @@ class Trainer:
 
     def _taken_up(self, where: Path) -> int:
         """Take over the journal of a checkpoint; how many steps have begun."""
-        self._journal = checkpoint.Journal(where, run=self.run, create=False)
+        self._journal, self._place = checkpoint.Journal(where, run=self.run, create=False), where
         return self._journal.begun
 
     def close(self) -> None:
@@ -355,9 +436,16 @@ class Trainer:
                     f"under {self.plan.relation.name} the number of units is public and fixed by the plan:"
                     f" examples={self.plan.examples}, the data have {units}."
                 )
-        # Every rank comes here, with units or without: whether another has some may be private.
-        self._workers.everywhere(lambda: self._check(rows, people))
+        if self.checked is None:
+            # Every rank comes here, with units or without: whether another has some may be private.
+            self._check(self._workers.everywhere(lambda: self._forms(rows, people)))
         return rows, people
+
+    def _forms(self, rows: Rows, people: People) -> list[Form]:
+        """The forms that a proof is tried for, where there was no sample: that of tensors, which is public, or those of
+        some rows."""
+        form = rows.form(self._sums.device)
+        return [form] if form is not None else forms_of(rows, people, noise.secure(), self._sums.device)
 
     def _read(self, dataset: Any, ids: ArrayLike | None, collate: Collate | None) -> tuple[Rows, People]:
         rows = Rows(dataset, collate=collate)
@@ -382,26 +470,25 @@ class Trainer:
             )
         self._known = found
 
-    def _check(self, rows: Rows, people: People) -> None:
-        """The self-check on the first rows of the data, once."""
-        if len(people) and not self._checked:
-            few = people.rows(np.arange(min(8, len(people))), noise.secure())
-            found: Chunk = chunk(rows, few, units=None, device=self._sums.device)
-            self._sums.check(*found.batch, clip=float(self.plan.clip), mask=found.mask)
-            self._checked = True
-
     def _update(self, released: dict[str, Tensor]) -> None:
         """Noisy sums over the expected batch, to the optimizer; no other gradient survives."""
         self.optimizer.zero_grad(set_to_none=True)
-        for name, parameter in self._sums.parameters.items():
-            parameter.grad = self._workers.gradient(name, parameter, released[name])
-        self.optimizer.step()
-        self.optimizer.zero_grad(set_to_none=True)
+        try:
+            for name, parameter in self._sums.parameters.items():
+                parameter.grad = self._workers.gradient(name, parameter, released[name])
+            self.optimizer.step()
+        finally:
+            self.optimizer.zero_grad(set_to_none=True)
 
-    def _fingerprint(self) -> tuple[Any, ...]:
-        """The modules and the trainable parameters, by identity."""
-        modules = tuple((name, id(module)) for name, module in self.model.named_modules())
-        return modules, tuple((n, id(p), p.requires_grad) for n, p in self.model.named_parameters())
+    def _fingerprint(self) -> tuple[list[Any], ...]:
+        """The modules, their parameters and those of the optimizer, by identity."""
+        modules = list(self.model.modules())
+        held = [each for module in modules for each in module._parameters.values() if each is not None]
+        return (
+            [id(each) for each in modules],
+            [(id(each), each.requires_grad) for each in held],
+            [id(each) for group in self.optimizer.param_groups for each in group["params"]],
+        )
 
 
 def _copies(sums: dict[str, Tensor]) -> dict[str, Tensor]:

@@ -176,8 +176,9 @@ def test_two_passes_over_half_of_the_batch_at_a_time(settings: dict[str, int], s
     model, (x, y) = network(), batch(rows)
     whole = ClippingEngine(model, cross_entropy, mode="fast", **settings)((x, y), clip=0.5)
     engine, seen = ClippingEngine(model, cross_entropy, mode="two_pass", **settings), list[int]()
-    engine.way((x, y))  # looks at a few rows first
     watch = model.register_forward_pre_hook(lambda _, given: seen.append(len(given[0])))
+    engine.way((x, y))  # is proved on a few rows first
+    seen.clear()
     found = engine((x, y), clip=0.5)
     watch.remove()
     assert seen == sizes

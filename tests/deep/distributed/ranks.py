@@ -247,7 +247,8 @@ def charged(folder: Path) -> dict[str, Any]:
     model = replicated(network())
     trainer = Trainer(model, sgd(model), cross_entropy, plan(steps=3), ledger=named, run="first")
     trainer.fit(table())
-    again = attempt(lambda: Trainer(model, sgd(model), cross_entropy, plan(steps=3), ledger=named, run="first"))
+    settings: dict[str, Any] = {"ledger": named, "run": "first", "sample": table(2)}
+    again = attempt(lambda: Trainer(model, sgd(model), cross_entropy, plan(steps=3), **settings))
     huge = attempt(
         lambda: Trainer(model, sgd(model), cross_entropy, plan(steps=900, noise_multiplier=0.1), ledger=named)
     )
@@ -352,7 +353,7 @@ def attempt(action: Callable[[], Any]) -> str:
     """What an action is refused with."""
     try:
         action()
-    except (DeniableError, OSError, KeyError) as error:
+    except (DeniableError, OSError, KeyError, MemoryError) as error:
         return f"{type(error).__name__}: {error}"
     return "nothing"
 

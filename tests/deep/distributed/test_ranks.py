@@ -150,14 +150,15 @@ def test_refusals_are_the_same_on_every_rank(ranks: list[Any]) -> None:
         "data": "dataset must be the same rows in the same order on every rank",
         "rows": "give each rank the whole data set, not a shard of it",
         "shares": "for as many workers as there are",
-        "leak": "changes with the other examples",
-        "leak, sharded": "changes with the other examples",
+        "leak": "one example changes the gradients of the others",
+        "leak, sharded": "one example changes the gradients of the others",
+        "reading": "the same rows in the same order on every rank",
         "compile": "clipped eagerly",
         "vmap": "clipped eagerly",
         "grid": "needs a whole model on every rank",
     }
     for each in ranks:
-        assert each["refusals"].keys() == {*expected, "file", "reading"}
+        assert each["refusals"].keys() == {*expected, "file"}
         for name, words in expected.items():
             assert words in each["refusals"][name], name
 
@@ -167,9 +168,8 @@ def test_an_error_of_any_kind_on_one_rank_is_one_on_all(ranks: list[Any]) -> Non
     """Nobody waits for a rank that failed, and what is private in an error stays on its rank."""
     first, last = (each["refusals"] for each in ranks)
     assert first["file"].startswith("FileError: there is no folder")
-    assert last["file"] == "DeniableError: rank 0 could not go on: FileError, see what it printed"
-    assert last["reading"] == "KeyError: 'a private value'"
-    assert first["reading"] == "DeniableError: rank 1 could not go on: KeyError, see what it printed"
+    assert last["file"].startswith("DeniableError: rank 0 could not go on: there is no folder")
+    assert not any("a private value" in words for each in ranks for words in each["refusals"].values())
 
 
 @only_two

@@ -4,31 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple, TypeAlias
+from typing import Any, TypeAlias
 
 import torch
 from torch import Tensor
 from torch.utils._pytree import tree_leaves, tree_map
 
 from deniable.deep.clipping.contributions import Contribution
+from deniable.deep.clipping.labels import Place
 from deniable.deep.clipping.origins import Origin, pulled_back
 from deniable.errors import NotSupported
 
 
-class Place(NamedTuple):
-    """Where the rows lie in a tensor: on `axis`, each taking `inner` places in succession.
-
-    [rows, …] has inner 1, [rows · tokens, …] has inner = tokens, and [tokens · rows, …] has inner 1 again: there the
-    rows come round once per token.
-    """
-
-    axis: int
-    inner: int
-
-
 @dataclass(frozen=True)
 class Axes:
-    """Where the rows lie in each saved tensor and in the output; None for a saved tensor that all rows share."""
+    """Where the units lie in each saved tensor and in the output; None for a saved tensor that all units share."""
 
     saved: tuple[Place | None, ...]
     output: Place
@@ -103,7 +93,6 @@ class Use:
     name: str
     parameters: frozenset[str]
     axes: Axes
-    rows: int
     units: int
     dtype: torch.dtype
     contribute: Contribute
@@ -118,23 +107,21 @@ class Use:
                 "write x = x + y in place of x += y there"
             )
         with torch.no_grad():
-            split = [
-                by_unit(each, place, self.rows, self.units) for each, place in zip(saved, self.axes.saved, strict=True)
-            ]
-            out = by_unit(gradient.to(self.dtype), self.axes.output, self.rows, self.units)
+            split = [by_unit(each, place, self.units) for each, place in zip(saved, self.axes.saved, strict=True)]
+            out = by_unit(gradient.to(self.dtype), self.axes.output, self.units)
             parts = self.contribute(split, out)
         return [each for origin, part in parts for each in pulled_back(origin, part)]
 
 
-def by_unit(values: Tensor, place: Place | None, rows: int, units: int) -> Tensor:
-    """[units, …]: per unit what the call would have seen of it alone, its rows on the axis where they were."""
+def by_unit(values: Tensor, place: Place | None, units: int) -> Tensor:
+    """[units, …]: the part of a tensor that belongs to each unit, its rows on the axis where they were."""
     if place is None:
         return values.expand(units, *values.shape)
     axis, inner = place
-    outer = values.shape[axis] // (rows * inner)
+    outer = values.shape[axis] // (units * inner)
     if axis == 0 and outer == 1:
-        return values.reshape(units, rows // units * inner, *values.shape[1:])
-    split = torch.unflatten(values, axis, (outer, units, rows // units * inner)).movedim(axis + 1, 0)
+        return values.reshape(units, inner, *values.shape[1:])
+    split = torch.unflatten(values, axis, (outer, units, inner)).movedim(axis + 1, 0)
     return split.flatten(axis + 1, axis + 2)
 
 

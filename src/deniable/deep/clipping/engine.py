@@ -14,32 +14,55 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
 from torch import Tensor, nn
-from torch.utils._pytree import tree_map
 
 from deniable import _checks
 from deniable.deep import clips
-from deniable.deep.clipping.checks import SelfCheck, check
+from deniable.deep.clipping.checks import UNITS, SelfCheck, check, compare_compiled, refuse_mixing_losses
 from deniable.deep.clipping.fast import clip_fast
-from deniable.deep.clipping.observing import observe
+from deniable.deep.clipping.forms import Form, dense
+from deniable.deep.clipping.guards import Guard
 from deniable.deep.clipping.passes import Loss, chosen, row_count
 from deniable.deep.clipping.per_example import clip_per_example
+from deniable.deep.clipping.proving import prove
 from deniable.deep.clipping.refusals import refuse_mixing
 from deniable.deep.clipping.sharding import Sharding, is_sharded, local
 from deniable.deep.clipping.steps import Clipped, Question, Recipe
-from deniable.deep.clipping.tape import Step
+from deniable.deep.clipping.tape import Script, Strayed
 from deniable.deep.clipping.tracing import Stage, compiled, signature
 from deniable.deep.clipping.two_pass import clip_two_pass
-from deniable.errors import InvalidArgument, NotSupported
+from deniable.errors import DeniableError, InvalidArgument, NotSupported
 
 WAYS: dict[str, Callable[[Recipe, Question], Clipped]] = {
     "fast": clip_fast,
     "two_pass": clip_two_pass,
     "vmap": clip_per_example,
 }
+
+
+_UNTOLD: tuple[type[BaseException], ...] = (DeniableError, MemoryError, torch.OutOfMemoryError)
+"""What is no fault of an example."""
+if hasattr(torch, "AcceleratorError"):
+    _UNTOLD = (*_UNTOLD, torch.AcceleratorError)
+
+
+@dataclass(frozen=True, eq=False)
+class _Plan:
+    """How inputs of a form are clipped while the model is in a state."""
+
+    state: int
+    way: str
+    script: Script
+    unused: tuple[str, ...] = ()
+    """Trainable parameters that have no gradient."""
+
+
+MOST_PLANS = 256
+"""Plans that are kept; the oldest goes first."""
 
 
 class ClippingEngine:
@@ -49,6 +72,7 @@ class ClippingEngine:
     kept), "two_pass" (less memory, a second backward pass, half of the batch at a time), "vmap" (the gradient of every
     unit, for models that the tape cannot follow) or "auto" (fast, or vmap where the tape cannot follow). With
     `rows_per_unit`=R a unit is R rows in succession, padded by masked rows. `microbatch` rows are worked on at a time.
+    With `bits` sums are exact integers, in steps of clip/2^bits (integers.py), by way of vmap.
     """
 
     def __init__(
@@ -63,6 +87,7 @@ class ClippingEngine:
         compile: bool = False,
         autocast: torch.dtype | None = None,
         loss_scale: float = 1.0,
+        bits: int | None = None,
     ) -> None:
         if mode not in ("auto", *WAYS):
             raise InvalidArgument("mode", mode, "'auto', 'fast', 'two_pass' or 'vmap'")
@@ -77,7 +102,7 @@ class ClippingEngine:
         if not self.parameters:
             raise InvalidArgument("model", type(model).__name__, "a model with a parameter that requires gradients")
         refuse_mixing(model)
-        self.mode, self.compile = mode, compile
+        self.mode, self.compile = mode if bits is None else "vmap", compile
         self.microbatch = None if microbatch is None else _checks.count("microbatch", microbatch)
         self.recipe = Recipe(
             model=model,
@@ -87,13 +112,15 @@ class ClippingEngine:
             norm=norm,
             autocast=autocast,
             loss_scale=float(loss_scale),
+            bits=bits,
             sharding=Sharding.of(model) if is_sharded(model) else None,
         )
         if self.recipe.sharding is not None and (compile or mode == "vmap"):
             raise NotSupported("a model under FSDP2 is clipped eagerly: leave out compile=True and mode='vmap'")
         if self.microbatch is not None and self.microbatch % self.recipe.rows_per_unit:
             raise InvalidArgument("microbatch", microbatch, f"a multiple of rows_per_unit={rows_per_unit}")
-        self._scripts: dict[bool, tuple[str, list[Step]]] = {}
+        self._guard = Guard(model)
+        self._plans: dict[tuple[int, Form], _Plan | NotSupported] = {}
         self._compiled: dict[Any, Stage] = {}
         self._kinds: dict[Any, int] = {}
         self._seen: tuple[tuple[int, ...], dict[str, Tensor], int] | None = None
@@ -102,8 +129,8 @@ class ClippingEngine:
         """Clip a batch (inputs, targets). `mask` is False for rows that are padding; no row at all gives zero sums."""
         rows = row_count(batch)
         # A gradient that also runs into the data would take another way than the one that is watched.
-        batch = tree_map(lambda each: each.detach() if isinstance(each, Tensor) else each, batch)
-        device = next(iter(self.parameters.values())).device
+        batch = dense(batch)
+        device = self.device
         if mask is None:
             mask = torch.ones(rows, dtype=torch.bool, device=device)
         if mask.shape != (rows,) or mask.dtype != torch.bool:
@@ -119,13 +146,42 @@ class ClippingEngine:
             return self._run(batch, mask, clip)
         return _joined((self._run(part, flags, clip) for part, flags in _pieces(batch, mask, size)), rows, self)
 
-    def check(self, batch: tuple[Any, Any], *, clip: float = 1.0, mask: Tensor | None = None) -> SelfCheck:
-        """The start-up self-check (checks.py) on a real batch; raises NotSupported if the model must not be trained."""
-        return check(self, batch, clip=clip, mask=mask)
+    def check(self, sample: tuple[Any, Any] | Form, *, clip: float = 1.0, rows: int | None = None) -> SelfCheck:
+        """Prove the model for inputs of a form, and check the numbers on made-up values of that form (checks.py).
+
+        Raises NotSupported if the model must not be trained. Of a sample only the form is used. A compiled engine is
+        compared with the eager one on so many rows, those of the sample if they are not given.
+        """
+        form = sample if isinstance(sample, Form) else Form.of(dense(sample))
+        plan = self._plan(form)
+        self._compare(plan, form, clip=clip, shaken=True)
+        if self.compile:
+            many = rows if rows is not None else row_count(sample)
+            batch = form.made_up(max(1, many // self.recipe.rows_per_unit) * self.recipe.rows_per_unit)
+            with torch.random.fork_rng():
+                eager = self.eager()
+                one, again, two = eager(batch, clip=clip), eager(batch, clip=clip), self(batch, clip=clip)
+                if torch.equal(one.norms, again.norms):  # nothing is drawn at random
+                    compare_compiled(self.recipe, one, two)
+        return SelfCheck(plan.way, UNITS, plan.unused)
+
+    def _compare(self, plan: _Plan, form: Form, *, clip: float = 1.0, shaken: bool = False) -> tuple[str, ...]:
+        """Compare numbers on made-up values, at the present weights or at others (checks.py)."""
+
+        def question(batch: Any, tensors: Mapping[str, Tensor]) -> Question:
+            rows, device = row_count(batch), self.device
+            real, bound = torch.ones(rows, dtype=torch.bool, device=device), torch.full((), clip, device=device)
+            return Question(tensors, batch, real, bound, plan.script, real=False)
+
+        return check(self.recipe, WAYS[plan.way], self.tensors(), question, form, clip=clip, shaken=shaken)
+
+    def prove(self, form: Form) -> None:
+        """Raise NotSupported unless the model is proved for a form of input."""
+        self._plan(form)
 
     def way(self, batch: tuple[Any, Any]) -> str:
         """The way this batch is clipped: "fast", "two_pass" or "vmap"."""
-        return self._plan(batch)[0]
+        return self._plan(Form.of(dense(batch))).way
 
     def eager(self) -> ClippingEngine:
         """The same engine, not compiled."""
@@ -139,6 +195,7 @@ class ClippingEngine:
             microbatch=self.microbatch,
             autocast=recipe.autocast,
             loss_scale=recipe.loss_scale,
+            bits=recipe.bits,
         )
 
     def _usual(self, rows: int) -> int:
@@ -149,43 +206,124 @@ class ClippingEngine:
         return math.ceil(rows / self.recipe.rows_per_unit / 2) * self.recipe.rows_per_unit
 
     def _run(self, batch: tuple[Any, Any], mask: Tensor, clip: Tensor) -> Clipped:
-        way, script = self._plan(batch)
-        if not self.compile:
-            return WAYS[way](self.recipe, Question(self.tensors(), batch, mask, clip, script))
+        """One pass. What was not proved, and what a kernel refuses because of one example, is done unit by unit."""
+        form = Form.of(batch)
+        for again in (False, True):
+            try:
+                return self._pass(self._plan(form), batch, mask, clip)
+            except Strayed:
+                if self.recipe.sharding is not None:
+                    raise
+                if not again:  # proved again, once: what the model keeps may have changed
+                    self._plans.pop((self._guard(), form), None)
+            except _UNTOLD:
+                raise
+            except Exception:  # whatever a kernel says about a value: which example it was is found below
+                if self.recipe.sharding is not None:
+                    raise
+                break
+        return self._apart(form, batch, mask, clip)
+
+    def _pass(self, plan: _Plan, batch: tuple[Any, Any], mask: Tensor, clip: Tensor, *, eager: bool = False) -> Clipped:
+        if not self.compile or eager:
+            return WAYS[plan.way](self.recipe, Question(self.tensors(), batch, mask, clip, plan.script))
         tensors, kind = self._held()
 
         def step(tensors: Mapping[str, Tensor], changing: tuple[Any, Tensor, Tensor]) -> Clipped:
-            return WAYS[way](self.recipe, Question(tensors, *changing, script))
+            return WAYS[plan.way](self.recipe, Question(tensors, *changing, plan.script))
 
         changing = (batch, mask, clip)
-        key = (self.recipe.model.training, kind, signature(changing))
+        key = (plan.state, kind, signature(changing))
         if key not in self._compiled:
             self._compiled[key] = compiled(step, tensors, changing)
         with torch.no_grad():
             return Clipped(*self._compiled[key](tensors, changing))
 
-    def _plan(self, batch: tuple[Any, Any]) -> tuple[str, list[Step]]:
-        """The way and its script, found at the first batch and again when the model changes between train and eval."""
-        training = self.recipe.model.training
-        if training not in self._scripts:
-            if self.mode == "vmap":
-                self._scripts[training] = ("vmap", [])
-            else:
-                self._scripts[training] = self._observed(batch)
-        return self._scripts[training]
+    def _apart(self, form: Form, batch: tuple[Any, Any], mask: Tensor, clip: Tensor) -> Clipped:
+        """Every unit in a pass of its own, so that what becomes of it depends on nobody else. A unit for which that
+        fails contributes nothing; its norm reads inf."""
+        size, device = self.recipe.rows_per_unit, self.device
+        units = mask.shape[0] // size
+        total = self._nothing(device)
+        norms, losses, factors = (torch.zeros(many, device=device) for many in (units, units * size, units))
+        plan = self._plan(form)
+        for unit in range(units):
+            rows = torch.arange(unit * size, (unit + 1) * size, device=device)
+            if not bool(mask[rows].any()):
+                continue
+            # Beside a masked copy of itself, since for a single row some calls drop the axis of the rows.
+            pair, flags = chosen(batch, rows.repeat(2)), torch.cat([mask[rows], torch.zeros_like(mask[rows])])
+            try:
+                found = self._pass(plan, pair, flags, clip, eager=True)
+            except Strayed:
+                found = None
+            except _UNTOLD:
+                raise
+            except Exception:  # noqa: BLE001  whatever a kernel says about a value
+                found = None
+            if found is None:
+                norms[unit] = torch.inf
+                continue
+            for name, each in found.sums.items():
+                total.sums[name] = total.sums[name] + each
+            norms[unit], factors[unit] = found.norms[0], found.factors[0]
+            losses[rows] = found.losses[:size].to(losses.dtype)
+        return Clipped(total.sums, norms, losses, factors)
 
-    def _observed(self, batch: tuple[Any, Any]) -> tuple[str, list[Step]]:
-        tensors = self.tensors()
-        try:
-            with self.recipe.precision(next(iter(tensors.values())).device):
-                script = observe(
-                    self.recipe.model, {name: tensors[name] for name in self.parameters}, tensors, batch[0]
+    def _plan(self, form: Form) -> _Plan:
+        """The way and its script: proved for every form of input, and again when something about the model changes."""
+        key = self._guard(), form
+        found = self._plans.get(key)
+        if found is None:
+            try:
+                found = self._proved(*key)
+            except NotSupported as refusal:
+                found = refusal
+            except _UNTOLD:
+                raise
+            except Exception as error:  # noqa: BLE001  of any kind: the model is not made for inputs of this form
+                found = NotSupported(
+                    f"model and loss do not run on made-up inputs of this form ({type(error).__name__}: {error})"
                 )
-        except NotSupported:
-            if self.mode == "auto" and self.recipe.sharding is None:
-                return "vmap", []
+                found.__cause__ = error
+            self._plans[key] = found
+            while len(self._plans) > MOST_PLANS:
+                del self._plans[next(iter(self._plans))]
+        if isinstance(found, NotSupported):
+            raise found
+        return found
+
+    def _proved(self, state: int, form: Form) -> _Plan:
+        if self.mode == "vmap":
+            return self._isolated(state, form)
+        try:
+            script = prove(self.recipe, self.tensors(), form)
+            plan = _Plan(state, "fast" if self.mode == "auto" else self.mode, script)
+            plan = replace(plan, unused=self._compare(plan, form))
+        except NotSupported as refusal:
+            if self.mode != "auto" or self.recipe.sharding is not None:
+                raise
+            try:
+                return self._isolated(state, form)
+            except NotSupported:
+                raise refusal from None
+        return plan
+
+    def _isolated(self, state: int, form: Form) -> _Plan:
+        """Every unit by itself under vmap. Nobody can meet anybody there, so the batch must mean the same without."""
+        plan = _Plan(state, "vmap", Script())
+        try:
+            refuse_mixing_losses(self.recipe, self.tensors(), form)
+            return replace(plan, unused=self._compare(plan, form))
+        except _UNTOLD:
             raise
-        return ("fast" if self.mode == "auto" else self.mode), script
+        except Exception as error:  # of any kind: vmap refuses in many ways
+            raise NotSupported(f"the model does not run under vmap ({type(error).__name__}: {error})") from error
+
+    @property
+    def device(self) -> torch.device:
+        """Where the model is."""
+        return next(iter(self.parameters.values())).device
 
     def tensors(self) -> dict[str, Tensor]:
         """Parameters and buffers by name, none of which requires a gradient; tied ones are one tensor."""
@@ -214,7 +352,10 @@ class ClippingEngine:
         return self._seen[1:]
 
     def _nothing(self, device: torch.device) -> Clipped:
-        sums = {name: torch.zeros(local(each).shape, device=device) for name, each in self.parameters.items()}
+        kind = torch.float32 if self.recipe.bits is None else torch.int64
+        sums = {
+            name: torch.zeros(local(each).shape, dtype=kind, device=device) for name, each in self.parameters.items()
+        }
         none = torch.zeros(0, device=device)
         return Clipped(sums, none, none, none)
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+import sys
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import Any, TypeVar
 
 import torch
@@ -19,9 +21,27 @@ Made = TypeVar("Made")
 
 def called(model: nn.Module, inputs: Any) -> Any:
     """model(inputs): a tuple is positional, a mapping is keywords."""
-    if isinstance(inputs, Mapping):
-        return model(**inputs)
-    return model(*inputs) if isinstance(inputs, list | tuple) else model(inputs)
+    with one_course():
+        if isinstance(inputs, Mapping):
+            return model(**inputs)
+        return model(*inputs) if isinstance(inputs, list | tuple) else model(inputs)
+
+
+@contextmanager
+def one_course() -> Iterator[None]:
+    """Models of `transformers` choose a kernel by whether anybody's mask has a gap, unless they are being traced. In
+    here they are told so. What users compiled themselves runs as it was written."""
+    helpers = sys.modules.get("transformers.utils.import_utils")
+    traced = getattr(helpers, "is_jit_tracing", None)
+    with torch.compiler.set_stance("force_eager"):
+        if helpers is None or traced is None:
+            yield
+            return
+        helpers.is_jit_tracing = lambda: True  # type: ignore[attr-defined]
+        try:
+            yield
+        finally:
+            helpers.is_jit_tracing = traced  # type: ignore[attr-defined]
 
 
 def inside(model: nn.Module, tensors: Mapping[str, Tensor], body: Callable[[], Made]) -> Made:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
@@ -13,10 +13,11 @@ from torch import Tensor, nn
 from deniable.deep.clipping.calls import Use
 from deniable.deep.clipping.margins import bounds, clip_factors
 from deniable.deep.clipping.norms import Settled
+from deniable.deep.clipping.outside import Pass
 from deniable.deep.clipping.passes import Loss, called, row_losses
 from deniable.deep.clipping.sharding import Sharding
 from deniable.deep.clipping.shelves import Shelf
-from deniable.deep.clipping.tape import Mark, Step, Tape
+from deniable.deep.clipping.tape import Mark, Script, Tape
 
 
 class Clipped(NamedTuple):
@@ -43,6 +44,8 @@ class Recipe:
     norm: str = "l2"
     autocast: torch.dtype | None = None
     loss_scale: float = 1.0
+    bits: int | None = None
+    """Where gradients are cut to integers: the clip is 2^bits of their steps."""
     sharding: Sharding | None = None
     """Where parameters are spread over ranks: then sums are over all ranks, and each holds its part of them."""
     shelf: Shelf = field(default_factory=Shelf)
@@ -82,7 +85,9 @@ class Question:
     batch: tuple[Any, Any]
     mask: Tensor
     clip: Tensor
-    script: Sequence[Step] = ()
+    script: Script = field(default_factory=Script)
+    real: bool = True
+    """Whether the batch holds rows of the data, not made-up ones."""
 
 
 def watched(
@@ -111,12 +116,13 @@ def recorded(recipe: Recipe, question: Question, mark: Mark) -> Tensor:
     inputs, targets = question.batch
     rows = question.mask.shape[0]
     tensors = {name: question.tensors[name] for name in recipe.names}
-    tape = Tape(tensors, question.script, rows=rows, units=rows // recipe.rows_per_unit, mark=mark)
-    with recipe.precision(question.mask.device):
-        with tape:
-            made = called(recipe.model, inputs)
-        tape.finish()
-        return row_losses(recipe.loss, made, targets, rows)
+    # FSDP2 puts other tensors in the place of parameters, so there nothing is known of where a tensor comes from.
+    marks = None if recipe.sharding is not None else Pass(question.tensors, question.batch, real=question.real)
+    tape = Tape(tensors, question.script, units=rows // recipe.rows_per_unit, mark=mark, marks=marks)
+    with recipe.precision(question.mask.device), tape:
+        losses = row_losses(recipe.loss, called(recipe.model, inputs), targets, rows)
+    tape.finish()
+    return losses
 
 
 def answer(recipe: Recipe, question: Question, settled: dict[str, Settled], losses: Tensor) -> Clipped:

@@ -1,19 +1,21 @@
 """The tape: sees every operation that a trainable parameter takes part in, and keeps what its gradient needs.
 
-While the model runs forward, a torch-function mode looks at each call. Calls without a parameter pass. A call that
-only transforms parameters is remembered (origins.py). A call in which a parameter meets the data is a *use*: its rule
-says which tensors to save, and how these and the output's gradient make a contribution per unit. Parameters
-themselves never require gradients, so the backward pass computes output gradients and nothing else. Because uses are
-found by parameter and not by module, tied and reused weights, functional calls and parameters outside any layer are
-no special cases.
+While model and loss run, a torch-function mode looks at each call. Calls without a parameter pass. A call that only
+transforms parameters is remembered (origins.py). A call in which a parameter meets the data is a *use*: its rule says
+which tensors to save, and how these and the output's gradient make a contribution per unit. Parameters themselves never
+require gradients, so the backward pass computes output gradients and nothing else. Because uses are found by parameter
+and not by module, tied and reused weights, functional calls and parameters outside any layer are no special cases.
 
-Which axis of a tensor holds the rows is not guessed: observing.py finds it out once, and the tape follows that script.
+Which axis of a tensor holds the rows is not guessed: it was proved (proving.py), and the tape follows that script. It
+also compares: every call that returns a tensor must be the one of the script, with the same numbers, and return the
+same shape but for the number of units. What differs was not proved, and is not used (`Strayed`).
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Any, TypeAlias
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple, TypeAlias
 
 from torch import Tensor
 from torch.overrides import TorchFunctionMode
@@ -22,7 +24,8 @@ from torch.utils._pytree import tree_leaves
 from deniable.deep.clipping.asking import ASKING, asks
 from deniable.deep.clipping.calls import Axes, Call, Use
 from deniable.deep.clipping.origins import Derived, Leaf, Origin, leaves
-from deniable.deep.clipping.rules import OPENED, rule_for
+from deniable.deep.clipping.outside import Constant, Pass
+from deniable.deep.clipping.rules import OPENED, OPENED_WITH_PARAMETERS, rule_for
 from deniable.deep.clipping.sharding import looking_away
 from deniable.errors import NotSupported
 
@@ -31,7 +34,7 @@ Step: TypeAlias = Axes | None
 
 
 class Watch(TorchFunctionMode):
-    """What tape and observer share: which tensors come from parameters, and what becomes of a call."""
+    """What the tape and the prover share: which tensors come from parameters, and what becomes of a call."""
 
     def __init__(self, parameters: Mapping[str, Tensor]) -> None:
         super().__init__()
@@ -52,6 +55,9 @@ class Watch(TorchFunctionMode):
                 return OPENED[function](*args, **kwargs)
         if not self._touches(args, kwargs):
             return self.passed(function, args, kwargs)
+        if function in OPENED_WITH_PARAMETERS:
+            with self:
+                return OPENED_WITH_PARAMETERS[function](*args, **kwargs)
         call = Call(function, tuple(args), kwargs, self.origin)
         if not _changes_in_place(call.name):
             return self.met(call)
@@ -60,16 +66,13 @@ class Watch(TorchFunctionMode):
                 f"the forward pass writes with {call.name}, in place, to or from a parameter; use torch.cat, "
                 "torch.where or an operation that returns a new tensor"
             )
-        call = Call(getattr(Tensor, call.name.rstrip("_")), (self.kept(args[0]), *args[1:]), kwargs, self.origin)
-        return args[0].copy_(self.met(call))
+        before = self.passed(Tensor.clone, (args[0],), {})
+        call = Call(getattr(Tensor, call.name.rstrip("_")), (before, *args[1:]), kwargs, self.origin)
+        return self.passed(Tensor.copy_, (args[0], self.met(call)), {})
 
     def passed(self, function: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
         """A call without a parameter."""
         return function(*args, **kwargs)
-
-    def kept(self, values: Tensor) -> Tensor:
-        """What a tensor holds before it is written over."""
-        return values.clone()
 
     def met(self, call: Call) -> Any:
         """A call with a parameter, or with something made of parameters alone."""
@@ -97,6 +100,53 @@ class Watch(TorchFunctionMode):
         return False
 
 
+class Size(NamedTuple):
+    """A length that grows with the units: so many places for each."""
+
+    per_unit: int
+
+
+@dataclass(frozen=True)
+class Pattern:
+    """A call of the script that returns tensors: the function, the shapes of its results, its whole numbers, texts and
+    slices, by their place among the arguments or by name, and the tensors that it takes from outside the pass (None for
+    one that the pass made where the tape does not see it, in an autograd.Function)."""
+
+    function: Any
+    shapes: tuple[tuple[int | Size, ...], ...]
+    numbers: tuple[tuple[int | str, Any], ...]
+    outside: tuple[Constant | None, ...] = ()
+
+
+SIZES = 64
+"""Numbers of units that a script is kept ready for."""
+
+
+@dataclass(frozen=True, eq=False)
+class Script:
+    """What was proved about one form of input: the steps of calls with parameters, and all calls in their order."""
+
+    steps: Sequence[Step] = ()
+    patterns: Sequence[Pattern] = ()
+    _sized: dict[int, list[tuple[Any, Any, Any, Any]]] = field(default_factory=dict)
+
+    def sized(self, units: int) -> list[tuple[Any, Any, Any, Any]]:
+        """(function, shape or shapes, numbers, tensors from outside) of each call, for a number of units."""
+        found = self._sized.get(units)
+        if found is None:
+            found = []
+            for each in self.patterns:
+                shapes = [
+                    tuple(size.per_unit * units if isinstance(size, Size) else size for size in shape)
+                    for shape in each.shapes
+                ]
+                found.append((each.function, shapes[0] if len(shapes) == 1 else shapes, each.numbers, each.outside))
+            while len(self._sized) >= SIZES:
+                del self._sized[next(iter(self._sized))]
+            self._sized[units] = found
+        return found
+
+
 Mark: TypeAlias = Callable[[Use, Tensor, tuple[Tensor, ...]], Tensor]
 """Told of a use, its output and its saved tensors; returns the output that the model goes on with."""
 
@@ -105,20 +155,33 @@ class Tape(Watch):
     """Follows the script through one forward pass and tells `mark` of every use."""
 
     def __init__(
-        self, parameters: Mapping[str, Tensor], script: Sequence[Step], *, rows: int, units: int, mark: Mark
+        self, parameters: Mapping[str, Tensor], script: Script, *, units: int, mark: Mark, marks: Pass | None
     ) -> None:
         super().__init__(parameters)
-        self._script: Iterator[Step] = iter(script)
-        self._rows, self._units, self._mark = rows, units, mark
+        self._steps = iter(script.steps)
+        self._calls = iter(script.sized(units))
+        self._units, self._mark, self._marks = units, mark, marks
+
+    def passed(self, function: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
+        if self._marks is None:
+            made = function(*args, **kwargs)
+            self._compare(function, args, kwargs, made, None)
+            return made
+        others, sign = self._marks.outside(args, kwargs)
+        made = function(*args, **kwargs)
+        self._compare(function, args, kwargs, made, others)
+        self._marks.sign(made, sign, others)
+        if made is None and args and isinstance(args[0], Tensor):  # x[...] = y
+            self._marks.sign(args[0], sign, others)
+        return made
 
     def met(self, call: Call) -> Any:
-        made = call.run()
+        made = self.passed(call.function, call.args, call.kwargs)
         if not differentiable(made):
             return made
-        try:
-            step = next(self._script)
-        except StopIteration:
-            raise strayed() from None
+        step = next(self._steps, self)
+        if isinstance(step, Tape):
+            raise Strayed
         if step is None:
             self.remember(call, made)
             return made
@@ -128,25 +191,70 @@ class Tape(Watch):
         origins = call.origins()
         parameters = frozenset(name for each in origins for name in leaves(each))
         values = sketch.needs_values or any(isinstance(each, Derived) for each in origins)
-        use = Use(call.name, parameters, step, self._rows, self._units, made.dtype, sketch.contribute, versions, values)
-        return self._mark(use, made, saved)
+        use = Use(call.name, parameters, step, self._units, made.dtype, sketch.contribute, versions, values)
+        made = self._mark(use, made, saved)
+        if self._marks is not None:
+            self._marks.sign(made, self._marks.private)
+        return made
+
+    def _compare(
+        self,
+        function: Any,
+        args: Sequence[Any],
+        kwargs: Mapping[str, Any],
+        made: Any,
+        others: Sequence[Tensor] | None,
+    ) -> None:
+        """A call that returns tensors must be the next one of the script."""
+        if isinstance(made, Tensor):
+            shape: Any = made.shape
+        elif isinstance(made, list | tuple):
+            shapes = [each.shape for each in made if isinstance(each, Tensor)]
+            if not shapes:
+                return
+            shape = shapes[0] if len(shapes) == 1 else shapes
+        else:
+            return
+        expected = next(self._calls, None)
+        if expected is None or expected[0] != function or expected[1] != shape:
+            raise Strayed
+        for place, number in expected[2]:
+            given = kwargs.get(place) if type(place) is str else args[place] if place < len(args) else None
+            if given != number:
+                raise Strayed
+        if others is None or not (others or expected[3]):
+            return
+        if len(others) != len(expected[3]):
+            raise Strayed
+        for each, constant in zip(others, expected[3], strict=True):
+            if constant is not None and not constant.stays(each):
+                raise Strayed
 
     def finish(self) -> None:
         """After the forward pass: the script must be used up."""
-        if next(self._script, self) is not self:
-            raise strayed()
+        if next(self._steps, self) is not self or next(self._calls, None) is not None:
+            raise Strayed
+
+
+class Strayed(NotSupported):
+    """A forward pass took another course than the one that was proved."""
+
+    def __init__(self) -> None:
+        super().__init__(
+            "the forward pass took another course than the one that was proved; its course must not depend on the"
+            " data, on"
+            " the number of rows or on earlier steps"
+        )
+
+
+def tensors_of(made: Any) -> list[Tensor]:
+    """The tensors among what a call returned."""
+    return [made] if isinstance(made, Tensor) else [each for each in tree_leaves(made) if isinstance(each, Tensor)]
 
 
 def differentiable(made: Any) -> bool:
     """Whether a call made anything that could carry a gradient."""
-    parts = [made] if isinstance(made, Tensor) else tree_leaves(made)
-    return any(isinstance(each, Tensor) and each.is_floating_point() for each in parts)
-
-
-def strayed() -> NotSupported:
-    return NotSupported(
-        "the forward pass took another course than the one observed before; its course must not depend on the data"
-    )
+    return any(each.is_floating_point() for each in tensors_of(made))
 
 
 def _changes_in_place(name: str) -> bool:

@@ -20,6 +20,7 @@ Sums = dict[str, Tensor]
 Add = Callable[[Sums], Sums]
 """Sums in, the same sums with noise out."""
 Made = TypeVar("Made")
+Value = TypeVar("Value")
 
 
 class Alone:
@@ -62,6 +63,10 @@ class Alone:
     def most(self, count: int) -> int:
         """How many passes every rank takes, so that those through a sharded model meet."""
         return count
+
+    def union(self, values: list[Value]) -> list[Value]:
+        """What any rank has, in one order, where passes are taken together."""
+        return values
 
     # data
 

@@ -23,7 +23,7 @@ from torch.distributed.checkpoint.state_dict import (
 from torch.distributed.tensor import distribute_tensor
 
 from deniable.deep.clipping.sharding import Sharding
-from deniable.deep.distributed.alone import Sums
+from deniable.deep.distributed.alone import Sums, Value
 from deniable.deep.distributed.ranks import Ranks
 from deniable.deep.noises import GridNoise, NoiseShares
 from deniable.deep.plan import Plan
@@ -42,6 +42,9 @@ class Shards(Ranks):
 
     def most(self, count: int) -> int:
         return self._counted(count, distributed.ReduceOp.MAX)
+
+    def union(self, values: list[Value]) -> list[Value]:
+        return sorted({each for told in self._told(values) for each in told}, key=repr)
 
     def seen(self, sums: Sums) -> Sums:
         return {name: self._sharding.whole(name, each) for name, each in sums.items()}

@@ -15,7 +15,7 @@ from torch import Tensor
 
 from deniable.deep.clipping.calls import Call, Sketch
 from deniable.deep.clipping.rules.anything import anything
-from deniable.deep.clipping.rules.attention import attention
+from deniable.deep.clipping.rules.attention import attend, attention
 from deniable.deep.clipping.rules.convolution import convolution
 from deniable.deep.clipping.rules.embedding import bag, embedding
 from deniable.deep.clipping.rules.linear import affine, linear, matmul
@@ -50,3 +50,6 @@ def rule_for(function: Any) -> Callable[[Call], Sketch]:
 
 OPENED: dict[Any, Callable[..., Any]] = {F.multi_head_attention_forward: attention}
 """Functions that are looked into rather than met whole."""
+
+OPENED_WITH_PARAMETERS: dict[Any, Callable[..., Any]] = {F.scaled_dot_product_attention: attend}
+"""The same, where a parameter is among the arguments."""

@@ -8,7 +8,7 @@ import pytest
 import torch
 from torch import nn
 
-from deniable.deep.integers import IntegerSums
+from deniable.deep.clipping import ClippingEngine
 from tests.deep.models import cross_entropy, network, table
 
 
@@ -28,7 +28,7 @@ def by_hand(model: nn.Module, x: torch.Tensor, y: torch.Tensor, *, clip: float, 
 @pytest.mark.parametrize("clip", [0.1, 1.0, 100.0])
 def test_sums_are_those_by_hand(clip: float) -> None:
     x, y = table(30)
-    sums, norms, losses = IntegerSums(network(), cross_entropy, bits=10)((x, y), clip=clip, mask=torch.ones(30).bool())
+    sums, norms, losses, _ = ClippingEngine(network(), cross_entropy, bits=10)((x, y), clip=clip)
     expected = by_hand(network(), x, y, clip=clip, bits=10)
     for name, each in sums.items():
         assert each.dtype == torch.int64
@@ -41,18 +41,18 @@ def test_sums_are_those_by_hand(clip: float) -> None:
 @pytest.mark.parametrize("bits", [4, 20, 30])
 def test_no_unit_is_longer_than_the_sensitivity(bits: int) -> None:
     x, y = table(50)
-    many = IntegerSums(network(), cross_entropy, bits=bits)
+    many = ClippingEngine(network(), cross_entropy, bits=bits)
     for row in range(50):
-        sums, _, _ = many((x[row : row + 1] * 30, y[row : row + 1]), clip=0.01, mask=torch.ones(1).bool())
+        sums = many((x[row : row + 1] * 30, y[row : row + 1]), clip=0.01).sums
         length = sum(int(n) ** 2 for each in sums.values() for n in each.reshape(-1).tolist())
         assert 0 < length <= 4**bits
 
 
 def test_the_order_of_rows_does_not_matter() -> None:
     x, y = table(64)
-    many = IntegerSums(network(), cross_entropy, bits=20)
-    one, _, _ = many((x, y), clip=0.5, mask=torch.ones(64).bool())
-    halves = [many((x[s], y[s]), clip=0.5, mask=torch.ones(32).bool())[0] for s in (slice(32, 64), slice(32))]
+    many = ClippingEngine(network(), cross_entropy, bits=20)
+    one = many((x, y), clip=0.5).sums
+    halves = [many((x[s], y[s]), clip=0.5).sums for s in (slice(32, 64), slice(32))]
     for name, each in one.items():
         assert int((each - halves[0][name] - halves[1][name]).abs().max()) <= 2
 
@@ -62,9 +62,9 @@ def test_masked_and_broken_rows_are_nothing() -> None:
     broken = x.clone()
     broken[1], broken[2] = math.nan, math.inf
     mask = torch.tensor([True, True, True, False, True, True])
-    many = IntegerSums(network(), cross_entropy, bits=20)
-    sums, norms, losses = many((broken, y), clip=0.5, mask=mask)
-    kept, _, _ = many((x[[0, 4, 5]], y[[0, 4, 5]]), clip=0.5, mask=torch.ones(3).bool())
+    many = ClippingEngine(network(), cross_entropy, bits=20)
+    sums, norms, losses, _ = many((broken, y), clip=0.5, mask=mask)
+    kept = many((x[[0, 4, 5]], y[[0, 4, 5]]), clip=0.5).sums
     for name, each in sums.items():
         assert int((each - kept[name]).abs().max()) <= 2
     assert norms[1] == norms[2] == math.inf

@@ -1,0 +1,424 @@
+"""Proves a model for one form of input, and writes the script that the tape follows.
+
+Runs on made-up values, of two sizes. First a survey, forward only, says which calls hand a parameter to every unit.
+Then a whole step (model, loss, backward pass down to the hooks at which the engine takes over) is recorded with MANY
+units and typed with FEW against that record (typing.py).
+
+The script holds, for every use of a parameter, the axes on which units lie in what is saved and in the output; they are
+read off the labels. And it holds every call that returns tensors, so that the tape notices when a later step takes
+another course.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, field
+from typing import Any, TypeAlias
+
+import numpy as np
+import torch
+from torch import Tensor
+from torch.overrides import TorchFunctionMode
+
+from deniable.deep.clipping.asking import refuse_leaves
+from deniable.deep.clipping.calls import Axes, Call
+from deniable.deep.clipping.forms import Form
+from deniable.deep.clipping.labels import LOOSE, Kind, Place
+from deniable.deep.clipping.outside import Constant, Pass
+from deniable.deep.clipping.passes import backward, called, inside, row_losses
+from deniable.deep.clipping.rules import rule_for
+from deniable.deep.clipping.steps import Recipe
+from deniable.deep.clipping.tape import Pattern, Script, Size, Step, Watch, differentiable, tensors_of
+from deniable.deep.clipping.typing import FEW, MANY, Course, RowTyping, fault_here, mixing
+from deniable.errors import NotSupported
+from deniable.noise import secure
+
+SEEDS = 6
+"""Runs whose course is compared where Python looks at random numbers."""
+
+
+def prove(recipe: Recipe, tensors: Mapping[str, Tensor], form: Form) -> Script:
+    """The script of a model on inputs of a form. Raises NotSupported, with the operation and the line, where one unit
+    could change the gradient of another."""
+    if recipe.sharding is None:  # a step that changes a buffer is refused, and leaves it as it was
+        buffers = {name for name, _ in recipe.model.named_buffers(remove_duplicate=False)}
+        copies: dict[int, Tensor] = {}
+        tensors = {
+            name: copies.setdefault(id(each), each.clone()) if name in buffers else each
+            for name, each in tensors.items()
+        }
+    few, many = (form.made_up(units * recipe.rows_per_unit) for units in (FEW, MANY))
+    with _same_draws(tensors) as restart:
+        grown = _survey(recipe, tensors, few, many, restart)
+        restart()
+        record = RowTyping(MANY)
+        first = _Scribe(recipe, tensors, many, record, grown)
+        _run(recipe, tensors, many, first, record, MANY)
+        restart()
+        typing = RowTyping(FEW, before=record)
+        second = _Scribe(recipe, tensors, few, typing, grown)
+        _run(recipe, tensors, few, second, typing, FEW)
+        typing.finish()
+        script = second.script(first)
+        if typing.looked_at_draws or restart.used_python:
+            _refuse_random_course(recipe, tensors, few, grown, restart)
+    return script
+
+
+@dataclass(slots=True)
+class _Logged:
+    """A call that returned tensors."""
+
+    function: Any
+    shapes: list[tuple[int, ...]]
+    numbers: dict[int | str, Any]
+    outside: list[Tensor | None]
+    """Tensors that the pass did not make; None for one that it made where no call is seen."""
+
+
+class _Log(Watch):
+    """Writes down every call that returns tensors."""
+
+    def __init__(self, recipe: Recipe, tensors: Mapping[str, Tensor], batch: Any) -> None:
+        super().__init__({name: tensors[name] for name in recipe.names})
+        self.calls: list[_Logged] = []
+        self._marks = None if recipe.sharding is not None else Pass(tensors, batch, real=False)
+
+    def is_outside(self, tensor: Tensor) -> bool:
+        """Whether a tensor without a mark of this pass was there before it."""
+        return True
+
+    def passed(self, function: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
+        others: list[Tensor] = []
+        outside: list[Tensor | None] = []
+        if self._marks is not None:
+            others, sign = self._marks.outside(args, kwargs)
+            outside = [each if self.is_outside(each) else None for each in others]
+        made = function(*args, **kwargs)
+        if self._marks is not None:
+            self._marks.sign(made, sign, others)
+            if made is None and args and isinstance(args[0], Tensor):  # x[...] = y
+                self._marks.sign(args[0], sign, others)
+        if isinstance(made, Tensor):
+            shapes = [tuple(made.shape)]
+        elif isinstance(made, list | tuple):
+            shapes = [tuple(each.shape) for each in made if isinstance(each, Tensor)]
+        else:
+            shapes = []
+        if shapes:
+            numbers: dict[int | str, Any] = {place: each for place, each in enumerate(args) if _is_number(each)}
+            numbers |= {name: each for name, each in kwargs.items() if _is_number(each)}
+            self.calls.append(_Logged(function, shapes, numbers, outside))
+        return made
+
+
+class _Survey(_Log):
+    """A run before the typed ones. It follows the batch from call to call, and notes which calls only transform
+    parameters: all those without private arguments that `grown` does not name."""
+
+    def __init__(self, recipe: Recipe, tensors: Mapping[str, Tensor], batch: Any, grown: Collection[int]) -> None:
+        super().__init__(recipe, tensors, batch)
+        self._private = {id(each): each for each in tensors_of(batch)}
+        self._grown = grown
+        self.transformed: list[int] = []
+        """Calls, by their place in the log, that are taken to transform parameters."""
+
+    def passed(self, function: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
+        made = super().passed(function, args, kwargs)
+        given, results = tensors_of((args, dict(kwargs))), tensors_of(made)
+        refuse_leaves([*given, *results])
+        if any(id(each) in self._private for each in given):
+            self._private.update((id(each), each) for each in results)
+        return made
+
+    def met(self, call: Call) -> Any:
+        made = self.passed(call.function, call.args, call.kwargs)
+        at = len(self.calls) - 1
+        if differentiable(made) and at not in self._grown and not any(id(e) in self._private for e in tensors_of(made)):
+            self.remember(call, made)
+            self.transformed.append(at)
+        return made
+
+
+def _survey(recipe: Recipe, tensors: Mapping[str, Tensor], few: Any, many: Any, restart: _Restart) -> set[int]:
+    """The calls, by their place in the log, that hand a parameter to every unit: without private arguments, and with
+    results that grow with the number of units."""
+    grown: set[int] = set()
+    while True:
+        logs = []
+        for batch, units in ((few, FEW), (many, MANY)):
+            restart()
+            survey = _Survey(recipe, tensors, batch, grown)
+            _run(recipe, tensors, batch, survey, None, units)
+            logs.append(survey)
+        short, long = logs
+        if short.transformed != long.transformed:
+            raise Course
+        new = {at for at in short.transformed if short.calls[at].shapes != long.calls[at].shapes}
+        if not new:
+            return grown
+        # What is made of one of them is no parameter any more, so only the first is certain.
+        grown.add(min(new))
+
+
+_Saved: TypeAlias = tuple[Place | None, torch.Size]
+
+
+class _Scribe(_Log):
+    """A run under typing: tells uses of parameters from transformations, and writes the script."""
+
+    def __init__(
+        self,
+        recipe: Recipe,
+        tensors: Mapping[str, Tensor],
+        batch: Any,
+        typing: RowTyping,
+        grown: Collection[int],
+    ) -> None:
+        super().__init__(recipe, tensors, batch)
+        self.anchor = torch.zeros((), device=next(iter(tensors.values())).device, requires_grad=True)
+        self._typing, self._grown = typing, grown
+        self._steps: list[Step] = []
+        self._inside = 0
+
+    def is_outside(self, tensor: Tensor) -> bool:
+        return self._typing.is_outside(tensor)
+
+    def seen(self) -> bool:
+        """Whether a call with a parameter is running."""
+        return self._inside > 0
+
+    def met(self, call: Call) -> Any:
+        self._inside += 1
+        draws = self._typing.draws
+        try:
+            made = self.passed(call.function, call.args, call.kwargs)
+        finally:
+            self._inside -= 1
+        at = len(self.calls) - 1
+        tensors, others = tensors_of(made), call.others()
+        if not differentiable(made):
+            return made
+        if draws != self._typing.draws:
+            raise NotSupported(
+                f"{call.name} draws at random in a call with a parameter, and could not be done again for its gradient;"
+                " draw in a call of its own, or use mode='vmap'"
+            )
+        if at not in self._grown and not any(self._typing.kind(each) is Kind.PRIVATE for each in (*tensors, *others)):
+            self.remember(call, made)
+            self._steps.append(None)
+            return made
+        return self._use(call, tensors)
+
+    def _use(self, call: Call, made: list[Tensor]) -> Tensor:
+        if len(made) != 1:
+            raise NotSupported(f"{call.name} with a parameter returns several tensors; use mode='vmap'")
+        with self._typing.paused():
+            sources = rule_for(call.function)(call).sources
+        output = self._typing.place(made[0])
+        saved = [(self._typing.place(each), each.shape) for each in sources]
+        at = len(self._steps)
+        self._steps.append(None if output is None else _axes(saved, output, made[0]))
+        marked = made[0]
+        if not torch.is_grad_enabled():
+            return marked
+        if not marked.requires_grad:
+            with self._typing.paused():
+                marked = marked + self.anchor.to(marked.dtype)
+            self._typing.mirror(made[0], marked)
+            if self._marks is not None:
+                self._marks.sign(marked, self._marks.private)
+        marked.register_hook(lambda gradient: self._received(at, saved, output, gradient))  # type: ignore[no-untyped-call]
+        return marked
+
+    def _received(self, at: int, saved: list[_Saved], output: Place | None, gradient: Tensor) -> None:
+        """The gradient of a use's output: its units must lie where those of the output do."""
+        place = self._typing.place(gradient)
+        if output is None:  # the recording run
+            return
+        if place is None and self._typing.kind(gradient) is not Kind.CONSTANT:
+            raise mixing(fault_here("the gradient of all rows together comes back to each of them", "backward"))
+        if place is not None and (place.axis != output.axis or output.inner not in (LOOSE, place.inner)):
+            raise mixing(fault_here("the gradient of a row comes back to another one", "backward"))
+        if output.inner == LOOSE and place is not None:
+            self._steps[at] = _axes(saved, place, gradient)
+
+    def script(self, record: _Scribe) -> Script:
+        """The script, from this run and the recorded one."""
+        if len(self.calls) != len(record.calls) or len(self._steps) != len(record._steps):
+            raise Course
+        return Script(self._steps, [_pattern(one, two) for one, two in zip(record.calls, self.calls, strict=True)])
+
+
+def _axes(saved: list[_Saved], output: Place, made: Tensor) -> Axes:
+    """The axes of a use; where units may lie in any way they lie as in the output."""
+    size = made.shape[output.axis]
+    if output.inner == LOOSE:
+        output = Place(output.axis, size // FEW)
+    places: list[Place | None] = []
+    for place, shape in saved:
+        if place is not None and place.inner == LOOSE:
+            long = shape[place.axis]
+            place = Place(place.axis, output.inner if long == size else long // FEW)
+        places.append(place)
+    return Axes(tuple(places), output)
+
+
+def _pattern(many: _Logged, few: _Logged) -> Pattern:
+    if many.function != few.function or len(many.shapes) != len(few.shapes):
+        raise Course
+    shapes = []
+    for one, two in zip(many.shapes, few.shapes, strict=True):
+        if len(one) != len(two):
+            raise Course
+        sizes: list[int | Size] = list(two)
+        for axis, (long, short) in enumerate(zip(one, two, strict=True)):
+            if long != short:
+                if long * FEW != short * MANY:
+                    raise NotSupported(
+                        f"{getattr(few.function, '__name__', few.function)} returns {two} for {FEW} rows and {one} for"
+                        f" {MANY}, so examples meet there; give every example a result of its own, or use mode='vmap'"
+                    )
+                sizes[axis] = Size(short // FEW)
+        shapes.append(tuple(sizes))
+    numbers = tuple((place, each) for place, each in few.numbers.items() if many.numbers.get(place, _NONE) == each)
+    if [each is None for each in many.outside] != [each is None for each in few.outside]:
+        raise Course
+    outside = tuple(None if each is None else Constant.of(each) for each in few.outside)
+    return Pattern(few.function, tuple(shapes), numbers, outside)
+
+
+_NONE = object()
+
+
+def _is_number(value: Any) -> bool:
+    """Whether an argument is compared from step to step: what says where an operation works, not how strongly."""
+    if isinstance(value, list | tuple):
+        return all(_is_number(each) for each in value)
+    return isinstance(value, int | str | slice) or value is None or value is Ellipsis
+
+
+class _Looks(TorchFunctionMode):
+    """Python that takes numbers out of tensors past the dispatcher."""
+
+    NAMES = frozenset(
+        ("numpy", "tolist", "__array__", "data_ptr", "__dlpack__", "untyped_storage", "storage", "_typed_storage",
+         "__reduce_ex__", "__cuda_array_interface__", "const_data_ptr", "share_memory_")
+    )  # fmt: skip
+
+    def __init__(self, typing: RowTyping) -> None:
+        super().__init__()
+        self._typing = typing
+
+    def __torch_function__(
+        self, function: Any, types: Any, args: Sequence[Any] = (), kwargs: Mapping[str, Any] | None = None
+    ) -> Any:
+        name = getattr(function, "__name__", "")
+        if name in self.NAMES and args and isinstance(args[0], Tensor):
+            self._typing.look(args[0], f"Tensor.{name}")
+        return function(*args, **(kwargs or {}))
+
+
+def _run(
+    recipe: Recipe, tensors: Mapping[str, Tensor], batch: Any, watch: _Log, typing: RowTyping | None, units: int
+) -> None:
+    """One step on a made-up batch."""
+    rows = units * recipe.rows_per_unit
+    device = next(iter(tensors.values())).device
+    inputs, targets = batch
+
+    def body() -> None:
+        if typing is None or not isinstance(watch, _Scribe):
+            with recipe.precision(device), watch:
+                row_losses(recipe.loss, called(recipe.model, inputs), targets, rows)
+            return
+        looks = _Looks(typing)
+        with typing:
+            with looks, recipe.precision(device), typing.watching_uses(watch.seen), watch:
+                losses = row_losses(recipe.loss, called(recipe.model, inputs), targets, rows)
+            place = typing.place(losses)
+            if place not in (None, Place(0, recipe.rows_per_unit)) or (place is None and typing.typed):
+                raise mixing(fault_here("the loss of an example is not its own", "loss"))
+            with typing.paused():
+                seeds = recipe.seeds(losses, torch.ones(rows, dtype=torch.bool, device=device))
+            typing.private(seeds)
+            if losses.requires_grad:
+                with ExitStack() as stack:
+                    if recipe.sharding is not None:
+                        stack.enter_context(typing.skimming())
+                    # A mode that is on when a backward pass is asked for is off while it runs. One that its first hook
+                    # switches on stays on until the pass ends (on a CPU; a device's threads forget it at once).
+                    losses.register_hook(lambda _: looks.__enter__() and None)  # type: ignore[no-untyped-call]
+                    backward(losses, [watch.anchor], seeds)
+
+    with torch.enable_grad():
+        if typing is not None:
+            trained = {id(tensors[name]) for name in recipe.names}
+            gathered = recipe.sharding is not None
+            typing.public([e for e in tensors.values() if id(e) in trained], trained=True, gathered=gathered)
+            typing.public([e for e in tensors.values() if id(e) not in trained], gathered=gathered)
+            for each in tensors_of(batch):
+                typing.private(each)
+        inside(recipe.model, tensors, body)
+
+
+@dataclass
+class _Restart:
+    """Puts every generator back to where it was."""
+
+    devices: list[int]
+    torch_state: Tensor
+    cuda_states: list[Tensor]
+    python: Any
+    numpy: Any
+    used_python: bool = field(default=False)
+
+    def __call__(self, seed: int | None = None) -> None:
+        self.used_python |= random.getstate() != self.python or not _same_state(np.random.get_state(), self.numpy)
+        if seed is not None:
+            torch.manual_seed(seed)
+            random.seed(seed)
+            np.random.seed(seed)
+            return
+        torch.set_rng_state(self.torch_state)
+        for device, state in zip(self.devices, self.cuda_states, strict=True):
+            torch.cuda.set_rng_state(state, device)
+        random.setstate(self.python)
+        np.random.set_state(self.numpy)
+
+
+def _same_state(one: Any, two: Any) -> bool:
+    return bool(np.array_equal(one[1], two[1])) and one[2:] == two[2:]
+
+
+@contextmanager
+def _same_draws(tensors: Mapping[str, Tensor]) -> Iterator[_Restart]:
+    """Runs that draw the same numbers, and leave all generators as they were."""
+    devices = sorted({each.device.index for each in tensors.values() if each.is_cuda})
+    with torch.random.fork_rng(devices):
+        states = [torch.cuda.get_rng_state(device) for device in devices]
+        restart = _Restart(devices, torch.get_rng_state(), states, random.getstate(), np.random.get_state())
+        try:
+            yield restart
+        finally:
+            random.setstate(restart.python)
+            np.random.set_state(restart.numpy)
+
+
+def _refuse_random_course(
+    recipe: Recipe, tensors: Mapping[str, Tensor], batch: Any, grown: Collection[int], restart: _Restart
+) -> None:
+    """Where Python looked at random numbers: the course may not depend on them."""
+    courses = set()
+    for _ in range(SEEDS):
+        restart(secure().word() % 2**31)
+        other = _Survey(recipe, tensors, batch, grown)
+        _run(recipe, tensors, batch, other, None, FEW)
+        courses.add(tuple((str(each.function), *each.shapes) for each in other.calls))
+    if len(courses) > 1:
+        raise NotSupported(
+            "the course of the forward pass is drawn at random (as LayerDrop does), so no script holds for every step;"
+            " switch that off, for example layerdrop=0, or use a mask per example (stochastic depth)"
+        )

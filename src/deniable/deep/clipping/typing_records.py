@@ -1,0 +1,128 @@
+"""What two runs of a proof write down for each other: operations, their numbers, and the constants they use."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from functools import cache
+from typing import Any, NamedTuple
+
+import torch
+from torch import Tensor
+from torch._decomp import decomposition_table
+from torch._ops import OpOverload
+
+from deniable.deep.clipping.labels import LOOSE, Geometry, Place, compact, uniform
+from deniable.deep.clipping.typing_rules import RULES, SIZES, Rule, base_name, pointwise
+from deniable.deep.clipping.user_code import location
+from deniable.errors import NotSupported
+
+FEW, MANY = 3, 5
+"""Units of the typed run, and of the run that it is compared with."""
+
+
+class Snapshot(NamedTuple):
+    """A constant as it was when an operation used it."""
+
+    shape: tuple[int, ...]
+    values: Tensor
+
+
+@dataclass(slots=True)
+class Record:
+    """One operation of the first run, for the second to compare with."""
+
+    operation: OpOverload
+    numbers: dict[str, Any]
+    geometries: list[Geometry]
+    constants: dict[int, Snapshot] = field(default_factory=dict)
+    memory: Tensor | None = None
+    """All of the constant storage that an operation writes into a part of."""
+    value: object = None
+    """A Python value that was taken from a tensor which is not private."""
+
+
+class Course(NotSupported):
+    """Two runs made different operations."""
+
+    def __init__(self) -> None:
+        super().__init__(
+            "the forward pass takes another course with another number of rows, or from one run to the"
+            f" next{location()};"
+            " its course must not depend on the batch, nor on what is kept from earlier steps"
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Facts:
+    """What is fixed about an operation."""
+
+    name: str
+    arguments: tuple[str, ...]
+    defaults: tuple[Any, ...]
+    writes: tuple[str, ...]
+    looks: bool
+    """Returns a Python value, or a shape, that depends on the numbers in tensors."""
+    draws: bool
+    rule: Rule | None
+    sizes: frozenset[str]
+    decomposition: Callable[..., Any] | None
+    composite: bool
+    views: bool
+
+
+@cache
+def facts_of(operation: OpOverload) -> Facts:
+    """The facts of an operation, from its schema, its tags and the table of rules."""
+    schema, tags = operation._schema, set(operation.tags)
+    name = schema.name.removeprefix("aten::")
+    base = base_name(name)
+    rule = RULES.get(base)
+    if rule is None and torch.Tag.pointwise in tags:
+        rule = pointwise
+    return Facts(
+        name=name,
+        arguments=tuple(each.name for each in schema.arguments),
+        defaults=tuple(each.default_value if each.has_default_value() else None for each in schema.arguments),
+        writes=tuple(
+            each.name for each in schema.arguments if each.alias_info is not None and each.alias_info.is_write
+        ),
+        looks=rule is None and bool({torch.Tag.data_dependent_output, torch.Tag.dynamic_output_shape} & tags),
+        draws=torch.Tag.nondeterministic_seeded in tags,
+        rule=rule,
+        sizes=SIZES.get(base, frozenset()),
+        decomposition=decomposition_table.get(operation) if rule is None else None,
+        composite=rule is None and operation._can_decompose(),
+        views=bool(operation.is_view) or name in ("_unsafe_view", "_reshape_alias"),
+    )
+
+
+def draws_nothing(facts: Facts, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> bool:
+    """Whether an operation is asked for dropout of nothing."""
+    if "dropout_p" not in facts.arguments:
+        return False
+    at = facts.arguments.index("dropout_p")
+    return bool((args[at] if len(args) > at else kwargs.get("dropout_p", facts.defaults[at])) == 0)
+
+
+def snapshot_of(tensor: Tensor) -> Snapshot:
+    """A constant as it is now."""
+    return Snapshot(tuple(tensor.shape), compact(tensor.detach()).clone())
+
+
+def same_for_all(now: Tensor, before: Tensor, axis: int, inner: int, units: int) -> bool:
+    """Whether a constant that grows along an axis is the same for all units of both runs, laid out with `inner`."""
+    if inner == LOOSE:
+        first = now.narrow(axis, 0, 1)
+        return bool((now == first).all()) and bool((before == first).all())
+    one, two = uniform(now, Place(axis, inner), units), uniform(before, Place(axis, inner), MANY)
+    return one is not None and two is not None and torch.equal(one, two)
+
+
+def leaves_of(value: Any) -> Iterator[Any]:
+    """What is in lists and tuples, nested or not."""
+    if isinstance(value, list | tuple):
+        for each in value:
+            yield from leaves_of(each)
+    else:
+        yield value
