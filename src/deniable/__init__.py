@@ -123,7 +123,7 @@ if TYPE_CHECKING:
     from deniable.guarantees import Profile as Profile
     from deniable.guarantees import PureDP as PureDP
     from deniable.ledger import Ledger as Ledger
-    from deniable.mechanisms import size as size  # type: ignore[no-redef]
+    from deniable.mechanisms import size as size
     from deniable.query import AtMost as AtMost
     from deniable.query import Publication as Publication
     from deniable.query import Session as Session

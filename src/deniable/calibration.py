@@ -29,6 +29,7 @@ from deniable.accounting.filters.costs import cost, mu_squared, rho_below
 from deniable.errors import InvalidArgument, NoConversion
 from deniable.events import Event
 from deniable.guarantees import FDP, GDP, RDP, TCDP, ZCDP, ApproxDP, ApproxZCDP, Guarantee, Profile, PureDP
+from deniable.numerics.roots import bisect
 from deniable.numerics.rounding import below, log_of
 from deniable.units import one_relation, one_unit
 
@@ -257,10 +258,11 @@ class _Search:
 
     def _edge(self, inside: float, outside: float) -> float:
         """The last place that makes an event, between one that does and one that does not."""
-        for _ in range(40):
-            middle = math.sqrt(inside * outside)
-            inside, outside = (inside, middle) if math.isnan(self.margin(middle)) else (middle, outside)
-        return inside
+
+        def place(share: float) -> float:
+            return inside * math.pow(outside / inside, share)
+
+        return place(bisect(lambda share: math.isnan(self.margin(place(share))), 0.0, 1.0, turns=40)[0])
 
     def between(self, meets: float, fails: float, near: float) -> float:
         """The border, approached by the secant of margin against logarithm (Illinois), kept on the side that meets."""

@@ -13,7 +13,7 @@ from scipy import optimize, special
 
 from deniable.accounting.pairs import laws
 from deniable.accounting.pairs.discrete import GaussianTable, LaplaceTable
-from deniable.accounting.pairs.law import UNIT, Atoms, Law, Mixed, Reversed, Symmetric
+from deniable.accounting.pairs.law import Atoms, Law, Mixed, Reversed, Symmetric
 from deniable.accounting.pairs.normal import NormalLaw
 from deniable.accounting.pairs.tables import tabulated
 from deniable.events import (
@@ -27,7 +27,7 @@ from deniable.events import (
     RandomizedResponse,
 )
 from deniable.guarantees import FDP, ZCDP, PureDP, TradeOff
-from deniable.numerics.arrays import normal_above
+from deniable.numerics.arrays import UNIT, normal_above
 from deniable.units import Relation
 
 REPLACE = Relation.REPLACE

@@ -96,5 +96,5 @@ def test_typed_floats_are_the_nearest_on_their_side(value: Fraction) -> None:
 @given(st.floats(-1000, 700))
 def test_exponentials_are_rounded_up(x: float) -> None:
     truth = mp.exp(mp.mpf(x))
-    assert truth <= exp_above(x) <= truth * (1 + mp.mpf(10) ** -13) + mp.mpf(5e-324)
+    assert truth <= exp_above(x) <= truth * (1 + mp.mpf(10) ** -13) + 17 * mp.mpf(5e-324)
     assert exp_above(-math.inf) == 0

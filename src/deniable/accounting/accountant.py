@@ -34,6 +34,7 @@ from deniable.accounting.floats import within_floats
 from deniable.accounting.fold import Folded, fold, gather
 from deniable.accounting.grid import Direction, GridCurve
 from deniable.accounting.pairs import attained, directions, laws
+from deniable.conversions.formulas import exponential_rho
 from deniable.events import Claimed, Event, ExponentialMechanism, RandomizedResponse
 from deniable.guarantees import ZCDP, Bracket, Curve, Profile, PureDP
 from deniable.numerics.rounding import float_above, typed_above
@@ -80,7 +81,7 @@ def curve(folded: Folded) -> Curve:
 
 
 def _concentrated(folded: Folded) -> Folded:
-    """With each exponential mechanism as ε²/8-zCDP (`filters.costs`): better than its pair from some ten steps on.
+    """With each exponential mechanism as ε²/8-zCDP (`formulas`): better than its pair from some ten steps on.
 
     Its pair must hold for every ε at once, and does so by taking the worst utilities anew for each.
     """
@@ -88,7 +89,7 @@ def _concentrated(folded: Folded) -> Folded:
     def known(step: Event) -> Event:
         if not isinstance(step, ExponentialMechanism):
             return step
-        return Claimed(ZCDP(step.epsilon**2 / 8, relation=folded.relation))
+        return Claimed(ZCDP(exponential_rho(step.epsilon), relation=folded.relation))
 
     rest = gather(folded.relation, ((known(step), count) for step, count in folded.steps))
     also = gather(folded.relation, ((Claimed(promise), count) for promise, count in (*rest.renyi, *folded.renyi)))

@@ -24,10 +24,15 @@ import numpy as np
 
 from deniable._checks import exact
 from deniable.accounting.pairs.bounds import renyi_profile
-from deniable.accounting.pairs.law import UNIT, Array, Law
+from deniable.accounting.pairs.law import Array, Law
 from deniable.guarantees import Bracket, Curve, Guarantee
 from deniable.numerics import normal
+from deniable.numerics.arrays import UNIT
+from deniable.numerics.roots import border, crossing
 from deniable.numerics.rounding import float_above, float_below, root_of
+
+_CLOSE = 2e-15
+"""How close the two sides of a crossing come, relatively."""
 
 
 def inverted(delta_bracket: Callable[[float], Bracket], delta: float, *, largest: float = math.inf) -> Bracket:
@@ -42,24 +47,11 @@ def inverted(delta_bracket: Callable[[float], Bracket], delta: float, *, largest
     if delta_bracket(high).upper > delta:
         upper = largest
     else:
-        upper = _last(lambda e: delta_bracket(e).upper > delta, 0.0, high)[1]
+        upper = crossing(lambda e: delta_bracket(e).upper <= delta, 0.0, high, relative=_CLOSE)[1]
     top = upper if upper < math.inf else 1e300
-    if delta_bracket(0.0).lower <= delta:
-        return Bracket(0.0, upper)
-    return Bracket(_last(lambda e: delta_bracket(e).lower > delta, 0.0, top)[0], upper)
-
-
-def _last(holds: Callable[[float], bool], low: float, high: float) -> tuple[float, float]:
-    """Two neighbouring places such that a condition held at the first and not at the second."""
-    if holds(high):
-        return high, high
-    for _ in range(200):
-        # Sizes first, digits afterwards.
-        middle = (low + high) / 2 if high < 4 * low else math.sqrt(max(low, 1e-6 * high) * high)
-        if not low < middle < high or high - low <= 2e-15 * high:
-            break
-        low, high = (middle, high) if holds(middle) else (low, middle)
-    return low, high
+    if delta_bracket(top).lower > delta:
+        return Bracket(top, upper)
+    return Bracket(border(lambda e: not delta_bracket(e).lower > delta, top, relative=_CLOSE)[0], upper)
 
 
 @dataclass(frozen=True)

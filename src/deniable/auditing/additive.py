@@ -24,6 +24,7 @@ from numpy.typing import NDArray
 from deniable.auditing.recording import Draw
 from deniable.numerics.discrete import gaussian_cumulative, laplace_cumulative
 from deniable.numerics.normal import delta_bracket, epsilon_bracket
+from deniable.numerics.roots import bisect
 
 Floats = NDArray[np.float64]
 
@@ -106,10 +107,7 @@ class Measured:
         low, high = 0.0, 1.0
         while high < 600 and self.delta(high) > delta:
             low, high = high, 2 * high
-        for _ in range(60):
-            middle = (low + high) / 2
-            low, high = (middle, high) if self.delta(middle) > delta else (low, middle)
-        return low
+        return bisect(lambda epsilon: self.delta(epsilon) <= delta, low, high)[0]
 
     def breaks(self, epsilon: float, delta: float) -> bool:
         """Whether these laws break the line P(S) ≤ e^ε Q(S) + δ for certain."""

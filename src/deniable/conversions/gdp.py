@@ -22,7 +22,7 @@ from deniable.conversions.curves import exact_profile, grid, supported
 from deniable.errors import InvalidArgument, NoConversion
 from deniable.guarantees import FDP, GDP, RDP, TCDP, ZCDP, ApproxDP, Bracket, Profile
 from deniable.numerics import normal
-from deniable.numerics.rounding import above, below, float_above, float_below, promised
+from deniable.numerics.rounding import below, float_above, float_below, promised
 from deniable.units import Relation
 
 
@@ -111,11 +111,6 @@ def laplace_to_gdp(*, scale: Number, sensitivity: Number = 1, relation: Relation
     for 0 ≤ s ≤ ε. There μ must be at least h(s) + h(ε − s) with h(s) = Φ⁻¹(1 − e^{−s}/2). h′ is the Mills ratio at h,
     which falls, so h is concave and s = ε/2 is the worst. On the straight ends the convex G_μ stays below its chords.
     """
-    from scipy.special import erfinv, ndtri_exp
-
     epsilon = float_above(_checks.positive("sensitivity", sensitivity) / _checks.positive("scale", scale))
-    if epsilon < 1:
-        mu = 2 * math.sqrt(2) * float(erfinv(-math.expm1(-epsilon / 2)))
-    else:
-        mu = -2 * float(ndtri_exp(-epsilon / 2 - math.log(2)))
-    return GDP(promised(above(mu, ulps=256)), relation=relation)
+    mu = normal.diagonal_mu(-math.expm1(-epsilon / 2), -epsilon / 2 - math.log(2))
+    return GDP(promised(mu), relation=relation)

@@ -25,22 +25,18 @@ the second by ρkα as long as kα < ω; they add up to k²ρα.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable
 from dataclasses import replace
 from fractions import Fraction
 from typing import Any, TypeVar
 
 from deniable import _checks
-from deniable.conversions.pure import odds_above
+from deniable.conversions.formulas import group_delta
 from deniable.errors import NoConversion
 from deniable.guarantees import FDP, GDP, RDP, TCDP, ZCDP, ApproxDP, ApproxZCDP, Guarantee, PureDP, TradeOff
-from deniable.numerics.rounding import above, float_above
+from deniable.numerics.exact import short_above
 
 Kind = TypeVar("Kind", bound=Guarantee)
-
-_FAR = 1e4
-"""A δ that grows by e to the power of this is 1."""
 
 _LINES = 128
 """How many lines the trade-off function of a large group keeps."""
@@ -62,9 +58,7 @@ def pure_for_group(guarantee: PureDP, size: int) -> PureDP:
 
 def approx_for_group(guarantee: ApproxDP, size: int) -> ApproxDP:
     """(kε, δ(1 + e^ε + … + e^{(k−1)ε})). Upper bound: apply the definition k times."""
-    growth = _log_geometric(float_above(guarantee.epsilon), size)
-    delta = guarantee.delta * odds_above(Fraction(growth)) if growth < _FAR else Fraction(1)
-    delta = min(delta, Fraction(1)) if guarantee.delta else Fraction(0)
+    delta = min(short_above(group_delta(guarantee.epsilon, guarantee.delta, size)), Fraction(1))
     return ApproxDP(size * guarantee.epsilon, delta, relation=guarantee.relation, unit=guarantee.unit)
 
 
@@ -134,16 +128,6 @@ def chained(first: TradeOff, second: TradeOff) -> TradeOff:
         if 1 - level <= first.corners[0][1]:
             places.add(back(1 - level))
     return TradeOff([(alpha, second(1 - first(alpha))) for alpha in sorted(places)])
-
-
-def _log_geometric(epsilon: float, size: int) -> float:
-    """ln(1 + e^ε + … + e^{(k−1)ε}) = ln((e^{kε} − 1)/(e^ε − 1)), rounded up."""
-    if epsilon == 0:
-        return above(math.log(size))
-    span = size * epsilon
-    top = math.log(math.expm1(span)) if span < 1 else span + math.log1p(-math.exp(-span))
-    bottom = math.log(math.expm1(epsilon)) if epsilon < 1 else epsilon + math.log1p(-math.exp(-epsilon))
-    return top - bottom + 32 * 2.0**-52 * (1 + abs(top) + abs(bottom))
 
 
 _RULES: dict[type[Guarantee], Callable[[Any, int], Any]] = {

@@ -18,9 +18,12 @@ from fractions import Fraction
 
 from deniable import _checks
 from deniable._checks import Number
+from deniable.conversions import formulas
 from deniable.conversions.curves import exact_profile
 from deniable.guarantees import FDP, GDP, RDP, TCDP, ZCDP, ApproxDP, Bracket, Profile, PureDP, TradeOff
-from deniable.numerics.rounding import above, below, float_above, float_below, promised
+from deniable.numerics.exact import exp_up, short_above
+from deniable.numerics.normal import diagonal_mu
+from deniable.numerics.rounding import MACHINE_EPSILON, above, below, float_above, float_below, promised
 
 
 def pure_to_approx(guarantee: PureDP, *, epsilon: Number | None = None) -> ApproxDP:
@@ -49,13 +52,9 @@ def pure_to_fdp(guarantee: PureDP) -> FDP:
 def pure_to_rdp(guarantee: PureDP, *, order: Number) -> RDP:
     """D_α = ln[(sinh(αε) − sinh((α − 1)ε))/sinh ε]/(α − 1). Exact: the divergence of randomized response."""
     alpha = _checks.order("order", order)
-    cost = promised(response_divergence(float_above(guarantee.epsilon), float(alpha)))
-    return RDP(
-        alpha,
-        min(cost, pure_to_rdp_simple(guarantee, order=alpha).epsilon),
-        relation=guarantee.relation,
-        unit=guarantee.unit,
-    )
+    cost = short_above(formulas.response_divergence(guarantee.epsilon, alpha))
+    simple = pure_to_rdp_simple(guarantee, order=alpha).epsilon
+    return RDP(alpha, min(cost, simple), relation=guarantee.relation, unit=guarantee.unit)
 
 
 def pure_to_rdp_simple(guarantee: PureDP, *, order: Number) -> RDP:
@@ -72,8 +71,7 @@ def pure_to_zcdp(guarantee: PureDP) -> ZCDP:
     Lemma 1) bounds its centred moment generating function by exp(λ²·ε·tanh(ε/2)), so ln E e^{λL} ≤ λ(λ + 1)m, which is
     the definition of m-zCDP. At α → 1, D_α/α → m: no smaller ρ holds.
     """
-    epsilon = float_above(guarantee.epsilon)
-    rho = promised(above(epsilon * math.tanh(epsilon / 2)))
+    rho = short_above(formulas.pure_rho(guarantee.epsilon))
     return ZCDP(min(rho, guarantee.epsilon**2 / 2), relation=guarantee.relation, unit=guarantee.unit)
 
 
@@ -92,14 +90,9 @@ def pure_to_gdp(guarantee: PureDP) -> GDP:
 
     Both functions are convex and the second has one corner, at α = β = 1/(1 + e^ε): comparing there is enough.
     """
-    from scipy.special import erfinv, ndtri_exp
-
     epsilon = float_above(guarantee.epsilon)
-    if epsilon < 1:
-        mu = 2 * math.sqrt(2) * float(erfinv(math.tanh(epsilon / 2)))
-    else:
-        mu = -2 * float(ndtri_exp(-epsilon - math.log1p(math.exp(-epsilon))))
-    return GDP(promised(above(mu, ulps=256)), relation=guarantee.relation, unit=guarantee.unit)
+    mu = diagonal_mu(math.tanh(epsilon / 2), -epsilon - math.log1p(math.exp(-epsilon)))
+    return GDP(promised(mu), relation=guarantee.relation, unit=guarantee.unit)
 
 
 def pure_to_total_variation(guarantee: PureDP) -> float:
@@ -111,8 +104,8 @@ def odds_above(epsilon: Fraction) -> Fraction:
     """e^ε, rounded up, as a fraction that may be far beyond the floats."""
     if epsilon == 0:
         return Fraction(1)
-    whole, rest = divmod(float_above(epsilon), 512.0)
-    return Fraction(above(math.exp(512.0))) ** int(whole) * Fraction(above(math.exp(rest), ulps=64))
+    whole, rest = divmod(epsilon, 512)
+    return Fraction(float_above(exp_up(Fraction(512)))) ** int(whole) * Fraction(float_above(exp_up(rest)))
 
 
 def response_delta(epsilon: Fraction, at: Fraction) -> float:
@@ -120,43 +113,6 @@ def response_delta(epsilon: Fraction, at: Fraction) -> float:
     if at >= epsilon:
         return 0.0
     return min(above(-math.expm1(float_below(at - epsilon)) / (1 + math.exp(float_below(-epsilon)))), 1.0)
-
-
-def response_divergence(epsilon: float, order: float, *, categories: int = 2) -> float:
-    """D_α of randomized response among k categories, rounded up.
-
-    E_Q (P/Q)^α − 1 = q·(e^{αε} − 1) + p·(e^{−αε} − 1), with p = e^ε·q the truth's probability and q the lie's; for
-    k = 2 this is the sinh formula. Terms of second order are kept apart, so that a tiny ε costs no digits.
-    """
-    if epsilon == 0:
-        return 0.0
-    others = categories - 2
-    lie = 1 / (math.exp(epsilon) + 1 + others) if epsilon < 700 else 0.0
-    if order * epsilon > 30:
-        # ln(q e^{αε} + p e^{−αε} + others·q): the first term rules. q = e^{−ε}/(1 + (1 + others)e^{−ε}).
-        log_lie = -epsilon - math.log1p((1 + others) * math.exp(-epsilon))
-        rest = math.exp((1 - 2 * order) * epsilon) + others * math.exp(-order * epsilon)
-        total = log_lie + order * epsilon + math.log1p(rest)
-        # α ε − ε is exact to an ulp of α ε: the margin is for both.
-        return min(above((total + 4 * math.ulp(order * epsilon)) / (order - 1), ulps=32), epsilon)
-    truth = math.exp(epsilon) * lie
-    step = order * epsilon
-    # q(e^x − 1 − x) + p(e^{−x} − 1 + x) − x(p − q), p − q = q(e^ε − 1)
-    second = lie * beyond_linear(step) + truth * beyond_linear(-step)
-    drift = step * lie * math.expm1(epsilon)
-    excess = second - drift + 8 * 2.0**-52 * (second + drift)
-    return min(above(math.log1p(excess) / (order - 1), ulps=32), epsilon)
-
-
-def beyond_linear(x: float) -> float:
-    """e^x − 1 − x, accurately for small x."""
-    if abs(x) > 0.5:
-        return math.expm1(x) - x
-    term, total = x * x / 2, 0.0
-    for k in range(3, 24):
-        total += term
-        term *= x / k
-    return total + term
 
 
 def response_profile(guarantee: ApproxDP, method: str) -> Profile:
@@ -188,10 +144,10 @@ def _response_epsilon(epsilon: Fraction, share: float) -> Bracket:
         if gain <= loss:
             return Bracket(0.0, above(gain) - below(loss) if above(gain) > below(loss) else 0.0)
         value = math.log1p(gain - loss)
-        error = 16 * 2.0**-52 * ((gain + loss) / (1 + gain - loss) + value)
+        error = 16 * MACHINE_EPSILON * ((gain + loss) / (1 + gain - loss) + value)
     else:
         # e^ε′ = e^ε·((1 − t) − t e^{−ε}), and e^{−ε} is nothing next to 1 − t until t is almost 1.
         kept = 1 - share - share * math.exp(-near)
         value = near + math.log(kept) if kept > 0 else 0.0
-        error = 16 * 2.0**-52 * (near + (1 / kept if kept > 0 else math.inf))
+        error = 16 * MACHINE_EPSILON * (near + (1 / kept if kept > 0 else math.inf))
     return Bracket(max(value - error, 0.0), min(max(value + error, 0.0), most))

@@ -25,7 +25,7 @@ from deniable._checks import Number
 from deniable.conversions.curves import bound_profile, grid, supported
 from deniable.errors import InvalidArgument, NoConversion
 from deniable.guarantees import FDP, RDP, TCDP, ZCDP, ApproxDP, Profile
-from deniable.numerics.rounding import above, exp_above, float_above, float_below, promised
+from deniable.numerics.rounding import MACHINE_EPSILON, above, exp_above, float_above, float_below, promised
 from deniable.units import RECORD, Relation, Unit, one_relation, one_unit
 
 _FAR = 1e300
@@ -143,7 +143,7 @@ def renyi_epsilon(order: float, divergence: float, log_delta: float) -> float:
         return math.inf
     parts = (divergence, _log_below_one(order), -(log_delta + math.log(order)) / (order - 1))
     total = math.fsum(parts)
-    return max(total + 8 * 2.0**-52 * sum(map(abs, parts)), 0.0) if total < math.inf else math.inf
+    return max(total + 8 * MACHINE_EPSILON * sum(map(abs, parts)), 0.0) if total < math.inf else math.inf
 
 
 def renyi_log_delta(order: float, divergence: float, epsilon: float) -> float:
@@ -152,7 +152,7 @@ def renyi_log_delta(order: float, divergence: float, epsilon: float) -> float:
         return 0.0
     fallen = min((order - 1) * epsilon, _FAR)
     parts = ((order - 1) * divergence, -fallen, (order - 1) * _log_below_one(order), -math.log(order))
-    total = math.fsum(parts) + 8 * 2.0**-52 * sum(map(abs, parts))
+    total = math.fsum(parts) + 8 * MACHINE_EPSILON * sum(map(abs, parts))
     return min(total, 0.0)
 
 

@@ -19,10 +19,11 @@ from typing import Any
 import torch
 
 from deniable.deep.correlated import CorrelatedNoise
-from deniable.deep.noising import Noising, Sums, rounded_up
+from deniable.deep.noising import Noising, Sums
 from deniable.deep.plan import Plan
 from deniable.deep.randomness import Generator
 from deniable.errors import DataError, NotSupported
+from deniable.numerics.rounding import float_above
 from deniable.strategies import Stream
 
 
@@ -62,7 +63,7 @@ class CorrelatedNoising(Noising):
     def __init__(self, plan: Plan, noise: CorrelatedNoise) -> None:
         self._strategy = noise.strategy
         self._may_skip = noise.strategy.survives_loss(noise.separation(plan.sampling, plan.schedule))
-        self.scale = rounded_up(plan.noise_multiplier * plan.clip)
+        self.scale = float_above(plan.noise_multiplier * plan.clip)
         self._held: dict[torch.device, _Held] = {}
         self._loaded: dict[str, Any] = {}
         """What a checkpoint held, until the first step shows where the parameters are."""

@@ -18,7 +18,6 @@ Laplace(scale=3, sensitivity=2, relation=REPLACE, reach=1)
 
 from __future__ import annotations
 
-import math
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from fractions import Fraction
@@ -30,6 +29,7 @@ from deniable.errors import InvalidArgument
 from deniable.events import Claimed, Event, Gaussian, Laplace
 from deniable.guarantees import ApproxDP
 from deniable.noise.imitation import LEAK
+from deniable.numerics.exact import root_below
 from deniable.units import Relation
 
 MOST_PARAMETERS = 10**12
@@ -136,15 +136,6 @@ class NoiseShares(GaussianNoise):
     def share(self) -> Fraction:
         """The part of the noise multiplier that each worker adds, rounded up: 1/√workers."""
         return Fraction(1) / (self.workers * root_below(Fraction(1, self.workers), decimals=18))
-
-
-def root_below(value: Fraction, *, decimals: int) -> Fraction:
-    """The root of a fraction, rounded down to so many decimals.
-
-    >>> root_below(Fraction(9, 16), decimals=6)
-    Fraction(3, 4)
-    """
-    return Fraction(math.isqrt(value.numerator * 100**decimals // value.denominator), 10**decimals)
 
 
 def _apart(relation: Relation) -> int:

@@ -5,7 +5,6 @@ A kind with memory (correlated noise) implements the same three methods and keep
 
 from __future__ import annotations
 
-import math
 from abc import ABC, abstractmethod
 from fractions import Fraction
 from functools import singledispatch
@@ -21,6 +20,7 @@ from deniable.deep.plan import Plan
 from deniable.deep.randomness import Generator
 from deniable.errors import DataError, NotSupported
 from deniable.noise.imitation import SPREAD
+from deniable.numerics.rounding import float_above
 
 Sums = dict[str, Tensor]
 
@@ -47,7 +47,7 @@ class FloatNoising(Noising):
     """Floating-point noise of one law, scale `noise_multiplier` × clip, the product rounded up."""
 
     def __init__(self, plan: Plan, law: str, *, share: Fraction = Fraction(1)) -> None:
-        self.law, self.scale = law, rounded_up(plan.noise_multiplier * plan.clip * share)
+        self.law, self.scale = law, float_above(plan.noise_multiplier * plan.clip * share)
 
     def add(self, sums: Sums, *, step: int, generator: Generator) -> Sums:
         generator.add(self.law, list(sums.values()), scale=self.scale, step=step)
@@ -76,12 +76,6 @@ class GridNoising(Noising):
             noisy[name] = (torch.from_numpy(total.astype("float64")) * self.unit).float().view(each.shape)
             start = stop
         return noisy
-
-
-def rounded_up(value: Fraction) -> float:
-    """The least double at or above a fraction."""
-    near = float(value)
-    return near if Fraction(near) >= value else math.nextafter(near, math.inf)
 
 
 @singledispatch

@@ -40,6 +40,7 @@ from deniable.descriptions import Description
 from deniable.errors import InvalidArgument
 from deniable.events import Claimed, Event
 from deniable.guarantees import ApproxDP, Guarantee, Profile
+from deniable.numerics.exact import short_above
 from deniable.strategies import Strategy
 from deniable.units import RECORD, Relation, Unit, one_relation, one_unit
 
@@ -253,13 +254,8 @@ def _ratio(target: Guarantee | Risk | None, given: Number | None, event: Any) ->
     if given is not None:
         ratio = _checks.positive("noise_multiplier", given)
     else:
-        ratio = _rounded_up(calibrate(lambda value: event(_rounded_up(value)), target).value)  # type: ignore[arg-type]
+        value = calibrate(lambda value: event(short_above(value, figures=9)), target).value  # type: ignore[arg-type]
+        ratio = short_above(value, figures=9)
     if target is not None and margin(event(ratio), target) > 0:
         raise InvalidArgument("noise_multiplier", given, f"enough for {target}", "Leave it out to have it calibrated.")
     return ratio
-
-
-def _rounded_up(value: float, *, digits: int = 9) -> Fraction:
-    """A short decimal at or above a positive float."""
-    place = digits - 1 - math.floor(math.log10(value))
-    return Fraction(math.ceil(Fraction(value) * Fraction(10) ** place)) / Fraction(10) ** place

@@ -25,6 +25,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from deniable import noise
+from deniable.conversions.formulas import classic_rho_limit
 from deniable.errors import InvalidArgument
 from deniable.events import Claimed, DiscreteLaplace, Event, Gaussian
 from deniable.guarantees import ApproxDP, Guarantee, Profile, PureDP
@@ -32,6 +33,7 @@ from deniable.learning.closeness import enlarged
 from deniable.noise import Source
 from deniable.noise.imitation import LEAK, SPREAD
 from deniable.numerics import normal
+from deniable.numerics.exact import short_above, short_below
 from deniable.numerics.rounding import float_above, float_below
 from deniable.units import Relation, Unit
 
@@ -146,28 +148,22 @@ def calibrated(event: Callable[[Fraction], Event], target: Guarantee) -> Fractio
 
 def rounded_up(value: float, *, digits: int = 9) -> Fraction:
     """A short decimal at or above a float."""
-    place = _place(value, digits)
-    return math.ceil(Fraction(value) * place) / place
+    return short_above(_positive(value), figures=digits)
 
 
 def rounded_down(value: float, *, digits: int = 9) -> Fraction:
     """A short decimal at or below a float."""
-    place = _place(value, digits)
-    return math.floor(Fraction(value) * place) / place
+    return short_below(_positive(value), figures=digits)
 
 
-def _place(value: float, digits: int) -> Fraction:
-    """The power of ten that leaves `digits` digits before the point."""
+def _positive(value: float) -> float:
     if not math.isfinite(value) or value <= 0:
         raise InvalidArgument("value", value, "a positive number")
-    return Fraction(10) ** (digits - 1 - math.floor(math.log10(value)))
+    return value
 
 
 def largest_rho(target: Guarantee) -> float:
     """The largest ρ whose zCDP reaches (ε, δ) by ε = ρ + 2√(ρ ln(1/δ)) (Bun–Steinke 2016, Prop. 1.3), rounded down."""
     if not isinstance(target, ApproxDP) or target.delta <= 0:
         raise InvalidArgument("delta", getattr(target, "delta", 0), "above 0 for concentrated privacy")
-    spread = -math.log(float_below(target.delta))
-    # √(ε + l) − √l without cancellation.
-    root = float_below(target.epsilon) / (math.sqrt(float_below(target.epsilon) + spread) + math.sqrt(spread))
-    return root * root * (1 - 1e-12)
+    return float_below(classic_rho_limit(target.epsilon, target.delta))

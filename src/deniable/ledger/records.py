@@ -34,10 +34,12 @@ from deniable.units import Unit
 
 FORMAT = 1
 """The version of the record. A new one is written beside the old one's reader."""
-RULES = 2
+RULES = 3
 """The version of the rules that the running totals were computed with: what an event costs, and whom it counts for.
 
 Version 1 gave an analyst's new budget fresh totals. Since version 2 they begin with what that analyst was told before.
+Since version 3 an (ε, δ) step for a group, an ε-DP step at a high Rényi order and a sampled step of a tiny or huge ε
+cost less, because the bounds were sharpened.
 """
 
 LONGEST_PURPOSE = 10_000

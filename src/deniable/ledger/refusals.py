@@ -8,13 +8,14 @@ from fractions import Fraction
 from typing import Any, NamedTuple
 
 from deniable.accounting.filters import Cost, Filters, Sum, Totals, addends, cost, families_of, filters_for, room_left
-from deniable.accounting.filters.bounds import pure_to_renyi, pure_to_rho
 from deniable.accounting.filters.totals import Entry
+from deniable.conversions.formulas import pure_rho, response_divergence
 from deniable.errors import BudgetExceeded, LedgerError, NotSupported
 from deniable.events import Event
 from deniable.guarantees import GDP, RDP, TCDP, ZCDP, ApproxDP, ApproxZCDP, Guarantee, PureDP
 from deniable.ledger.points import curve
-from deniable.numerics.exact import ceiling, floor, sqrt_down, sqrt_up
+from deniable.numerics.exact import ceiling, floor, short_below, sqrt_down, sqrt_up
+from deniable.numerics.roots import bisect, enlarge
 from deniable.numerics.rounding import float_below
 
 
@@ -65,16 +66,14 @@ def pure_within(kept: Sum, amount: Fraction) -> Fraction:
 
     def needed(epsilon: Fraction) -> Fraction:
         if kept.kind == "renyi" and kept.order is not None:
-            return ceiling(pure_to_renyi(epsilon, kept.order))
-        return ceiling(pure_to_rho(epsilon))
+            return ceiling(response_divergence(epsilon, kept.order))
+        return ceiling(pure_rho(epsilon))
 
-    low, high = Fraction(0), Fraction(1)
-    while needed(high) <= amount and high < 10**6:
-        low, high = high, 2 * high
-    for _ in range(24):
-        middle = (low + high) / 2
-        low, high = (middle, high) if needed(middle) <= amount else (low, middle)
-    return short(low)
+    def exceeds(epsilon: Fraction) -> bool:
+        return needed(epsilon) > amount
+
+    high = enlarge(exceeds, Fraction(1), most=10**6) or Fraction(2**20)
+    return short_below(bisect(exceeds, high / 2 if high > 1 else Fraction(0), high, turns=24)[0], figures=6)
 
 
 def requested(entry: Entry, budget: Guarantee) -> Guarantee | None:
@@ -150,16 +149,6 @@ def late_refusal(own: Guarantee, *, who: str) -> LedgerError:
         f"what was charged in the name of {who}, or in nobody's and so perhaps told to {who}, does not fit a budget of"
         f" {own.figures}. Allot more, or leave {who} without a budget of their own; nothing was allotted."
     )
-
-
-def short(value: Fraction, *, figures: int = 6) -> Fraction:
-    """A number to a few figures, rounded down."""
-    if value <= 0:
-        return Fraction(0)
-    grid = 1
-    while value * grid < 10 ** (figures - 1):
-        grid *= 10
-    return floor(value, grid=grid)
 
 
 def _amount(guarantee: Guarantee) -> Fraction:

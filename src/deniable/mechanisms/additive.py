@@ -30,15 +30,18 @@ from deniable.errors import InvalidArgument
 from deniable.events import Composed, DiscreteGaussian, DiscreteLaplace, Event
 from deniable.guarantees import ApproxDP
 from deniable.mechanisms.base import Mechanism
-from deniable.mechanisms.grids import root_above
 from deniable.noise import Source
 from deniable.numerics import discrete
+from deniable.numerics.exact import root_above, short_above
 from deniable.units import Relation
 
 NoiseEvent: TypeAlias = DiscreteLaplace | DiscreteGaussian
 
 _STEPS = 1 << 10
 """Steps within a rounded statistic's sensitivity, at most."""
+
+_DIGITS = 7
+"""Significant digits of a noise multiplier that is calibrated: a number that people can read."""
 
 _WIDEST = 1 << 9
 """The scale, in steps, that rounding aims at: half a step is nothing beside it, and an exact account stays quick."""
@@ -163,7 +166,7 @@ def gaussian_multiplier(
     """
 
     def make_event(multiplier: float) -> Event:
-        return event(short_above(Fraction(multiplier)))
+        return event(short_above(multiplier, figures=_DIGITS))
 
     try:
         calibrated = calibrate(make_event, ApproxDP(epsilon, delta, relation=relation), tolerance=Fraction(1, 1000))
@@ -172,13 +175,7 @@ def gaussian_multiplier(
             raise
         expected = f"one that Gaussian noise reaches at epsilon={_checks.shown(epsilon)}"
         raise InvalidArgument("delta", float(delta), expected, "Leave delta out for Laplace noise.") from None
-    return short_above(Fraction(calibrated.value))
-
-
-def short_above(value: Fraction) -> Fraction:
-    """Seven significant digits, rounded up: noise parameters that people can read."""
-    unit = Fraction(10) ** (math.floor(math.log10(value)) - 6)
-    return math.ceil(value / unit) * unit
+    return short_above(calibrated.value, figures=_DIGITS)
 
 
 def _laplace(statistic: Statistic, epsilon: Fraction, relation: Relation) -> AdditiveNoise:

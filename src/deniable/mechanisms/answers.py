@@ -23,6 +23,7 @@ from deniable.mechanisms import grids
 from deniable.mechanisms.additive import AdditiveMechanism, AdditiveNoise, Statistic, check_budget, fit
 from deniable.mechanisms.base import failure
 from deniable.noise import Source
+from deniable.numerics.exact import root_above
 from deniable.numerics.normal import largest_mu
 from deniable.numerics.rounding import float_above
 from deniable.units import Relation
@@ -157,7 +158,7 @@ def _statistic(
 ) -> tuple[Statistic, Fraction]:
     """The answer in steps: how far it moves, and the step."""
     size = dimension or 1
-    root = grids.root_above(Fraction(size))
+    root = root_above(Fraction(size))
     if step is not None and grids.check_power_of_two("step", step) == 1:
         # Integers differ by integers: the fraction of a sensitivity is never used.
         if norm == math.inf:
@@ -185,7 +186,7 @@ def _statistic(
 
 def _norms(sensitivity: Fraction, norm: float, size: int) -> tuple[Fraction, Fraction]:
     """L1 and L2 sensitivity from the stated one."""
-    root = grids.root_above(Fraction(size))
+    root = root_above(Fraction(size))
     if norm == 1:
         return sensitivity, sensitivity
     if norm == 2:

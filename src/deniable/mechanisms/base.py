@@ -17,6 +17,7 @@ from deniable import _checks
 from deniable._checks import Number
 from deniable.events import Event
 from deniable.noise import Source
+from deniable.numerics.exact import short_above
 from deniable.units import Relation
 
 
@@ -81,7 +82,6 @@ def shown_up(value: float) -> str:
     >>> shown_up(5.991), shown_up(0.00123456), shown_up(400.0)
     ('6', '0.00124', '400')
     """
-    if value == 0 or not math.isfinite(value):
-        return f"{value:g}"
-    unit = 10.0 ** (math.floor(math.log10(abs(value))) - 2)
-    return f"{math.ceil(value / unit * (1 - 1e-12)) * unit:.3g}"
+    if value <= 0 or not math.isfinite(value):
+        return f"{value:.3g}"
+    return f"{float(short_above(value * (1 - 1e-12), figures=3)):.3g}"

@@ -12,8 +12,6 @@ Steps of answers are powers of two: dividing a float by one is exact, and so is 
 
 >>> round_to_step(0.3, Fraction(1, 4)), round_to_step(float("nan"), Fraction(1, 4))
 (1, 0)
->>> root_above(Fraction(9, 4)), float(root_above(Fraction(2)) ** 2) >= 2
-(Fraction(3, 2), True)
 """
 
 from __future__ import annotations
@@ -51,16 +49,6 @@ def check_power_of_two(name: str, value: Number) -> Fraction:
     if power_below(step) != step:
         raise InvalidArgument(name, value, "a power of two", f"Try {name}={_checks.shown(power_below(step))}.")
     return step
-
-
-def root_above(value: Fraction) -> Fraction:
-    """A rational number that is at least the square root, exact for squares, else within one part in 2**40."""
-    product = value.numerator * value.denominator
-    root = math.isqrt(product)
-    if root * root == product:
-        return Fraction(root, value.denominator)
-    shift = max(0, 42 - product.bit_length() // 2)
-    return Fraction(math.isqrt(product << (2 * shift)) + 1, value.denominator << shift)
 
 
 def check_sensitivity(sensitivity: Number, step: Number | None, *, remedy: str) -> tuple[Fraction, Fraction]:

@@ -27,6 +27,8 @@ from deniable.mechanisms import grids, records
 from deniable.mechanisms.additive import check_relation
 from deniable.mechanisms.base import Mechanism, failure
 from deniable.noise import LAPLACE, Grid, Source, secure
+from deniable.numerics.exact import floor
+from deniable.numerics.roots import bisect
 from deniable.numerics.rounding import float_above
 from deniable.units import Relation
 
@@ -284,12 +286,8 @@ def median(
 def _beta(epsilon: Fraction, delta: Fraction) -> Fraction:
     """The largest β found, a multiple of 2**-30, that meets both conditions with α = ε/2; refused below `_SLOWEST`."""
     alpha, nats = float(epsilon / 2), -math.log(float(delta))
-    low, high = 0.0, alpha
-    for _ in range(60):
-        middle = (low + high) / 2
-        fits = math.expm1(middle) * nats * (1 + 1e-12) <= float(epsilon) - alpha + middle
-        low, high = (middle, high) if fits else (low, middle)
-    beta = Fraction(math.floor(low * (1 << 30) * (1 - 1e-9)), 1 << 30)
+    largest = bisect(lambda b: math.expm1(b) * nats * (1 + 1e-12) > float(epsilon) - alpha + b, 0.0, alpha)[0]
+    beta = floor(Fraction(largest * (1 - 1e-9)), grid=1 << 30)
     if beta < _SLOWEST:
         raise InvalidArgument(
             "epsilon", float(epsilon), "larger: its noise would drown any median", "At δ = 1e-6 the least is 1e-4."

@@ -19,6 +19,8 @@ from deniable.errors import InvalidArgument
 from deniable.mechanisms.base import Mechanism, shown_up
 from deniable.mechanisms.local import binary_response
 from deniable.mechanisms.moments import mean
+from deniable.numerics.exact import short_above
+from deniable.numerics.roots import bisect, first_whole
 from deniable.units import Relation
 
 _MOST_PEOPLE = 10**15
@@ -191,11 +193,7 @@ def _smallest_count(fits: Callable[[int], bool]) -> int:
             raise InvalidArgument(
                 "error", "too small", "reachable", "No number of people is enough: raise ε, or take a finer step."
             )
-    low = high // 2
-    while high - low > 1:
-        middle = (low + high) // 2
-        low, high = (low, middle) if _fits(fits, middle) else (middle, high)
-    return high
+    return first_whole(lambda n: _fits(fits, n), high // 2, high)
 
 
 def _fits(fits: Callable[[int], bool], n: int) -> bool:
@@ -212,14 +210,9 @@ def smallest_epsilon(fits: Callable[[Fraction], bool]) -> Fraction:
     """The smallest ε of four digits found that fits, for errors that fall as ε grows; the one returned does fit."""
     if not fits(_MOST_EPSILON):
         raise InvalidArgument("error", "too small", "reachable", "No ε is enough: take more people, or a finer step.")
-    low, high = math.log(_LEAST_EPSILON), math.log(_MOST_EPSILON)
-    for _ in range(40):
-        middle = (low + high) / 2
-        low, high = (low, middle) if fits(_four_digits_above(math.exp(middle))) else (middle, high)
-    return _four_digits_above(math.exp(high))
 
+    def of(logarithm: float) -> Fraction:
+        return short_above(math.exp(logarithm), figures=4)
 
-def _four_digits_above(value: float) -> Fraction:
-    """Four significant digits, rounded up."""
-    unit = Fraction(10) ** (math.floor(math.log10(value)) - 3)
-    return math.ceil(Fraction(value) / unit) * unit
+    ends = math.log(_LEAST_EPSILON), math.log(_MOST_EPSILON)
+    return of(bisect(lambda logarithm: fits(of(logarithm)), *ends, turns=40)[1])

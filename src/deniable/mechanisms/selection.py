@@ -41,6 +41,7 @@ from deniable.guarantees import ApproxDP, PureDP
 from deniable.mechanisms import grids, records
 from deniable.mechanisms.base import Mechanism, failure
 from deniable.noise import EXPONENTIAL, GUMBEL, LAPLACE, Noise, Source
+from deniable.numerics.exact import short_below
 from deniable.numerics.rounding import float_above
 from deniable.units import Relation
 
@@ -322,16 +323,10 @@ def _share(epsilon: Fraction, delta: Fraction, places: int) -> Fraction:
         return epsilon / places
 
     def event(each: float) -> Event:
-        return ExponentialMechanism(_short_below(each)) * places
+        return ExponentialMechanism(short_below(each, figures=5)) * places
 
     calibrated = calibrate(event, ApproxDP(epsilon, delta), tolerance=Fraction(1, 100))
-    return max(_short_below(calibrated.value), epsilon / places)
-
-
-def _short_below(value: float) -> Fraction:
-    """Five significant digits, rounded down."""
-    unit = Fraction(10) ** (math.floor(math.log10(value)) - 4)
-    return math.floor(Fraction(value) / unit) * unit
+    return max(short_below(calibrated.value, figures=5), epsilon / places)
 
 
 @dataclass(frozen=True, repr=False)

@@ -28,6 +28,8 @@ from deniable.guarantees import ApproxDP, PureDP
 from deniable.mechanisms import records
 from deniable.mechanisms.base import Mechanism, failure
 from deniable.noise import Source
+from deniable.numerics.exact import short_above
+from deniable.numerics.roots import bisect, enlarge
 from deniable.units import Unit, one_relation, one_unit
 
 
@@ -107,11 +109,7 @@ class BestOf(Mechanism):
         All K trials miss the best p with probability E[(1 − p)^K].
         """
         risk = failure(confidence)
-        low, high = 0.0, 1.0
-        for _ in range(60):
-            middle = (low + high) / 2
-            low, high = (low, middle) if self.generating(1 - middle) <= risk else (middle, high)
-        return high
+        return bisect(lambda share: self.generating(1 - share) <= risk, 0.0, 1.0)[1]
 
 
 def best_of(
@@ -177,12 +175,11 @@ def _common_unit(events: Sequence[Event]) -> Unit:
 
 def solve_gamma(trials: Fraction, eta: Fraction) -> Fraction:
     """The γ that gives the wanted mean, to nine digits; more trials for a smaller γ."""
-    low, high = 0.0, 1.0
-    for _ in range(80):
-        middle = (low + high) / 2
-        probe = BestOf((), lambda _: 0.0, Fraction(middle), eta)
-        low, high = (middle, high) if probe.trials > trials else (low, middle)
-    return min(Fraction(math.ceil(high * 10**9), 10**9), Fraction(1))
+
+    def few(gamma: float) -> bool:
+        return BestOf((), lambda _: 0.0, Fraction(gamma), eta).trials <= trials
+
+    return min(Fraction(math.ceil(bisect(few, 0.0, 1.0, turns=80)[1] * 10**9), 10**9), Fraction(1))
 
 
 _MOST = 1e4
@@ -212,8 +209,7 @@ class Search:
         excess = selection_excess(self._curve, gamma=self.gamma)
         own = _smallest_holding(lambda epsilon: self._curve(epsilon) * self.trials <= float(exact_delta) * (1 - 1e-12))
         total = own + (1 + float(self.eta)) * excess
-        unit = Fraction(10) ** (8 - math.floor(math.log10(max(total, 1e-300))))
-        epsilon = math.ceil(Fraction(total * (1 + 1e-12)) * unit) / unit
+        epsilon = short_above(total * (1 + 1e-12), figures=9)
         return ApproxDP(epsilon, exact_delta, relation=self.events[0].relation, unit=_common_unit(self.events))
 
     def event(self, *, delta: Number) -> Event:
@@ -313,13 +309,7 @@ def selection_excess(curve: Callable[[float], float], *, gamma: Fraction | float
 
 def _smallest_holding(holds: Callable[[float], bool]) -> float:
     """Bisects for the least value from which on a condition holds; the condition holds at the value returned."""
-    high = 1e-3
-    while not holds(high):
-        high *= 2
-        if high > _MOST:
-            raise InvalidArgument("events", "…", "with a promise that is worth something at this delta")
-    low = 0.0
-    for _ in range(50):
-        middle = (low + high) / 2
-        low, high = (low, middle) if holds(middle) else (middle, high)
-    return high
+    high = enlarge(holds, 1e-3, most=_MOST)
+    if high is None:
+        raise InvalidArgument("events", "…", "with a promise that is worth something at this delta")
+    return bisect(holds, 0.0, high, turns=50)[1]

@@ -16,6 +16,6 @@ starts to hold. Nothing here knows an event, a guarantee or data. Balls (`flint`
 >>> from deniable.numerics import exact, normal
 >>> exact.short_above(Fraction(1, 3), figures=4)
 Fraction(1667, 5000)
->>> normal.delta_bracket(1.0, 0.0).upper <= 0.38292492254803
+>>> normal.delta_bracket(1.0, 0.0).lower <= 0.38292492254802624 <= normal.delta_bracket(1.0, 0.0).upper
 True
 """

@@ -12,6 +12,7 @@ True
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 
 import numpy as np
 from numpy.typing import NDArray
@@ -95,6 +96,17 @@ def log_of_one_plus(real: Reals, imaginary: Reals) -> Complexes:
     """log(1 + a + ib). A modulus that rounding cannot tell from 0 becomes √UNIT: less than the callers' error bound."""
     square = np.maximum(real * (2.0 + real) + imaginary * imaginary, -1.0 + UNIT)
     return 0.5 * np.log1p(square) + 1j * np.arctan2(imaginary, 1.0 + real)
+
+
+def bisect_all(
+    holds: Callable[[Reals], NDArray[np.bool_]], fails: Reals, holding: Reals, *, turns: int
+) -> tuple[Reals, Reals]:
+    """`roots.bisect` for many borders at once: both sides of each after `turns` halvings."""
+    for _ in range(turns):
+        middle = (fails + holding) / 2
+        over = holds(middle)
+        fails, holding = np.where(over, fails, middle), np.where(over, middle, holding)
+    return fails, holding
 
 
 def moved(z: Reals, by: float) -> tuple[Reals, Reals]:

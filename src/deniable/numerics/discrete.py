@@ -33,6 +33,8 @@ from typing import Any, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
+from deniable.numerics.rounding import MACHINE_EPSILON
+
 Floats: TypeAlias = NDArray[np.float64]
 
 _DIGITS = Context(prec=60)
@@ -56,7 +58,7 @@ def log_masses(trials: Any, success: float, at: Any, *, failure: float | None = 
 
 def mass_error(trials: int, success: float, at: float) -> float:
     """A bound on the relative error of exp(log_masses): q is known to an ulp, which counts |j − nq| times."""
-    return 2.0**-52 * (64 + 8 * abs(at - trials * success) + 128 * _deviance_scalar(at, trials * success))
+    return MACHINE_EPSILON * (64 + 8 * abs(at - trials * success) + 128 * _deviance_scalar(at, trials * success))
 
 
 def laplace_radius(scale: Fraction, tail: float | Fraction) -> int:

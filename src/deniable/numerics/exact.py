@@ -21,6 +21,8 @@ from fractions import Fraction
 DIGITS = 60
 LARGEST = 4096
 """The largest power of ten that `exp_up` and its like reach; beyond it they raise decimal.Overflow."""
+FIGURES = 15
+"""Significant digits that every float prints and reads back unchanged."""
 GRID = 10**30
 """Costs that are not rational are rounded up to a multiple of 1/GRID, so that sums of many stay short."""
 
@@ -76,14 +78,14 @@ def rational_root(x: Fraction) -> Fraction | None:
 
 
 def root_above(x: Fraction) -> Fraction:
-    """√x for x ≥ 0 of any size: itself if it is a fraction, else rounded up to fifteen digits, which a float prints."""
+    """√x for x ≥ 0 of any size: itself if it is a fraction, else rounded up to fifteen digits."""
     root = rational_root(x)
     if root is not None:
         return root
     # √(n/d) = √(n·d·4^s)/(d·2^s), with 2^s large enough for 80 significant bits.
     shift = max(0, 80 - (x.numerator.bit_length() - x.denominator.bit_length()) // 2)
     whole = math.isqrt(x.numerator * x.denominator * 4**shift) + 1
-    return short_above(Fraction(whole, x.denominator * 2**shift), figures=15)
+    return short_above(Fraction(whole, x.denominator * 2**shift))
 
 
 def root_below(x: Fraction, *, decimals: int) -> Fraction:
@@ -110,13 +112,13 @@ def floor(x: Fraction, *, grid: int = GRID) -> Fraction:
     return Fraction((x.numerator * grid) // x.denominator, grid)
 
 
-def short_above(x: Fraction | float, *, figures: int) -> Fraction:
+def short_above(x: Fraction | float, *, figures: int = FIGURES) -> Fraction:
     """The least decimal of so many significant digits that is not below x ≥ 0."""
     unit = _last_place(Fraction(x), figures)
     return math.ceil(Fraction(x) / unit) * unit
 
 
-def short_below(x: Fraction | float, *, figures: int) -> Fraction:
+def short_below(x: Fraction | float, *, figures: int = FIGURES) -> Fraction:
     """The greatest decimal of so many significant digits that is not above x ≥ 0."""
     unit = _last_place(Fraction(x), figures)
     return math.floor(Fraction(x) / unit) * unit

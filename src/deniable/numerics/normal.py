@@ -28,8 +28,8 @@ from fractions import Fraction
 from functools import lru_cache
 
 from deniable.numerics.exact import exp_down, exp_up
-from deniable.numerics.roots import crossing, enlarge
-from deniable.numerics.rounding import UNIT, Bracket, above, below, exp_above
+from deniable.numerics.roots import border, enlarge
+from deniable.numerics.rounding import MACHINE_EPSILON, Bracket, above, below, exp_above
 
 _LOG_ROOT_TAU = 0.5 * math.log(2 * math.pi)
 _FARTHEST = 40
@@ -48,7 +48,7 @@ def log_delta_bracket(mu: float, epsilon: float) -> Bracket:
         return Bracket(-math.inf, -1e199)
     differences = _mills_difference(low, high, mu)
     # x and x² are off by a few units of their largest term; δ is e to the power of that.
-    margin = 8 * UNIT * (1 + abs(low) * (ratio + mu) + low * low)
+    margin = 8 * MACHINE_EPSILON * (1 + abs(low) * (ratio + mu) + low * low)
     density = -0.5 * low * low - _LOG_ROOT_TAU
     lower = density + math.log(differences.lower) - margin if differences.lower > 0 else -math.inf
     return Bracket(lower, min(density + math.log(differences.upper) + margin, 0.0))
@@ -97,6 +97,15 @@ def tradeoff(mu: float, alpha: float) -> float:
     return max(0.0, below(float(ndtr(at)), ulps=32 + 16 * (1 + abs(at)) * (1 + abs(at) + mu)))
 
 
+def diagonal_mu(advantage: float, log_alpha: float) -> float:
+    """The μ with G_μ(α) = α, which is 2Φ⁻¹(1 − α), rounded up; given 1 − 2α and ln α, each to a few ulps."""
+    from scipy.special import erfinv, ndtri_exp
+
+    if advantage < 0.4:
+        return above(2 * math.sqrt(2) * float(erfinv(advantage)), ulps=256)
+    return above(-2 * float(ndtri_exp(log_alpha)), ulps=256)
+
+
 def tail_bounds(x: Fraction, *, digits: int) -> tuple[Fraction, Fraction]:
     """A lower and an upper bound on 1 − Φ(x), for |x| ≤ 40, apart by 2·10^−digits."""
     # The largest term is below e^(x²/2): its digits are carried as well, and sixty more absorb the steps' rounding.
@@ -135,10 +144,8 @@ def delta_up(mu: Fraction, epsilon: Fraction) -> Fraction:
 
 def _border(holds: Callable[[float], bool], guess: float) -> tuple[float, float]:
     """Neighbouring floats, or 0 twice, between which a condition starts to hold; it holds for all large numbers."""
-    if holds(0.0):
-        return 0.0, 0.0
     high = enlarge(holds, guess, most=math.inf)
-    return (math.inf, math.inf) if high is None else crossing(holds, 0.0, high)
+    return (math.inf, math.inf) if high is None else border(holds, high)
 
 
 def _near_one(low: float, high: float) -> Bracket:
@@ -147,20 +154,21 @@ def _near_one(low: float, high: float) -> Bracket:
 
     # φ(x)R(y) = e^ε Φ(−y) with φ(x) = e^ε φ(y). For ε ≥ 0 it is y ≥ −x, so that term is at most Φ(x), as the first is.
     if low < -40:
-        return Bracket(math.log1p(-UNIT), 0.0)
+        return Bracket(math.log1p(-MACHINE_EPSILON), 0.0)
     missing = float(ndtr(low)) + math.exp(0.5 * (high - low) * (high + low) + float(log_ndtr(-high)))
-    margin = 16 * UNIT * (1 + low * low + (high - low) * abs(high + low)) * missing
+    margin = 16 * MACHINE_EPSILON * (1 + low * low + (high - low) * abs(high + low)) * missing
     return Bracket(
-        math.log1p(-min(missing + margin + 1e-300, 1 - UNIT)), min(math.log1p(-max(missing - margin, 0.0)), 0.0)
+        math.log1p(-min(missing + margin + 1e-300, 1 - MACHINE_EPSILON)),
+        min(math.log1p(-max(missing - margin, 0.0)), 0.0),
     )
 
 
 def _mills_difference(low: float, high: float, mu: float) -> Bracket:
     """Ends of R(low) − R(high), high = low + μ."""
     first, last, middle = _mills(low), _mills(high), (low + high) / 2
-    error = 8 * UNIT * (first + last)
+    error = 8 * MACHINE_EPSILON * (first + last)
     # The arguments carry an error of a few units; R falls no faster than by −R′ ≤ 1 + |x|R.
-    error += 8 * UNIT * (abs(low) + abs(high) + mu) * (_slope(low, first)[1] + _slope(high, last)[1])
+    error += 8 * MACHINE_EPSILON * (abs(low) + abs(high) + mu) * (_slope(low, first)[1] + _slope(high, last)[1])
     rules = (mu * _slope(middle, _mills(middle))[0], mu * (_slope(low, first)[1] + _slope(high, last)[1]) / 2)
     return Bracket(max(first - last - error, below(rules[0])), min(first - last + error, above(rules[1])))
 
@@ -174,7 +182,7 @@ def _mills(at: float) -> float:
 
 def _slope(at: float, mills: float) -> tuple[float, float]:
     """Ends of −R′(x) = 1 − x·R(x). For x > 0 it lies between 1/(3 + x²) and 1/(1 + x²) (Gordon 1941, Birnbaum 1942)."""
-    error = 8 * UNIT * (1 + abs(at) * mills)
+    error = 8 * MACHINE_EPSILON * (1 + abs(at) * mills)
     value = 1 - at * mills
     if at <= 0:
         return value - error, value + error

@@ -8,7 +8,7 @@ and fails later, negate it and take the other end.
 | search | returns |
 |---|---|
 | `enlarge` | the first of start, 2·start, 4·start, … at which a condition holds |
-| `crossing` | both sides of the border, as neighbouring floats |
+| `crossing`, `border` | both sides of the border, as neighbouring floats |
 | `bisect` | both sides of the border, after a number of halvings; floats or fractions |
 | `first_whole` | the first whole number at which a condition holds |
 | `walk` | the first of start + step, start + 2·step, … at which a proof succeeds |
@@ -62,17 +62,22 @@ def crossing(holds: Callable[[float], bool], low: float, high: float, *, relativ
     return low, high
 
 
-def bisect(holds: Callable[[N], bool], low: N, high: N, *, turns: int = 60) -> tuple[N, N]:
+def border(holds: Callable[[float], bool], high: float, *, relative: float = 0.0) -> tuple[float, float]:
+    """The `crossing` between 0 and `high`, where the condition must hold; (0, 0) if it holds at 0 already."""
+    return (0.0, 0.0) if holds(0.0) else crossing(holds, 0.0, high, relative=relative)
+
+
+def bisect(holds: Callable[[N], bool], fails: N, holding: N, *, turns: int = 60) -> tuple[N, N]:
     """Both sides of the border of a condition after `turns` halvings: the first fails, the second holds.
 
-    `low` must fail and `high` must hold; neither is evaluated.
+    `fails` may lie above `holding`. The condition must fail at the one and hold at the other; neither is evaluated.
     """
     for _ in range(turns):
-        middle = (low + high) / 2
-        if not low < middle < high:
+        middle = (fails + holding) / 2
+        if middle in (fails, holding):
             break
-        low, high = (low, middle) if holds(middle) else (middle, high)
-    return low, high
+        fails, holding = (fails, middle) if holds(middle) else (middle, holding)
+    return fails, holding
 
 
 def first_whole(holds: Callable[[int], bool], low: int, high: int) -> int:

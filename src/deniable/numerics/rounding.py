@@ -19,7 +19,7 @@ from typing import NamedTuple
 
 from deniable._checks import exact
 
-UNIT = 2.0**-52
+MACHINE_EPSILON = 2.0**-52
 """The distance from 1 to the next float."""
 
 ULPS = 16

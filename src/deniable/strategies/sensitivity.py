@@ -38,6 +38,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from deniable.errors import InvalidArgument, NotSupported
+from deniable.numerics.exact import short_above
 from deniable.strategies.participation import Participation
 
 Array = NDArray[np.float64]
@@ -146,5 +147,4 @@ def _above(square: float, terms: float, *, exact: bool, proof: str) -> Sensitivi
     if not math.isfinite(square) or square <= 0:
         raise InvalidArgument("strategy", square, "a matrix with finite columns, not all of them 0")
     value = math.sqrt(square + MARGIN * terms) * (1 + 2.0**-50)
-    place = Fraction(10) ** (8 - math.floor(math.log10(value)))
-    return Sensitivity(math.ceil(Fraction(value) * place) / place, exact, proof)
+    return Sensitivity(short_above(value, figures=9), exact, proof)

@@ -13,7 +13,8 @@ import pytest
 
 from deniable.accounting.accountant import grid_curve
 from deniable.accounting.contour import NotCertified, contour_curve
-from deniable.accounting.contour.curve import ContourCurve, _down, _up, _walk
+from deniable.accounting.contour import curve as contour_engine
+from deniable.accounting.contour.curve import ContourCurve, _down, _up
 from deniable.accounting.contour.search import contour, saddle_at_epsilon
 from deniable.accounting.fold import fold
 from deniable.events import (
@@ -27,6 +28,7 @@ from deniable.events import (
     RandomizedResponse,
 )
 from deniable.guarantees import ZCDP, ApproxDP, PureDP
+from deniable.numerics.roots import walk
 from deniable.units import Relation
 from tests.reference.values import Case, cases
 
@@ -104,17 +106,19 @@ def test_delta_and_epsilon_are_inverse() -> None:
         assert made.delta_bracket(epsilon.lower).lower >= delta * (1 - 1e-9)
 
 
-def test_an_end_is_one_only_when_it_is_proven() -> None:
+def test_an_end_is_one_only_when_it_is_proven(monkeypatch: pytest.MonkeyPatch) -> None:
     """Started at a wrong ε with a tiny step, the walk goes on until its inequality holds; a false one is refused."""
     direction = curve(Laplace(10) * 1000).directions[0]
     rule = contour(direction, saddle_at_epsilon(direction, 18.0))
     true = 18.95028736753957
-    upper = _walk(rule, 18.0, 1e-6, lambda value: _up(value) <= 1e-6)
-    lower = _walk(rule, 19.5, -1e-6, lambda value: _down(value) >= 1e-6)
+    upper = walk(lambda e: _up(rule.delta(e)) <= 1e-6, 18.0, 1e-6)
+    lower = walk(lambda e: _down(rule.delta(e)) >= 1e-6, 19.5, -1e-6)
     assert true <= upper < 20
     assert 17 < lower <= true
+    assert walk(lambda e: False, 18.0, 1e-6) is None
+    monkeypatch.setattr(contour_engine, "walk", lambda *asked: None)
     with pytest.raises(NotCertified):
-        _walk(rule, 18.0, 1e-6, lambda value: False)
+        contour_engine._epsilon(direction, 1e-6)
 
 
 def test_delta_falls_in_epsilon() -> None:

@@ -10,8 +10,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from deniable.accounting.filters import Entry, addends, bounds, cost, filters_for
+from deniable.accounting.filters import Entry, addends, cost, filters_for
 from deniable.accounting.filters.costs import mu_squared, rho_below
+from deniable.conversions import formulas
 from deniable.errors import NotSupported
 from deniable.events import (
     Claimed,
@@ -39,23 +40,23 @@ def test_a_pure_step_costs_what_randomized_response_costs(epsilon: Fraction, ord
     odds = mpmath.exp(real(epsilon))
     p, q = [odds / (1 + odds), 1 / (1 + odds)], [1 / (1 + odds), odds / (1 + odds)]
     true = renyi_by_outcomes(p, q, order)
-    found = real(bounds.pure_to_renyi(epsilon, order))
+    found = real(formulas.response_divergence(epsilon, order))
     assert true <= found <= true + mpmath.mpf(10) ** -50
-    assert true <= real(order * bounds.pure_to_rho(epsilon))
+    assert true <= real(order * formulas.pure_rho(epsilon))
 
 
 @given(small)
 def test_rho_of_a_pure_step_is_the_slope_at_order_one(epsilon: Fraction) -> None:
     true = real(epsilon) * mpmath.tanh(real(epsilon) / 2)
-    assert true <= real(bounds.pure_to_rho(epsilon)) <= true + mpmath.mpf(10) ** -50
+    assert true <= real(formulas.pure_rho(epsilon)) <= true + mpmath.mpf(10) ** -50
 
 
 @pytest.mark.parametrize("epsilon", [Fraction(101), Fraction(10**4)])
 def test_huge_steps_cost_at_most_themselves(epsilon: Fraction) -> None:
-    assert bounds.pure_to_rho(epsilon) == epsilon
-    assert bounds.pure_to_renyi(epsilon, Fraction(45)) <= epsilon
-    assert bounds.amplified(epsilon, Fraction(1, 2)) <= epsilon
-    assert bounds.group_delta(epsilon, Fraction(1, 10**9), 3) == 1
+    assert formulas.pure_rho(epsilon) == epsilon
+    assert formulas.response_divergence(epsilon, Fraction(45)) <= epsilon
+    assert formulas.amplified_epsilon(epsilon, Fraction(1, 2)) <= epsilon
+    assert formulas.group_delta(epsilon, Fraction(1, 10**9), 3) == 1
 
 
 def sampled_divergences(q: float, ratio: float, order: int) -> tuple[mpmath.mpf, mpmath.mpf]:

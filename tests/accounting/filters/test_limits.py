@@ -9,7 +9,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from deniable.accounting.filters import Filters, conversions, filters_for
+from deniable.accounting.filters import Filters, filters_for
+from deniable.conversions import formulas
 from deniable.errors import NotSupported
 from deniable.guarantees import GDP, RDP, TCDP, ZCDP, ApproxDP, Guarantee, PureDP
 from tests.accounting.filters.exact import ORDERS, real
@@ -21,7 +22,7 @@ from tests.accounting.filters.exact import ORDERS, real
     st.sampled_from(ORDERS),
 )
 def test_renyi_limits_give_their_share(epsilon: Fraction, delta: Fraction, order: Fraction) -> None:
-    limit = conversions.renyi_limit(epsilon, delta, order)
+    limit = formulas.renyi_limit(epsilon, delta, order)
     a, e = real(order), real(epsilon)
     true = mpmath.exp((a - 1) * (real(limit) - e)) * (1 - 1 / a) ** a / (a - 1)
     assert true <= real(delta) <= true * (1 + mpmath.mpf(10) ** -20)
@@ -30,7 +31,7 @@ def test_renyi_limits_give_their_share(epsilon: Fraction, delta: Fraction, order
 @pytest.mark.parametrize("epsilon", [Fraction(1, 100), Fraction(1, 2), Fraction(3), Fraction(30)])
 @pytest.mark.parametrize("delta", [Fraction(1, 10), Fraction(1, 10**6), Fraction(1, 10**15)])
 def test_rho_limits_give_their_share_and_little_is_lost(epsilon: Fraction, delta: Fraction) -> None:
-    rho, e, d = real(conversions.rho_limit(epsilon, delta)), real(epsilon), real(delta)
+    rho, e, d = real(formulas.rho_limit(epsilon, delta)), real(epsilon), real(delta)
 
     def delta_at(a: mpmath.mpf, r: mpmath.mpf) -> mpmath.mpf:
         return mpmath.exp((a - 1) * (a * r - e)) * (1 - 1 / a) ** a / (a - 1)
@@ -49,7 +50,7 @@ def test_rho_limits_give_their_share_and_little_is_lost(epsilon: Fraction, delta
 @pytest.mark.parametrize(("epsilon", "delta"), [(1, 1e-6), (0.05, 1e-9), (8, 1e-3), (3, 0.4)])
 def test_gaussian_limits_give_their_share(epsilon: float, delta: float) -> None:
     e, d = Fraction(str(epsilon)), Fraction(str(delta))
-    limit = conversions.gaussian_limit(e, d)
+    limit = formulas.gaussian_limit(e, d)
     mu = mpmath.sqrt(real(limit))
 
     def curve(m: mpmath.mpf) -> mpmath.mpf:
@@ -76,7 +77,7 @@ def test_shares_and_caps_never_exceed_delta(epsilon: Fraction, delta: Fraction) 
                 assert s.share == 0
             if s.kind == "renyi":
                 assert s.order is not None
-                assert s.limit == conversions.renyi_limit(epsilon, s.share, s.order)
+                assert s.limit == formulas.renyi_limit(epsilon, s.share, s.order)
     assert Filters.from_plain(filters.to_plain()) == filters
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TypeAlias
 
@@ -15,6 +14,7 @@ from deniable.accounting.contour.integral import Contour, Value
 from deniable.accounting.contour.search import NoDecay, Saddle, quadrature, saddle_at_delta, saddle_at_epsilon
 from deniable.accounting.contour.smoothing import Smoothed
 from deniable.numerics.arrays import UNIT
+from deniable.numerics.roots import crossing, enlarge, walk
 from deniable.numerics.rounding import Bracket
 
 Rule: TypeAlias = Contour | Smoothed
@@ -151,8 +151,10 @@ def _epsilon(direction: Direction, delta: float) -> Bracket:
         raise NotCertified("the curve is flat here")
     least = max(8 * UNIT * centre, 1e-300)
     up, down = (1.25 * off / value.slope for off in (value.upper - value.estimate, value.estimate - value.lower))
-    upper = _walk(rule, centre, max(up, least), lambda v: _up(v) <= delta)
-    lower = _walk(rule, centre, -max(down, least), lambda v: _down(v) >= delta)
+    upper = walk(lambda e: _up(rule.delta(e)) <= delta, centre, max(up, least))
+    lower = walk(lambda e: _down(rule.delta(e)) >= delta, centre, -max(down, least))
+    if upper is None or lower is None:
+        raise NotCertified("no proof was found on this line")
     if not upper - lower <= _WIDEST * max(upper, 1e-3):
         raise NotCertified(f"the bracket [{lower}, {upper}] around ε is too wide")
     return Bracket(lower, upper)
@@ -194,21 +196,16 @@ def _bisection(direction: Direction, saddle: Saddle, goal: float) -> float:
     A rule made for ε = 0 is good for every larger ε, only longer.
     """
     rule = quadrature(direction, saddle._replace(epsilon=0.0, log_delta=goal))
-    low, high = 0.0, max(saddle.epsilon, 1e-6)
-    while _exceeds(rule, high, goal):
-        low, high = high, 2 * high
-        if high > 1e12:
-            raise NotCertified("rounding hides the curve on this line")
-    while high - low > 1e-4 * high and high > 1e-12:
-        middle = 0.5 * (low + high)
-        low, high = (middle, high) if _exceeds(rule, middle, goal) else (low, middle)
-    return high
 
+    def reached(epsilon: float) -> bool:
+        value = rule.delta(epsilon)
+        return value.estimate <= 0 or value.scale + math.log(value.estimate) <= goal
 
-def _exceeds(rule: Rule, epsilon: float, log_delta: float) -> bool:
-    """Whether the estimate of δ(ε) is above a value."""
-    value = rule.delta(epsilon)
-    return value.estimate > 0 and value.scale + math.log(value.estimate) > log_delta
+    start = max(saddle.epsilon, 1e-6)
+    high = enlarge(reached, start, most=1e12)
+    if high is None:
+        raise NotCertified("rounding hides the curve on this line")
+    return crossing(reached, high / 2 if high > start else 0.0, high, relative=1e-4)[1]
 
 
 def _newton(rule: Rule, delta: float, start: float) -> float:
@@ -228,18 +225,6 @@ def _newton(rule: Rule, delta: float, start: float) -> float:
             break
         epsilon = following
     return epsilon
-
-
-def _walk(rule: Rule, start: float, step: float, proves: Callable[[Value], bool]) -> float:
-    """The first of start + step, start + 2 step, start + 4 step, … at which the inequality is proven, or 0."""
-    for _ in range(60):
-        epsilon = start + step
-        if epsilon <= 0.0:
-            return 0.0
-        if proves(rule.delta(epsilon)):
-            return epsilon
-        step *= 2
-    raise NotCertified("no proof was found on this line")
 
 
 def _up(value: Value) -> float:

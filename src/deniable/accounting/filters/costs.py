@@ -24,8 +24,8 @@ from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import lru_cache
 
-from deniable.accounting.filters import bounds
 from deniable.accounting.fold import Folded, fold
+from deniable.conversions import formulas
 from deniable.errors import NotSupported
 from deniable.events import (
     Claimed,
@@ -126,8 +126,8 @@ def pure(epsilon: Fraction, orders: Orders, delta: Fraction = Fraction(0)) -> Co
     return Cost(
         delta,
         epsilon,
-        ceiling(bounds.pure_to_rho(epsilon)),
-        tuple(ceiling(bounds.pure_to_renyi(epsilon, order)) for order in orders),
+        ceiling(formulas.pure_rho(epsilon)),
+        tuple(ceiling(formulas.response_divergence(epsilon, order)) for order in orders),
     )
 
 
@@ -178,9 +178,7 @@ def _discrete_gaussian(step: DiscreteGaussian, orders: Orders) -> Cost:
 
 
 def _chosen(step: ExponentialMechanism, orders: Orders) -> Cost:
-    # Its loss has range ε (Durfee and Rogers 2019). With m = E_P L, Hoeffding's lemma gives ln E_P e^(s(L−m)) ≤ s²ε²/8.
-    # At s = −1, where E_P e^(−L) = 1, that is m ≤ ε²/8, and so ln E_P e^(λL) ≤ λ(λ + 1)ε²/8: ε²/8-zCDP.
-    return _least(pure(step.epsilon, orders), concentrated(step.epsilon**2 / 8, orders))
+    return _least(pure(step.epsilon, orders), concentrated(formulas.exponential_rho(step.epsilon), orders))
 
 
 def _sampled(step: Sampled, orders: Orders) -> Cost:
@@ -188,11 +186,11 @@ def _sampled(step: Sampled, orders: Orders) -> Cost:
     if isinstance(inner, Gaussian) and step.relation is not Relation.REPLACE:
         # Mironov, Talwar and Zhang 2019, sections 3.1 to 3.3: exact at whole orders, and the larger of both directions.
         ratio = (inner.sensitivity / inner.scale) ** 2
-        return Cost(renyi=tuple(ceiling(bounds.sampled_gaussian_renyi(ratio, rate, order)) for order in orders))
+        return Cost(renyi=tuple(ceiling(formulas.sampled_gaussian_divergence(ratio, rate, order)) for order in orders))
     plain = cost(inner, orders)
     if plain.epsilon is not None and step.relation is not Relation.REPLACE:
         # Balle, Barthe and Gaboardi 2018, Theorem 8: (ln(1 + q(e^ε − 1)), qδ).
-        return pure(ceiling(bounds.amplified(plain.epsilon, rate)), orders, plain.delta * rate)
+        return pure(ceiling(formulas.amplified_epsilon(plain.epsilon, rate)), orders, plain.delta * rate)
     return _mixed(plain, rate, orders)
 
 
@@ -200,7 +198,7 @@ def _without_replacement(step: SampledWithoutReplacement, orders: Orders) -> Cos
     plain, rate = cost(step.event, orders), Fraction(step.batch, step.population)
     if plain.epsilon is not None:
         # Balle, Barthe and Gaboardi 2018, Theorem 9: under replacement, (ln(1 + (m/n)(e^ε − 1)), (m/n)δ).
-        return pure(ceiling(bounds.amplified(plain.epsilon, rate)), orders, plain.delta * rate)
+        return pure(ceiling(formulas.amplified_epsilon(plain.epsilon, rate)), orders, plain.delta * rate)
     return _mixed(plain, rate, orders)
 
 
@@ -218,7 +216,7 @@ def _mixed(plain: Cost, rate: Fraction, orders: Orders) -> Cost:
 def _group(step: ForGroup, orders: Orders) -> Cost:
     plain, size = cost(step.event, orders), step.size
     if plain.epsilon is not None:
-        delta = ceiling(bounds.group_delta(plain.epsilon, plain.delta, size)) if plain.delta else Fraction(0)
+        delta = ceiling(formulas.group_delta(plain.epsilon, plain.delta, size))
         return pure(plain.epsilon * size, orders, delta)
     if plain.rho is not None and not plain.delta:
         # Bun and Steinke 2016, Proposition 1.9.

@@ -26,7 +26,7 @@ from fractions import Fraction
 from typing import Any, Literal
 
 from deniable._checks import read_fraction
-from deniable.accounting.filters.conversions import (
+from deniable.conversions.formulas import (
     gaussian_keeps,
     gaussian_limit,
     renyi_limit,

@@ -16,6 +16,7 @@ import numpy as np
 from deniable.accounting.pairs.law import Array, Atoms, Law
 from deniable.accounting.pairs.sampling import farthest
 from deniable.accounting.pairs.tables import tabulated
+from deniable.numerics.roots import bisect, enlarge
 
 CUT = 1e-7
 """The part of δ that losses counted as infinite may cost."""
@@ -38,20 +39,11 @@ def sketch(law: Law) -> Atoms:
 
 def _farthest_below(law: Law) -> float:
     """Minus the loss below which P has next to nothing."""
-    high = 1.0
-    while high < 1e15 and float(law.below(np.array([-high]))[0][0]) > 1e-300:
-        high *= 2
-    return high
+    return enlarge(lambda loss: float(law.below(np.array([-loss]))[0][0]) <= 1e-300, 1.0, most=1e15) or 2.0**50
 
 
 def _median(law: Law, low: float, high: float) -> float:
-    for _ in range(70):
-        middle = (low + high) / 2
-        if float(law.above(np.array([middle]))[0][0]) > 0.5:
-            low = middle
-        else:
-            high = middle
-    return high
+    return bisect(lambda loss: float(law.above(np.array([loss]))[0][0]) <= 0.5, low, high, turns=70)[1]
 
 
 class Window(NamedTuple):
@@ -194,11 +186,9 @@ def _rising(over: Callable[[float], float]) -> float:
     """The zero of a rising function of a tilt, at least 0."""
     if over(0.0) >= 0:
         return 0.0
-    high = 1e-3
-    while over(high) < 0 and high < 1e9:
-        high *= 3
-    low = high / 3 if high > 1e-3 else 0.0
-    for _ in range(40):
-        middle = (low + high) / 2
-        low, high = (middle, high) if over(middle) < 0 else (low, middle)
-    return high
+
+    def reached(tilt: float) -> bool:
+        return not over(tilt) < 0
+
+    high = enlarge(reached, 1e-3, most=1e9, factor=3) or 1e9
+    return bisect(reached, high / 3 if high > 1e-3 else 0.0, high, turns=40)[1]

@@ -19,6 +19,7 @@ from deniable.accounting.grid.net import Basic, Net
 from deniable.accounting.grid.power import Power, power, unknown
 from deniable.accounting.pairs.law import Atoms, Law
 from deniable.guarantees import Bracket
+from deniable.numerics.roots import first_whole
 
 LARGEST = 20
 """The largest window has 2²⁰ points."""
@@ -303,16 +304,10 @@ def _epsilon_above(found: Power, delta: float) -> float:
     last = len(found.mass) - 2
     if _delta_at(found, last, up=True) > delta:
         return math.inf
-    low, high = -1, last
-    while high - low > 1:
-        middle = (low + high) // 2
-        if _delta_at(found, middle, up=True) > delta:
-            low = middle
-        else:
-            high = middle
-    if low < 0:
-        return max(0.0, found.loss(high) + found.shift)
-    return max(0.0, _chord(found, low, delta, up=True) + found.shift)
+    first = first_whole(lambda place: _delta_at(found, place, up=True) <= delta, -1, last)
+    if first == 0:
+        return max(0.0, found.loss(0) + found.shift)
+    return max(0.0, _chord(found, first - 1, delta, up=True) + found.shift)
 
 
 def _epsilon_below(found: Power, delta: float, guess: float) -> float:
@@ -324,14 +319,8 @@ def _epsilon_below(found: Power, delta: float, guess: float) -> float:
         if low == 0:
             return 0.0
         low, back = max(low - back, 0), back * 2
-    high = len(found.mass) - 1
-    while high - low > 1:
-        middle = (low + high) // 2
-        if _delta_at(found, middle, up=False) > delta:
-            low = middle
-        else:
-            high = middle
-    return max(0.0, _chord(found, low, delta, up=False) - found.shift)
+    first = first_whole(lambda place: not _delta_at(found, place, up=False) > delta, low, len(found.mass) - 1)
+    return max(0.0, _chord(found, first - 1, delta, up=False) - found.shift)
 
 
 def _chord(found: Power, index: int, delta: float, *, up: bool) -> float:

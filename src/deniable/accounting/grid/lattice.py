@@ -20,8 +20,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from deniable.accounting.pairs.law import UNIT, Array, Atoms, Law
+from deniable.accounting.pairs.law import Array, Atoms, Law
 from deniable.accounting.pairs.tables import cells, split
+from deniable.numerics.arrays import UNIT
 
 
 @dataclass(frozen=True, eq=False)

@@ -26,7 +26,9 @@ from functools import cached_property
 import numpy as np
 
 from deniable.accounting.grid.cumulants import Cumulants
-from deniable.accounting.pairs.law import UNIT, Atoms, Law
+from deniable.accounting.pairs.law import Atoms, Law
+from deniable.numerics.arrays import UNIT
+from deniable.numerics.roots import border, enlarge
 
 
 @dataclass(frozen=True, eq=False)
@@ -44,18 +46,12 @@ class Basic:
 
     def epsilon(self, delta: float) -> float:
         """An upper end of ε(δ), by bisection."""
-        if self.delta(0.0) <= delta:
-            return 0.0
-        high = 1.0
-        while self.delta(high) > delta:
-            high *= 4
-            if high > 1e300:
-                return math.inf
-        low = 0.0
-        for _ in range(60):
-            middle = math.sqrt(max(low, 1e-9 * high) * high)
-            low, high = (middle, high) if self.delta(middle) > delta else (low, middle)
-        return high
+
+        def kept(epsilon: float) -> bool:
+            return self.delta(epsilon) <= delta
+
+        high = enlarge(kept, 1.0, most=1e300, factor=4)
+        return math.inf if high is None else border(kept, high)[1]
 
 
 @dataclass(frozen=True, eq=False)

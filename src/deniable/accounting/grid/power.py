@@ -34,7 +34,8 @@ from scipy import fft
 
 from deniable.accounting.grid.cumulants import Window
 from deniable.accounting.grid.lattice import Lattice
-from deniable.accounting.pairs.law import UNIT, Array
+from deniable.accounting.pairs.law import Array
+from deniable.numerics.arrays import UNIT
 
 
 @dataclass(frozen=True, eq=False)

@@ -12,7 +12,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from deniable.accounting.pairs.law import UNIT, Array, Atoms
+from deniable.accounting.pairs.law import Array, Atoms
+from deniable.numerics.arrays import UNIT
 
 LARGEST = 1 << 21
 """The most outcomes a table may have."""

@@ -27,7 +27,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from deniable.accounting.pairs.law import UNIT, Array, Law, Masses
+from deniable.accounting.pairs.law import Array, Law, Masses
+from deniable.numerics.arrays import UNIT, bisect_all
 
 
 def laplace_above(x: Array) -> Array:
@@ -95,15 +96,9 @@ class PlacedLaplaceLaw(Law):
 
     def _point(self, loss: Array) -> Array:
         """The smallest point above which the loss exceeds l; +inf when none does."""
-        low, high = min(0.0, self.reach - self.shift), self.reach
-        a = np.full(loss.shape, low)
-        b = np.full(loss.shape, high)
-        for _ in range(64):
-            middle = (a + b) / 2
-            over = self._loss(middle) > loss
-            b = np.where(over, middle, b)
-            a = np.where(over, a, middle)
-        return np.where(loss >= self.high, math.inf, b)
+        low, high = np.full(loss.shape, min(0.0, self.reach - self.shift)), np.full(loss.shape, self.reach)
+        point = bisect_all(lambda z: self._loss(z) > loss, low, high, turns=64)[1]
+        return np.where(loss >= self.high, math.inf, point)
 
     def above(self, loss: Array) -> Masses:
         z, q = self._point(loss), self.rate

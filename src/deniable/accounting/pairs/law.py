@@ -26,12 +26,11 @@ from typing import TypeAlias
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from deniable.numerics.arrays import UNIT
+
 Array: TypeAlias = NDArray[np.float64]
 Masses: TypeAlias = tuple[Array, Array]
 """Masses under P and under Q; those above a loss l have the second one multiplied by e^l."""
-
-UNIT = 2.0**-53
-"""Half the spacing of floats at 1: the relative error of one rounded operation."""
 
 
 class Law(ABC):

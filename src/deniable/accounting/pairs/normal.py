@@ -21,8 +21,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from deniable.accounting.pairs.law import UNIT, Array, Law, Masses
-from deniable.numerics.arrays import moved, normal_above, normal_above_scaled, tail_at
+from deniable.accounting.pairs.law import Array, Law, Masses
+from deniable.numerics.arrays import UNIT, moved, normal_above, normal_above_scaled, tail_at
 
 
 @dataclass(frozen=True, eq=False)

@@ -11,9 +11,10 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from deniable.accounting.pairs.law import UNIT, Array, Atoms, Law
+from deniable.accounting.pairs.law import Array, Atoms, Law
 from deniable.accounting.pairs.sampling import farthest
 from deniable.accounting.pairs.tables import tabulated
+from deniable.numerics.arrays import UNIT
 
 HALF = 4096
 """Nodes on either side of 0."""

@@ -24,6 +24,7 @@ from deniable.accounting.pairs.law import Law, Mixed, Reversed, Symmetric
 from deniable.accounting.pairs.normal import PlacedNormalLaw
 from deniable.events import Claimed, Correlated, DiscreteGaussian, DiscreteLaplace, Event, Laplace, Noise
 from deniable.events.sampling import leaves
+from deniable.numerics.roots import bisect, enlarge
 from deniable.numerics.rounding import root_of
 
 Directions = tuple[Law, ...]
@@ -97,14 +98,8 @@ def _placed(event: Noise, rate: float) -> Law | None:
 
 def farthest(law: Law) -> float:
     """A loss beyond which an unbounded law has next to nothing: where P[L > l] falls below 1e-300."""
-    high = 1.0
-    while high < 1e15 and float(law.above(np.array([high]))[0][0]) > max(1e-300, 2 * law.infinite):
-        high *= 2
-    low = 0.0
-    for _ in range(60):
-        middle = (low + high) / 2
-        if float(law.above(np.array([middle]))[0][0]) > max(1e-300, 2 * law.infinite):
-            low = middle
-        else:
-            high = middle
-    return high
+
+    def reached(loss: float) -> bool:
+        return float(law.above(np.array([loss]))[0][0]) <= max(1e-300, 2 * law.infinite)
+
+    return bisect(reached, 0.0, enlarge(reached, 1.0, most=1e15) or 2.0**50)[1]

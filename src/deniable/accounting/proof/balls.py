@@ -9,6 +9,7 @@ from fractions import Fraction
 from typing import Any
 
 from deniable.errors import MissingExtra
+from deniable.numerics.rounding import float_above, float_below
 
 try:
     import flint
@@ -69,21 +70,11 @@ def down(value: Ball) -> float:
     """A double that is at most every number in the ball."""
     if not value.is_finite():
         return -math.inf
-    return _float(_exact(value.lower()), -math.inf)
+    return float_below(_exact(value.lower()))
 
 
 def up(value: Ball) -> float:
     """A double that is at least every number in the ball."""
     if not value.is_finite():
         return math.inf
-    return _float(_exact(value.upper()), math.inf)
-
-
-def _float(exact: Fraction, towards: float) -> float:
-    """The nearest double, or its neighbour on the given side when rounding went the other way."""
-    try:
-        near = float(exact)
-    except OverflowError:
-        return math.inf if exact > 0 else -math.inf
-    wrong = Fraction(near) > exact if towards < 0 else Fraction(near) < exact
-    return math.nextafter(near, towards) if wrong else near
+    return float_above(_exact(value.upper()))

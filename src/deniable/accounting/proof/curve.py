@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
@@ -18,6 +17,7 @@ from deniable.accounting.contour.transform import Lattice
 from deniable.accounting.fold import Folded
 from deniable.accounting.proof.balls import Ball, Disc, around, ball, disc, down, pi, precision, up
 from deniable.accounting.proof.steps import BallTransform, ball_pairs
+from deniable.numerics.roots import walk
 from deniable.numerics.rounding import Bracket
 
 _SPARE = 38.0
@@ -73,8 +73,11 @@ class ProofCurve:
             if all(s.bracket(0.0).upper <= delta for s in sums):
                 return guess
             raise NotCertified("δ(0) could not be proven to be at most delta")
-        upper = _walk(middle, 1, lambda e: all(s.bracket(e).upper <= delta for s in sums))
-        lower = _walk(middle, -1, lambda e: any(s.bracket(e).lower >= delta for s in sums))
+        step = 2.0**-50 * max(middle, 1e-3)
+        upper = walk(lambda e: all(s.bracket(e).upper <= delta for s in sums), middle, step)
+        lower = walk(lambda e: any(s.bracket(e).lower >= delta for s in sums), middle, -step)
+        if upper is None or lower is None:
+            raise NotCertified("no proof was found on this line")
         return Bracket(lower, upper)
 
     def _delta(self, direction: Direction, parts: Parts, epsilon: float) -> Bracket:
@@ -107,19 +110,6 @@ def _nearly_one(parts: Parts, epsilon: float) -> Bracket | None:
             if total < -27:
                 return Bracket(down(1 - total.exp()), 1.0)
     return None
-
-
-def _walk(start: float, sign: int, proves: Callable[[float], bool]) -> float:
-    """The first double away from `start`, at steps that double, at which an inequality is proven."""
-    step = 2.0**-50 * max(start, 1e-3)
-    for _ in range(60):
-        epsilon = start + sign * step
-        if epsilon <= 0.0:
-            return 0.0
-        if proves(epsilon):
-            return epsilon
-        step *= 2
-    raise NotCertified("no proof was found on this line")
 
 
 def _power(parts: Parts, z: Disc) -> Disc:

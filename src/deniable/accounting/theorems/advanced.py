@@ -28,9 +28,11 @@ from fractions import Fraction
 from deniable import _checks
 from deniable._checks import Number
 from deniable.accounting.theorems.basic import compose_basic, delta_of, repeat_basic, together
+from deniable.conversions.formulas import classic_rho_limit, pure_rho
 from deniable.errors import InvalidArgument
 from deniable.guarantees import ApproxDP, PureDP
-from deniable.numerics.rounding import above, below, float_above, float_below, promised
+from deniable.numerics.exact import sqrt_down
+from deniable.numerics.rounding import above, float_above, float_below, promised
 
 
 def repeat_advanced(guarantee: PureDP | ApproxDP, *, count: int, slack: Number) -> ApproxDP:
@@ -42,7 +44,7 @@ def repeat_advanced(guarantee: PureDP | ApproxDP, *, count: int, slack: Number) 
 
 def advanced_tanh(guarantee: PureDP | ApproxDP, *, count: int, slack: Number) -> ApproxDP:
     """ε√(2k ln 1/δ′) + kε·tanh(ε/2). Upper bound, the best of the simple ones."""
-    return _form(guarantee, count, slack, lambda epsilon: epsilon * math.tanh(epsilon / 2))
+    return _form(guarantee, count, slack, lambda epsilon: float_above(pure_rho(Fraction(epsilon))))
 
 
 def advanced_half(guarantee: PureDP | ApproxDP, *, count: int, slack: Number) -> ApproxDP:
@@ -73,7 +75,7 @@ def compose_advanced(parts: Sequence[PureDP | ApproxDP], *, slack: Number) -> Ap
     first = together(parts)
     allowed = _checks.inner_probability("slack", slack)
     epsilons = [float_above(part.epsilon) for part in parts]
-    drift = above(math.fsum(e * math.tanh(e / 2) for e in epsilons))
+    drift = above(math.fsum(float_above(pure_rho(part.epsilon)) for part in parts))
     spread = above(math.fsum(e * e for e in epsilons))
     small = float_below(allowed)
     tails = (-math.log(small), _log_sum(spread, small))
@@ -92,11 +94,9 @@ def per_query_budget(target: ApproxDP, *, count: int) -> PureDP:
     times = _checks.count("count", count)
     if not 0 < target.delta < 1:
         raise InvalidArgument("delta", target.delta, "strictly between 0 and 1", "Without δ each query gets ε/k.")
-    tail = -math.log(float_below(target.delta))
-    epsilon = float_below(target.epsilon)
-    # √(t + ε) − √t = ε/(√(t + ε) + √t): no cancellation.
-    share = math.sqrt(2 / times) * epsilon / (math.sqrt(tail + epsilon) + math.sqrt(tail))
-    best = max(Fraction(below(share, ulps=64)), target.epsilon / times)
+    # kε₀²/2 is the ρ of k steps of ε₀.
+    share = sqrt_down(2 * classic_rho_limit(target.epsilon, target.delta) / times)
+    best = max(Fraction(float_below(share)), target.epsilon / times)
     return PureDP(best, relation=target.relation, unit=target.unit)
 
 

@@ -23,11 +23,12 @@ from deniable._checks import Number
 from deniable.accounting.theorems import advanced as forms
 from deniable.accounting.theorems import clt, renyi
 from deniable.accounting.theorems.basic import repeat_basic
+from deniable.accounting.theorems.concentrated import exponential_mechanism_zcdp
 from deniable.accounting.theorems.gaussian import compose_gdp_repeated
 from deniable.accounting.theorems.optimal import repeat_optimal
 from deniable.accounting.theorems.sampled import sampled_gaussian_rdp
 from deniable.accounting.theorems.subsampling import sample_poisson
-from deniable.conversions.gdp import gaussian_to_gdp, gdp_to_approx, laplace_to_gdp
+from deniable.conversions.gdp import gaussian_to_gdp, gdp_to_approx, gdp_to_zcdp, laplace_to_gdp
 from deniable.conversions.pure import pure_to_gdp, pure_to_zcdp
 from deniable.conversions.zcdp import zcdp_to_approx, zcdp_to_approx_classic
 from deniable.errors import InvalidArgument, NotSupported
@@ -139,7 +140,7 @@ def _known(step: Event | Guarantee) -> _Known:
             known, rdp=lambda order: renyi.randomized_response_rdp(order, epsilon=step.epsilon, categories=kinds)
         )
     if isinstance(step, ExponentialMechanism):
-        rho = ZCDP(step.epsilon**2 / 8, relation=step.relation)
+        rho = exponential_mechanism_zcdp(epsilon=step.epsilon, relation=step.relation)
         return _replaced(_pure(step, PureDP(step.epsilon, relation=step.relation)), zcdp=rho)
     if isinstance(step, Sampled) and isinstance(step.event, Gaussian):
         return _sampled_gaussian(step, step.event)
@@ -167,7 +168,7 @@ def _pure(step: Event, guarantee: PureDP) -> _Known:
 def _gaussian(step: Event, guarantee: GDP) -> _Known:
     return _Known(
         approx=lambda delta: gdp_to_approx(guarantee, delta=delta),
-        zcdp=ZCDP(guarantee.mu**2 / 2, relation=guarantee.relation, unit=guarantee.unit),
+        zcdp=gdp_to_zcdp(guarantee),
         gdp=guarantee,
         rdp=lambda order: renyi.gaussian_rdp(order, mu=guarantee.mu),
         event=step,

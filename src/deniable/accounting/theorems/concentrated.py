@@ -17,6 +17,7 @@ from deniable import _checks
 from deniable._checks import Number
 from deniable.accounting.theorems.advanced import failure
 from deniable.accounting.theorems.basic import together
+from deniable.conversions.formulas import exponential_rho
 from deniable.guarantees import TCDP, ZCDP, ApproxZCDP
 from deniable.units import Relation
 
@@ -49,10 +50,5 @@ def gaussian_zcdp(*, scale: Number, sensitivity: Number = 1, relation: Relation 
 
 
 def exponential_mechanism_zcdp(*, epsilon: Number, relation: Relation = Relation.ADD_REMOVE) -> ZCDP:
-    """ρ = ε²/8: the loss of the exponential mechanism has range ε, not 2ε. Upper bound.
-
-    A loss L with E_P e^{−L} = 1 and range ε has ln E_P e^{λL} ≤ λ(λ + 1)ε²/8: Hoeffding's lemma around the mean m
-    bounds ln E e^{tL} by tm + t²ε²/8 for every real t; at t = −1 the left side is 0, so m ≤ ε²/8. Durfee–Rogers 2019
-    show the range, Cesar–Rogers 2021 this bound.
-    """
-    return ZCDP(_checks.positive("epsilon", epsilon) ** 2 / 8, relation=relation)
+    """ρ = ε²/8: the loss of the exponential mechanism has range ε, not 2ε. Upper bound; `formulas` has the proof."""
+    return ZCDP(exponential_rho(_checks.positive("epsilon", epsilon)), relation=relation)

@@ -17,7 +17,6 @@ which are log-concave, lie below the geometric sequence through the first two, s
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any
@@ -28,12 +27,12 @@ from deniable.accounting.theorems.basic import delta_of
 from deniable.errors import InvalidArgument
 from deniable.guarantees import ApproxDP, Bracket, Profile, PureDP
 from deniable.numerics.discrete import log_masses, mass_error
-from deniable.numerics.rounding import above, below, float_above, float_below, promised
+from deniable.numerics.roots import border
+from deniable.numerics.rounding import MACHINE_EPSILON, above, below, float_above, float_below, promised
 
 if TYPE_CHECKING:
     from deniable.numerics.discrete import Floats
 
-_UNIT = 2.0**-52
 _ONE_BY_ONE = 10**6
 """Up to this many steps the lies are counted one by one."""
 
@@ -88,22 +87,12 @@ class Responses:
         most = above(self.count * self.epsilon, ulps=1)
         if share == 0 or most == 0:
             return Bracket(below(most, ulps=2), most)
-        upper = falls_to(float_below(share), lambda e: lies(self.epsilon, self.count, e).upper, most)[1]
-        lower = falls_to(float_above(share), lambda e: lies(self.epsilon, self.count, e).lower, most)[0]
+        under, over = float_below(share), float_above(share)
+        upper = border(lambda e: lies(self.epsilon, self.count, e).upper <= under, most, relative=4 * MACHINE_EPSILON)[
+            1
+        ]
+        lower = border(lambda e: lies(self.epsilon, self.count, e).lower <= over, most, relative=4 * MACHINE_EPSILON)[0]
         return Bracket(min(lower, upper), upper)
-
-
-def falls_to(
-    share: float, delta: Callable[[float], float], most: float, *, relative: float = 4 * _UNIT
-) -> tuple[float, float]:
-    """Two close numbers in [0, most] between which a falling δ first is at or below a share."""
-    low, high = 0.0, most
-    if delta(low) <= share:
-        return 0.0, 0.0
-    while high - low > relative * high:
-        middle = low + (high - low) / 2
-        low, high = (low, middle) if delta(middle) <= share else (middle, high)
-    return low, high
 
 
 def lies(step: float, count: int, epsilon: float) -> Bracket:
@@ -131,7 +120,7 @@ def lies(step: float, count: int, epsilon: float) -> Bracket:
     value, rounding = _weighted(masses, losses, sizes, _log_ratios(count, starts, step), step)
     # A loss is known to an ulp of its largest term and moves its weight by at most that much.
     size = float(np.max(np.abs(count - 2 * starts))) * step + epsilon
-    rounding += 8 * _UNIT * size * float(np.sum(masses * sizes))
+    rounding += 8 * MACHINE_EPSILON * size * float(np.sum(masses * sizes))
     error = max(mass_error(count, lie, at) for at in (float(bottom), float(top), min(max(mean, bottom), top)))
     left_out = _tail(count, lie, truth, bottom - 1, up=False)
     if top < last:

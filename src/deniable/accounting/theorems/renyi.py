@@ -4,7 +4,7 @@
 |---|---|---|
 | Gaussian, μ = Δ/σ | αμ²/2 | Mironov 2017, Prop. 7 |
 | Laplace, ε = Δ/b | ln{α e^{(α−1)ε}/(2α−1) + (α−1)e^{−αε}/(2α−1)}/(α−1) | Mironov 2017, Prop. 6 |
-| randomized response, k categories | `conversions.pure.response_divergence` | direct |
+| randomized response, k categories | `conversions.formulas.response_divergence` | direct |
 | any ε-DP step | that of binary randomized response | Kairouz–Oh–Viswanath 2015 |
 | Poisson-sampled Gaussian | `sampled` | Mironov–Talwar–Zhang 2019 |
 
@@ -24,7 +24,7 @@ from fractions import Fraction
 
 from deniable import _checks
 from deniable._checks import Number
-from deniable.conversions.pure import beyond_linear, response_divergence
+from deniable.conversions.formulas import response_divergence
 from deniable.conversions.renyi import rdp_curve, rdp_to_approx, rdp_to_approx_classic
 from deniable.errors import InvalidArgument
 from deniable.guarantees import RDP, ApproxDP
@@ -52,6 +52,10 @@ def gaussian_rdp(order: Number, *, mu: Number) -> float:
 
 def laplace_rdp(order: Number, *, epsilon: Number) -> float:
     """The divergence of Laplace noise at ε = Δ/b, rounded up. Exact for one number; a vector is at most as bad."""
+    import numpy as np
+
+    from deniable.numerics.arrays import excess
+
     alpha = float(_checks.order("order", order))
     cost = float_above(_checks.nonnegative("epsilon", epsilon))
     if cost == 0:
@@ -62,15 +66,16 @@ def laplace_rdp(order: Number, *, epsilon: Number) -> float:
         total = (alpha - 1) * cost + math.log(stay) + math.log1p(rest)
     else:
         # The linear terms α(α−1)ε/(2α−1) of both cancel; what is left is of second order and positive.
-        total = math.log1p(stay * beyond_linear((alpha - 1) * cost) + leave * beyond_linear(-alpha * cost))
-    return min(above(total / (alpha - 1), ulps=64), cost)
+        near, far = map(float, excess(np.array([(alpha - 1) * cost, -alpha * cost])))
+        total = math.log1p(stay * near + leave * far)
+    return min(above(total / (alpha - 1), ulps=128), cost)
 
 
 def randomized_response_rdp(order: Number, *, epsilon: Number, categories: int = 2) -> float:
     """The divergence of k-ary randomized response, rounded up. Exact."""
-    alpha = float(_checks.order("order", order))
+    alpha, cost = _checks.order("order", order), _checks.nonnegative("epsilon", epsilon)
     kinds = _checks.count("categories", categories, least=2)
-    return response_divergence(float_above(_checks.nonnegative("epsilon", epsilon)), alpha, categories=kinds)
+    return float_above(response_divergence(cost, alpha, categories=kinds))
 
 
 def pure_rdp(order: Number, *, epsilon: Number) -> float:

@@ -17,9 +17,9 @@ from typing import TYPE_CHECKING
 
 from deniable import _checks
 from deniable._checks import Number
-from deniable.accounting.theorems.optimal import falls_to
 from deniable.errors import UnitMismatch
 from deniable.guarantees import ApproxDP, PureDP
+from deniable.numerics.roots import border
 from deniable.numerics.rounding import above, float_above, float_below, promised
 from deniable.units import Relation, single
 
@@ -59,10 +59,10 @@ def _shuffled(local: PureDP, population: int, delta: Number, clone: float) -> Ap
     epsilon = float_above(local.epsilon)
     if epsilon > 700:  # fewer than e^{−700} of the others are clones: nothing is gained
         return ApproxDP(local.epsilon, allowed, relation=local.relation, unit=local.unit)
-    found = falls_to(
-        float_below(allowed),
-        lambda e: shuffled_delta(e, local=epsilon, population=people, clone=clone),
+    under = float_below(allowed)
+    amplified = border(
+        lambda e: shuffled_delta(e, local=epsilon, population=people, clone=clone) <= under,
         above(epsilon, ulps=1),
         relative=1e-9,
     )[1]
-    return ApproxDP(min(promised(found), local.epsilon), allowed, relation=local.relation, unit=local.unit)
+    return ApproxDP(min(promised(amplified), local.epsilon), allowed, relation=local.relation, unit=local.unit)

@@ -17,17 +17,17 @@ that is about qε; for large ε it is ε − ln(1/q). Batches cut from a shuffle
 
 from __future__ import annotations
 
-import math
 from dataclasses import replace
 from fractions import Fraction
 from typing import Any, TypeVar
 
 from deniable import _checks
 from deniable._checks import Number
+from deniable.conversions.formulas import amplified_epsilon, log_mixture
 from deniable.errors import InvalidArgument, UnitMismatch
 from deniable.guarantees import FDP, RDP, ApproxDP, PureDP, TradeOff
 from deniable.guarantees.tradeoff import lower_hull
-from deniable.numerics.rounding import above, float_above, promised
+from deniable.numerics.exact import short_above
 from deniable.units import Relation, single
 
 Kind = TypeVar("Kind", PureDP, ApproxDP)
@@ -65,8 +65,8 @@ def sample_rdp(guarantee: RDP, *, rate: Number) -> RDP:
     if kept == 1:
         return guarantee
     single(guarantee.unit, doing="sample")
-    beyond = float(guarantee.order - 1)
-    cost = promised(_log_mixture(float_above(kept), beyond * float_above(guarantee.epsilon)) / beyond)
+    beyond = guarantee.order - 1
+    cost = short_above(log_mixture(beyond * guarantee.epsilon, kept) / beyond)
     return RDP(guarantee.order, min(cost, guarantee.epsilon), relation=guarantee.relation, unit=guarantee.unit)
 
 
@@ -103,18 +103,8 @@ def _sampled(guarantee: Kind, kept: Fraction) -> Kind:
     if kept == 1:
         return guarantee
     single(guarantee.unit, doing="sample")
-    epsilon = promised(_log_mixture(float_above(kept), float_above(guarantee.epsilon)))
+    epsilon = short_above(amplified_epsilon(guarantee.epsilon, kept))
     numbers: dict[str, Any] = {"epsilon": min(epsilon, guarantee.epsilon)}
     if isinstance(guarantee, ApproxDP):
         numbers["delta"] = kept * guarantee.delta
     return replace(guarantee, **numbers)
-
-
-def _log_mixture(rate: float, exponent: float) -> float:
-    """ln(1 + q(e^x − 1)), rounded up, without overflow: x + ln(q + (1 − q)e^{−x}) for large x."""
-    if 0 < exponent < 700:
-        # A product that underflows is not nothing.
-        return above(max(math.log1p(rate * math.expm1(exponent)), math.ulp(0.0)), ulps=32 + 4 * exponent)
-    if exponent == 0:
-        return 0.0
-    return above(exponent + math.log(rate + (1 - rate) * math.exp(-exponent)), ulps=32)

@@ -24,10 +24,10 @@ from typing import TYPE_CHECKING
 from deniable import _checks
 from deniable.accounting.theorems.advanced import failure
 from deniable.accounting.theorems.basic import delta_of, together
-from deniable.accounting.theorems.optimal import falls_to
 from deniable.errors import InvalidArgument
 from deniable.guarantees import ApproxDP, Bracket, Profile, PureDP
-from deniable.numerics.rounding import above, below, float_above, float_below
+from deniable.numerics.roots import border
+from deniable.numerics.rounding import MACHINE_EPSILON, above, below, float_above, float_below
 
 if TYPE_CHECKING:
     from deniable.numerics.discrete import Floats
@@ -93,8 +93,8 @@ class _Lattice:
         losses = (self.units - 2 * np.arange(self.units + 1)) * float(self.grid) - epsilon
         value = float(np.sum(self.masses * -np.expm1(-np.maximum(losses, 0.0))))
         size = self.units * float(self.grid) + epsilon
-        error = 2.0**-52 * (8 * self.steps + 64)
-        shift = 4 * 2.0**-52 * size * float(np.sum(self.masses[losses > -1e-9 * (1 + size)]))
+        error = MACHINE_EPSILON * (8 * self.steps + 64)
+        shift = 4 * MACHINE_EPSILON * size * float(np.sum(self.masses[losses > -1e-9 * (1 + size)]))
         return Bracket(max(value * (1 - error) - shift, 0.0), min(value * (1 + error) + shift, 1.0))
 
 
@@ -135,6 +135,8 @@ class _Uneven:
             return Bracket(below(least, ulps=1), most)
         upper = math.inf if share < 0 else most
         if share > 0:
-            upper = falls_to(float_below(share), lambda e: self.high.delta(e).upper, above(most, ulps=2))[1]
-        lower = falls_to(float_above(larger), lambda e: self.low.delta(e).lower, above(most, ulps=2))[0]
+            under = float_below(share)
+            upper = border(lambda e: self.high.delta(e).upper <= under, above(most, ulps=2))[1]
+        over = float_above(larger)
+        lower = border(lambda e: self.low.delta(e).lower <= over, above(most, ulps=2))[0]
         return Bracket(min(lower, upper), upper if share < 0 else min(upper, most))

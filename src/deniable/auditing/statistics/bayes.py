@@ -22,6 +22,7 @@ import numpy as np
 from deniable import _checks
 from deniable._checks import Number
 from deniable.auditing.statistics.counts import FIXED, Bound, Counts
+from deniable.numerics.roots import bisect
 
 _LARGEST = 60.0
 
@@ -49,12 +50,10 @@ def bayes_epsilon(counts: Counts, *, delta: Number = 0, confidence: Number = 0.9
     level = float(1 - _checks.inner_probability("confidence", confidence))
     shape = float(_checks.positive("prior", prior))
     at = float(_checks.probability("delta", delta))
-    low, high = 0.0, _LARGEST
-    if posterior_below(counts, 0.0, delta=at, prior=shape) > level:
-        high = 0.0
-    for _ in range(60):
-        middle = (low + high) / 2
-        below = posterior_below(counts, middle, delta=at, prior=shape) <= level
-        low, high = (middle, high) if below else (low, middle)
+
+    def possible(epsilon: float) -> bool:
+        return posterior_below(counts, epsilon, delta=at, prior=shape) > level
+
+    low = 0.0 if possible(0.0) else bisect(possible, 0.0, _LARGEST)[0]
     needs = f"{FIXED}; a Beta({shape:g}, {shape:g}) prior on both error rates"
     return Bound(low, False, f"ε ≥ {low:.4f} with posterior probability {1 - level:.12g}", needs)

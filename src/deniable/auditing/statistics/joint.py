@@ -29,6 +29,7 @@ from deniable import _checks
 from deniable._checks import Number
 from deniable.auditing.statistics.clopper_pearson import clopper_pearson_lower, clopper_pearson_upper
 from deniable.auditing.statistics.counts import FIXED, Bound, Counts
+from deniable.numerics.roots import bisect
 
 _CELLS = 24
 _HALVINGS = 400
@@ -64,9 +65,7 @@ def joint_epsilon(counts: Counts, *, delta: Number = 0, confidence: Number = 0.9
         low, high = high, 2 * high
     if low == 0.0 and not refuted(0.0):
         high = 0.0
-    for _ in range(16):
-        middle = (low + high) / 2
-        low, high = (middle, high) if refuted(middle) else (low, middle)
+    low = bisect(lambda epsilon: not refuted(epsilon), low, high, turns=16)[0]
     return Bound(low, True, f"ε ≥ {low:.4f} but for a chance of {level:.2g}", FIXED)
 
 

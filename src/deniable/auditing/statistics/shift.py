@@ -25,6 +25,7 @@ from deniable import _checks
 from deniable._checks import Number
 from deniable.auditing.statistics.counts import FIXED, Bound
 from deniable.errors import InvalidArgument
+from deniable.numerics.roots import bisect
 
 
 def shift_lower(without: Any, with_: Any, *, confidence: Number = 0.95) -> Bound:
@@ -47,12 +48,12 @@ def noncentral_lower(observed: float, *, root: float, freedom: int, level: float
     from scipy import special
 
     spreads, chances = _spreads(freedom)
-    low, high = 0.0, max(0.0, observed)
-    for _ in range(60):  # P[T ≥ observed] grows with the noncentrality, and is about ½ at the observed one
-        middle = (low + high) / 2
-        beyond = float((chances * special.ndtr(middle - observed * spreads)).sum())
-        low, high = (middle, high) if beyond <= level else (low, middle)
-    value = float(low / root)
+
+    def possible(noncentrality: float) -> bool:
+        return float((chances * special.ndtr(noncentrality - observed * spreads)).sum()) > level
+
+    # P[T ≥ observed] grows with the noncentrality, and is about ½ at the observed one.
+    value = float(bisect(possible, 0.0, max(0.0, float(observed)))[0] / root)
     return Bound(
         value, True, f"μ ≥ {value:.4f} but for a chance of {level:.2g}", f"{FIXED}; normal scores of one variance"
     )

@@ -45,6 +45,7 @@ from deniable.auditing.claims import Claim, Claimable
 from deniable.auditing.statistics import Bound
 from deniable.auditing.training.one_run import ONE_RUN, check_guesses
 from deniable.guarantees import GDP, Profile
+from deniable.numerics.roots import bisect
 
 _ROUNDING = 1e-9
 """What the recursion and the curve may owe to rounding, as a part of k/m."""
@@ -62,22 +63,16 @@ def one_run_curve_p_value(*, correct: int, guesses: int, canaries: int, claim: C
 
     if not refused(1.0):
         return 1.0
-    low, high = -700.0, 0.0  # logarithms; what is refused at a level is refused at a larger one
-    for _ in range(50):
-        middle = (low + high) / 2
-        low, high = (low, middle) if refused(math.exp(middle)) else (middle, high)
-    return math.exp(high)
+    # Logarithms: what is refused at a level is refused at a larger one.
+    return math.exp(bisect(lambda log: refused(math.exp(log)), -700.0, 0.0, turns=50)[1])
 
 
 def one_run_mu(*, correct: int, guesses: int, canaries: int, confidence: Number = 0.95) -> Bound:
     """The training is not μ-GDP for any μ below this, with the stated confidence, from one run."""
     check_guesses(correct, guesses, canaries)
     level = float(1 - _checks.inner_probability("confidence", confidence))
-    low, high = 0.0, 40.0
-    for _ in range(40):  # curves of larger μ allow more, so what refuses one refuses every smaller one
-        middle = (low + high) / 2
-        kept = _refused(_gaussian(middle), level, correct, guesses, canaries)
-        low, high = (middle, high) if kept else (low, middle)
+    # Curves of larger μ allow more, so what refuses one refuses every smaller one.
+    low = bisect(lambda mu: not _refused(_gaussian(mu), level, correct, guesses, canaries), 0.0, 40.0, turns=40)[0]
     return Bound(low, True, f"μ ≥ {low:.2f} but for a chance of {level:.2g}", ONE_RUN)
 
 

@@ -17,7 +17,6 @@ time.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator
 from typing import Any
 
@@ -28,6 +27,7 @@ from deniable.learning.losses.base import LinearLoss
 from deniable.learning.optimizers.base import Data, Method, Task
 from deniable.learning.optimizers.whole import Slope, WholeObjective, descend
 from deniable.learning.table import ONE, parts
+from deniable.numerics.exact import whole_root_above
 
 Array = NDArray[Any]
 
@@ -98,7 +98,7 @@ def placed_on(theta: Array, step: float) -> NDArray[np.int64]:
 
 def placing(parameters: int) -> int:
     """How many steps `placed_on` may add to a distance: 3√d, rounded up."""
-    return math.isqrt(9 * parameters - 1) + 1
+    return whole_root_above(9 * parameters)
 
 
 def minimise(

@@ -49,6 +49,7 @@ from deniable.learning.progress import Tracker, silent
 from deniable.noise import Source
 from deniable.noise.imitation import LEAK, SPREAD
 from deniable.numerics import normal
+from deniable.numerics.exact import whole_root_above
 from deniable.numerics.rounding import float_below
 from deniable.units import Relation
 
@@ -164,7 +165,7 @@ def _last_bound(parameters: int) -> int:
 
 def _last_laplace(last: PureDP, parameters: int) -> tuple[Fraction, int]:
     """Scale and L1 sensitivity of the last noise: √d times the distance, rounded up."""
-    far = _last_bound(parameters) * (math.isqrt(parameters - 1) + 1)
+    far = _last_bound(parameters) * whole_root_above(parameters)
     return far / last.epsilon, far
 
 

@@ -32,6 +32,7 @@ from deniable.learning.optimizers.minimum import DEFAULT_RATIO, minimisable, min
 from deniable.learning.privacy import add_gaussian, gaussian_event, largest_mu, multiplier
 from deniable.learning.progress import Tracker, silent
 from deniable.noise import Source
+from deniable.numerics.exact import whole_root_above
 
 GRID = 1 << 30
 """Grid steps in one sensitivity."""
@@ -91,7 +92,7 @@ class OutputPerturbation(Method):
 
 def laplace(bound: int, task: Task) -> tuple[Fraction, int]:
     """Scale and L1 sensitivity for integer points at most `bound` apart in L2: √d of it, rounded up."""
-    far = bound * (math.isqrt(task.parameters - 1) + 1)
+    far = bound * whole_root_above(task.parameters)
     return far / task.target.epsilon, far
 
 

@@ -23,6 +23,7 @@ from deniable.learning.privacy import add_gaussian, gaussian_event, multiplier
 from deniable.learning.progress import Tracker, silent
 from deniable.learning.table import ONE
 from deniable.noise import Source
+from deniable.numerics.exact import whole_root_above
 
 
 @dataclass(frozen=True)
@@ -50,7 +51,7 @@ class NoisySum(Method):
 
 def _laplace_bound(task: Task) -> int:
     """The L1 sensitivity of the integer sum: √d, rounded up, times its L2 sensitivity."""
-    return task.sides * ONE * ONE * (math.isqrt(task.columns - 1) + 1)
+    return task.sides * ONE * ONE * whole_root_above(task.columns)
 
 
 @dataclass(frozen=True)

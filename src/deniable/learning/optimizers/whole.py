@@ -52,6 +52,7 @@ from numpy.typing import NDArray
 from deniable.learning.losses.base import LinearLoss
 from deniable.learning.optimizers.base import Data
 from deniable.learning.table import ONE, parts
+from deniable.numerics.exact import whole_root_above
 
 Array = NDArray[Any]
 """Here: arrays of Python's integers."""
@@ -90,9 +91,9 @@ class WholeObjective:
         rate = Fraction(self.places, 1 << self.fraction)
         # 4ε/q ≤ τ/4 for ε = E + 4Mν/q; half of it for the residuals, half for steps of ν = 2√d·2^−s.
         allowed = rate * self.tolerance / 32
-        single = Fraction(2 * _root_above(loss.outputs) * count)  # one for the residual, one for its weight
+        single = Fraction(2 * whole_root_above(loss.outputs) * count)  # one for the residual, one for its weight
         self._residual_bits = max(64, _bits(single / allowed) + _GUARD)
-        length = 2 * _root_above(self.parameters)
+        length = 2 * whole_root_above(self.parameters)
         moved = Fraction(loss.smoothness) * count + 4 * Fraction(2) ** self.smoothness_bits / rate
         self.step_bits = max(64, _bits(length * moved / allowed) + _GUARD)
         self.error = single / 2**self._residual_bits + moved * length / 2**self.step_bits
@@ -186,7 +187,3 @@ def _bits(number: Fraction) -> int:
     """The least k with 2^k ≥ number, or one more; may be negative."""
     top, bottom = number.numerator.bit_length(), number.denominator.bit_length()
     return top - bottom + 1
-
-
-def _root_above(count: int) -> int:
-    return math.isqrt(count - 1) + 1 if count > 1 else 1

@@ -20,6 +20,7 @@ from operator import add
 from deniable.errors import InvalidArgument
 from deniable.events import Event
 from deniable.guarantees import ApproxDP, PureDP
+from deniable.numerics.exact import short_above, short_below
 from deniable.query.publication.draft import Draft, DraftTable
 from deniable.query.requests import Plan
 from deniable.query.session import Session
@@ -76,7 +77,7 @@ def _tightest(plans: Plans, delta: Fraction) -> PureDP | ApproxDP:
     least = _epsilon(plans, delta) if delta else math.inf
     if not math.isfinite(least) or Fraction(least) * WORTH >= summed.epsilon:
         return summed
-    return ApproxDP(_up(Fraction(least)), delta, relation=summed.relation, unit=summed.unit)
+    return ApproxDP(short_above(least, figures=6), delta, relation=summed.relation, unit=summed.unit)
 
 
 def _epsilon(plans: Plans, delta: Fraction) -> float:
@@ -116,11 +117,4 @@ def _plan(table: DraftTable, session: Session, epsilon: Fraction | None) -> Plan
 
 def _down(value: float | Fraction) -> Fraction:
     """A factor to six digits, rounded down: the same decimal in the search, in the plan and in print."""
-    unit = Fraction(10) ** (math.floor(math.log10(value)) - 5)
-    return math.floor(Fraction(value) / unit) * unit
-
-
-def _up(value: Fraction) -> Fraction:
-    """An ε to six digits, rounded up."""
-    unit = Fraction(10) ** (math.floor(math.log10(value)) - 5)
-    return math.ceil(value / unit) * unit
+    return short_below(value, figures=6)
