@@ -190,6 +190,14 @@ class _Scribe(_Log):
         """Whether a call with a parameter is running."""
         return self._inside > 0
 
+    @contextmanager
+    def aside(self) -> Iterator[None]:
+        self._inside += 1
+        try:
+            yield
+        finally:
+            self._inside -= 1
+
     def met(self, call: Call) -> Any:
         self._inside += 1
         draws = self._typing.draws

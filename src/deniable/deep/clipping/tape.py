@@ -13,9 +13,10 @@ same shape but for the number of units. What differs was not proved, and is not 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple, TypeAlias
+from typing import Any, NamedTuple, Self, TypeAlias
 
 from torch import Tensor
 from torch.overrides import TorchFunctionMode
@@ -25,7 +26,7 @@ from deniable.deep.clipping.asking import ASKING, asks
 from deniable.deep.clipping.calls import Axes, Call, Use
 from deniable.deep.clipping.origins import Derived, Leaf, Origin, leaves
 from deniable.deep.clipping.outside import Constant, Pass
-from deniable.deep.clipping.rules import OPENED, OPENED_WITH_PARAMETERS, rule_for
+from deniable.deep.clipping.rules import OPENED, OPENED_WITH_PARAMETERS, RECURRENT, rule_for
 from deniable.deep.clipping.sharding import looking_away
 from deniable.errors import NotSupported
 
@@ -53,6 +54,8 @@ class Watch(TorchFunctionMode):
         if function in OPENED:
             with self:
                 return OPENED[function](*args, **kwargs)
+        if function in RECURRENT:
+            return RECURRENT[function](self, *args, **kwargs)
         if not self._touches(args, kwargs):
             return self.passed(function, args, kwargs)
         if function in OPENED_WITH_PARAMETERS:
@@ -69,6 +72,15 @@ class Watch(TorchFunctionMode):
         before = self.passed(Tensor.clone, (args[0],), {})
         call = Call(getattr(Tensor, call.name.rstrip("_")), (before, *args[1:]), kwargs, self.origin)
         return self.passed(Tensor.copy_, (args[0], self.met(call)), {})
+
+    def entered(self) -> Self:
+        """While a call is looked into: its own calls are seen in here."""
+        return self
+
+    @contextmanager
+    def aside(self) -> Iterator[None]:
+        """While a call is looked into: parameters in here are constants."""
+        yield
 
     def passed(self, function: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
         """A call without a parameter."""

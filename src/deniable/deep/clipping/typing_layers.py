@@ -59,6 +59,21 @@ def convolution_backward(op: Operation) -> Places:
     return asked_for(op, [place, SUMMED, SUMMED], op["output_mask"])
 
 
+# recurrent layers
+
+
+@rule("deniable::recurrence deniable::recurrence_backward")
+def recurrence(op: Operation) -> Places:
+    """[tokens, rows, width], and states [rows, width]: each row has its own, and meets weights alone."""
+    weights = [op[name] for name in ("weight", "bias", "projection") if op.get(name) is not None]
+    op.shared(*weights)
+    rows = [each for each in op.tensors if each.numel() and not any(each is one for one in weights)]
+    place = broadcast(op, rows, 3)
+    if place is None or place.axis != 1:
+        raise Mixing("it takes the rows of a batch on its second axis alone")
+    return [Place(each.dim() - 2, place.inner) for each in op.results]
+
+
 # normalizations
 
 

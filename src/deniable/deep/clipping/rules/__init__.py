@@ -20,10 +20,14 @@ from deniable.deep.clipping.rules.convolution import convolution
 from deniable.deep.clipping.rules.embedding import bag, embedding
 from deniable.deep.clipping.rules.linear import affine, linear, matmul
 from deniable.deep.clipping.rules.normalization import group_norm, layer_norm, rms_norm
+from deniable.deep.clipping.rules.recurrent import RECURRENT, product
 from deniable.deep.clipping.rules.spreading import spread
+
+__all__ = ["OPENED", "OPENED_WITH_PARAMETERS", "RECURRENT", "RULES", "rule_for"]
 
 RULES: dict[Any, Callable[[Call], Sketch]] = {
     F.linear: linear,
+    product: linear,
     torch.matmul: matmul,
     torch.mm: matmul,
     Tensor.matmul: matmul,

@@ -1,27 +1,25 @@
 """Recurrent layers: nn.LSTM, nn.GRU, nn.RNN and their cells.
 
-A recurrent kernel returns several tensors and hides its products. Here is the same layer in operations that the tape
-sees. Met step by step, the recurrent weight would have one use per token. So the states are computed first, without
-gradients and by the kernel itself; one product of all of them with the weight is the use,
+Their kernels return several tensors and hide the products with their weights. Here are the same layers in calls that
+the tape sees. Met step by step the recurrent weight would have one use per token. So all steps are done first, without
+gradients (recurrence.py), and one call stands for all products of states and weight: its result is known already
+(`product`), its gradient is what the steps back in time give.
 
-    Z = states W_hhᵀ + b_hh,
-
-and in the loop each step adds Z_t − Z_t.detach() to its own product, in which the weight is a constant. That is zero,
-and its gradient is the gradient of the gates: what the use needs.
-
-Sequences that are packed are refused: their order is that of their lengths, which are data.
+Packed sequences are refused: they are ordered by their lengths, which are data.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext
-from typing import Any, Protocol
+from typing import Any, NoReturn, Protocol, TypeAlias
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor
+from torch.overrides import handle_torch_function
 
+from deniable.deep.clipping.recurrence import Recurrence, Steps, before, recurrence
 from deniable.errors import NotSupported
 
 
@@ -35,72 +33,101 @@ class Watching(Protocol):
         """Parameters in here are constants."""
 
 
-class Unwatched:
-    """Nobody looks: plain autograd, or vmap."""
-
-    def entered(self) -> AbstractContextManager[Any]:
-        return nullcontext()
-
-    def aside(self) -> AbstractContextManager[None]:
-        return nullcontext()
+def product(states: Tensor, weight: Tensor, bias: Tensor | None, known: Tensor) -> Tensor:
+    """states · weightᵀ + bias, which is known."""
+    return known
 
 
-State = tuple[Tensor, ...]
-Cell = Callable[[Tensor, Tensor, State], State]
-"""(what the input gives, what the last output gives, state) → state, its output first."""
+State: TypeAlias = tuple[Tensor, ...]
+"""The output of a cell, and for an LSTM its memory."""
 
 
-def _lstm(inputs: Tensor, recurrent: Tensor, state: State) -> State:
-    enter, forget, new, out = (inputs + recurrent).chunk(4, -1)
-    cell = torch.sigmoid(forget) * state[1] + torch.sigmoid(enter) * torch.tanh(new)
-    return torch.sigmoid(out) * torch.tanh(cell), cell
+# cells
 
 
-def _gru(inputs: Tensor, recurrent: Tensor, state: State) -> State:
+def _lstm(inputs: Tensor, product: Tensor, state: State) -> State:
+    enter, forget, new, out = (inputs + product).chunk(4, -1)
+    memory = torch.sigmoid(forget) * state[1] + torch.sigmoid(enter) * torch.tanh(new)
+    return torch.sigmoid(out) * torch.tanh(memory), memory
+
+
+def _gru(inputs: Tensor, product: Tensor, state: State) -> State:
     reset, update, new = inputs.chunk(3, -1)
-    old_reset, old_update, old_new = recurrent.chunk(3, -1)
+    old_reset, old_update, old_new = product.chunk(3, -1)
     fresh = torch.tanh(new + torch.sigmoid(reset + old_reset) * old_new)
-    keep = torch.sigmoid(update + old_update)
-    return (fresh + keep * (state[0] - fresh),)
+    return (fresh + torch.sigmoid(update + old_update) * (state[0] - fresh),)
 
 
-def _tanh(inputs: Tensor, recurrent: Tensor, state: State) -> State:
-    return (torch.tanh(inputs + recurrent),)
+def _tanh(inputs: Tensor, product: Tensor, state: State) -> State:
+    return (torch.tanh(inputs + product),)
 
 
-def _relu(inputs: Tensor, recurrent: Tensor, state: State) -> State:
-    return (torch.relu(inputs + recurrent),)
+def _relu(inputs: Tensor, product: Tensor, state: State) -> State:
+    return (torch.relu(inputs + product),)
 
 
-Weights = tuple[Tensor, Tensor, Tensor | None, Tensor | None]
+Cell: TypeAlias = Callable[[Tensor, Tensor, State], State]
+"""(what the input gives, what the last output gives, state) → state."""
+_CELLS: dict[str, Cell] = {"lstm": _lstm, "gru": _gru, "rnn_tanh": _tanh, "rnn_relu": _relu}
 
 
-def _layer(watch: Watching, kernel: Any, cell: Cell, x: Tensor, start: State, weights: Weights) -> tuple[Tensor, State]:
-    """One layer in one direction, over [tokens, rows, width]: all outputs, and the last state."""
-    to_input, to_state, bias, state_bias = weights
-    with watch.entered():
-        inputs = F.linear(x, to_input, bias)
-    with watch.aside(), torch.no_grad():
-        flat = [each for each in weights if each is not None]
-        first = start if len(start) > 1 else start[0]
-        given = tuple(each.unsqueeze(0) for each in start) if len(start) > 1 else first.unsqueeze(0)  # type: ignore[union-attr]
-        made = kernel(x, given, flat, bias is not None, 1, 0.0, False, False, False)[0]
-        states = torch.cat([start[0].unsqueeze(0), made[:-1]])
-    with watch.entered():
-        watched = F.linear(states, to_state, state_bias)
-    out = []
-    with watch.aside():
-        state = start
-        for seen, use, own in zip(inputs.unbind(0), watched.unbind(0), watched.detach().unbind(0), strict=True):
-            recurrent = F.linear(state[0], to_state, state_bias) + (use - own)
-            state = cell(seen, recurrent, state)
-            out.append(state[0])
-    return torch.stack(out), state
+# layers
 
 
-def _recurrent(kernel: Any, cell: Cell) -> Callable[..., Any]:
+class _Layer:
+    """One layer in one direction: its weights, by what they are for."""
+
+    def __init__(self, cell: str, weights: Sequence[Tensor], *, biased: bool, reverse: bool) -> None:
+        self.cell, self.reverse = cell, reverse
+        self.to_input, self.to_state = weights[:2]
+        self.bias, self.state_bias = weights[2:4] if biased else (None, None)
+        rest = weights[4 if biased else 2 :]
+        self.projection = rest[0] if rest else None
+
+    def run(self, watch: Watching, x: Tensor, start: State) -> tuple[Tensor, State]:
+        """All outputs, [tokens, rows, width], and the last state."""
+        with watch.entered():
+            inputs = F.linear(x, self.to_input, self.bias)
+        kind = inputs.dtype
+        with watch.aside():
+            weight = self.to_state.to(kind)
+            bias, projection = (None if each is None else each.to(kind) for each in (self.state_bias, self.projection))
+            state = start[0].to(kind)
+            memory = start[1].to(kind) if len(start) > 1 else state.new_empty(0)
+            with torch.no_grad():
+                steps = Steps(*recurrence(self.cell, inputs, weight, bias, projection, state, memory, self.reverse))
+                states = before(steps.output, state, reverse=self.reverse)
+        with watch.entered():
+            products = _stated(states, self.to_state, self.state_bias, steps.products)
+            projected = None
+            if self.projection is not None:
+                projected = _stated(steps.unprojected, self.projection, None, steps.output.clone())
+        with watch.aside():
+            output, last = Recurrence.apply(
+                self.cell, inputs, products, projected, state, memory, steps, weight, projection, self.reverse
+            )  # type: ignore[no-untyped-call]
+            ends = (output[0 if self.reverse else -1], last)
+        return output, ends[: len(start)]
+
+    def run_plainly(self, x: Tensor, start: State) -> tuple[Tensor, State]:
+        """The same in ordinary operations, token by token."""
+        inputs, made, state = F.linear(x, self.to_input, self.bias).unbind(0), [], start
+        for given in reversed(inputs) if self.reverse else inputs:
+            state = _CELLS[self.cell](given, F.linear(state[0], self.to_state, self.state_bias), state)
+            if self.projection is not None:
+                state = (F.linear(state[0], self.projection), *state[1:])
+            made.append(state[0])
+        return torch.stack(made[::-1] if self.reverse else made), state
+
+
+def _stated(states: Tensor, weight: Tensor, bias: Tensor | None, known: Tensor) -> Tensor:
+    made: Tensor = handle_torch_function(product, (states,), states, weight, bias, known)
+    return made
+
+
+def _layers(cell: str) -> Callable[..., Any]:
     def run(
-        watch: Watching,
+        watch: Watching | None,
         x: Tensor,
         hx: Any,
         parameters: Any,
@@ -111,32 +138,24 @@ def _recurrent(kernel: Any, cell: Cell) -> Callable[..., Any]:
         bidirectional: bool,
         batch_first: bool = False,
     ) -> Any:
-        if not isinstance(parameters, Sequence) or (isinstance(hx, Tensor) and isinstance(has_biases, Sequence)):
-            raise NotSupported(
-                "a packed sequence is ordered by lengths, which are data, so rows would meet; pad the sequences, and"
-                " use a mask or the output at each example's last token"
-            )
-        several = isinstance(hx, tuple | list)
-        starts: State = tuple(hx) if several else (hx,)
+        if not isinstance(has_biases, bool):  # (data, batch sizes, hx, parameters, …)
+            refuse_packed()
+        starts: State = tuple(hx) if isinstance(hx, tuple | list) else (hx,)
         directions = 2 if bidirectional else 1
-        each = 4 if has_biases else 2
-        if len(parameters) != num_layers * directions * each:
-            raise NotSupported("a recurrent layer with proj_size is not clipped; use a linear layer behind it")
-        values = x.transpose(0, 1) if batch_first else x
-        last: list[State] = []
-        for layer in range(num_layers):
+        many = len(parameters) // (num_layers * directions)
+        values, last = x.transpose(0, 1) if batch_first else x, []
+        for at in range(0, num_layers * directions, directions):
             made = []
-            for direction in range(directions):
-                at = layer * directions + direction
-                own = list(parameters[at * each : (at + 1) * each])
-                weights: Weights = (own[0], own[1], own[2] if has_biases else None, own[3] if has_biases else None)
-                start = tuple(part[at] for part in starts)
-                out, state = _layer(watch, kernel, cell, values.flip(0) if direction else values, start, weights)
-                made.append(out.flip(0) if direction else out)
+            for side in range(directions):
+                own = parameters[(at + side) * many : (at + side + 1) * many]
+                layer = _Layer(cell, own, biased=has_biases, reverse=side == 1)
+                start = tuple(part[at + side] for part in starts)
+                out, state = layer.run_plainly(values, start) if watch is None else layer.run(watch, values, start)
+                made.append(out)
                 last.append(state)
-            values = torch.cat(made, -1) if directions == 2 else made[0]
-            if dropout and train and layer < num_layers - 1:
-                with watch.entered():
+            values = torch.cat(made, -1) if bidirectional else made[0]
+            if dropout and train and at < (num_layers - 1) * directions:
+                with nullcontext() if watch is None else watch.entered():
                     values = F.dropout(values, dropout)
         ends = tuple(torch.stack([state[part] for state in last]) for part in range(len(starts)))
         return (values.transpose(0, 1) if batch_first else values, *ends)
@@ -144,9 +163,9 @@ def _recurrent(kernel: Any, cell: Cell) -> Callable[..., Any]:
     return run
 
 
-def _step(cell: Cell) -> Callable[..., Any]:
+def _one_step(cell: str) -> Callable[..., Any]:
     def run(
-        watch: Watching,
+        watch: Watching | None,
         x: Tensor,
         hx: Any,
         w_ih: Tensor,
@@ -155,21 +174,31 @@ def _step(cell: Cell) -> Callable[..., Any]:
         b_hh: Tensor | None = None,
     ) -> Any:
         state: State = tuple(hx) if isinstance(hx, tuple | list) else (hx,)
-        with watch.entered():
-            made = cell(F.linear(x, w_ih, b_ih), F.linear(state[0], w_hh, b_hh), state)
+        with nullcontext() if watch is None else watch.entered():
+            made = _CELLS[cell](F.linear(x, w_ih, b_ih), F.linear(state[0], w_hh, b_hh), state)
         return made if len(made) > 1 else made[0]
 
     return run
 
 
+def refuse_packed(*_: Any, **__: Any) -> NoReturn:
+    """What becomes of a packed sequence."""
+    raise NotSupported(
+        "a packed sequence is ordered by its lengths, and as long as the longest one: both are data, and rows meet there;"
+        " give the padded sequence to the recurrent layer, and take each row's output at its last token:"
+        " out[torch.arange(len(x)), lengths - 1]"
+    )
+
+
 RECURRENT: dict[Any, Callable[..., Any]] = {
-    torch.lstm: _recurrent(torch.lstm, _lstm),
-    torch.gru: _recurrent(torch.gru, _gru),
-    torch.rnn_tanh: _recurrent(torch.rnn_tanh, _tanh),
-    torch.rnn_relu: _recurrent(torch.rnn_relu, _relu),
-    torch.lstm_cell: _step(_lstm),
-    torch.gru_cell: _step(_gru),
-    torch.rnn_tanh_cell: _step(_tanh),
-    torch.rnn_relu_cell: _step(_relu),
+    torch.lstm: _layers("lstm"),
+    torch.gru: _layers("gru"),
+    torch.rnn_tanh: _layers("rnn_tanh"),
+    torch.rnn_relu: _layers("rnn_relu"),
+    torch.lstm_cell: _one_step("lstm"),
+    torch.gru_cell: _one_step("gru"),
+    torch.rnn_tanh_cell: _one_step("rnn_tanh"),
+    torch.rnn_relu_cell: _one_step("rnn_relu"),
+    torch._VF._pack_padded_sequence: refuse_packed,  # type: ignore[attr-defined]
 }
-"""Recurrent functions in operations that a tape sees; the first argument is the tape."""
+"""Recurrent functions in operations that a tape sees. The first argument is the tape; without one plain operations."""
