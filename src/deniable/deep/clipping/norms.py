@@ -34,6 +34,8 @@ BLOCK = 256
 CHAIN = 2**8
 # Squares added up in one run; then the runs are added. No sum of fewer than 2²⁴ squares is a longer chain than this.
 RUN = 2**12
+# So many uses of one parameter, of so few rows each, are joined to one.
+MANY, FEW = 4, 16
 # A product of two fp32 numbers below 2⁻¹²⁶ may be rounded to zero. Four times that, so that its root is twice the norm
 # that is lost, and covers what rounding the operands adds to it.
 UNDERFLOW = 2.0**-124
@@ -63,12 +65,22 @@ def settle(parts: Sequence[Contribution], *, norm: str = "l2", room: int = 1, pl
 
     Finished gradients may take `room` times the memory of the pair, and lie at `place`, if that is given.
     """
+    parts = joined(parts)
     if norm == "l2" and is_factored(parts) and not finished_fits(parts, room):
         return _from_factors(parts)
     finished = [part.stack(place if at == 0 else None) for at, part in enumerate(parts)]
     values = finished[0] if len(finished) == 1 else sum(map(widened, finished[1:]), start=widened(finished[0]))
     wide = widened(values).reshape(values.shape[0], -1)
     return Settled(absolutes(wide) if norm == "l1" else squares(wide), (Stack(values),))
+
+
+def joined(parts: Sequence[Contribution]) -> Sequence[Contribution]:
+    """Many short lists of rows as one long list: a cell that is used once per token has as many uses as tokens."""
+    dense = [part for part in parts if isinstance(part, Factors) and isinstance(part.left, Tensor)]
+    if len(parts) < MANY or len(dense) < len(parts) or sum(part.sizes[0] for part in dense) > FEW * len(parts):
+        return parts
+    left = torch.cat([part.left for part in dense if isinstance(part.left, Tensor)], dim=1)
+    return [Factors(left, torch.cat([part.right for part in dense], dim=1), dense[0].shape)]
 
 
 def finished_fits(parts: Sequence[Factored], room: int) -> bool:
