@@ -9,13 +9,12 @@ counts, and only `torch.func.grad` under vmap computes it per example.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import torch
 from torch import Tensor
 from torch._C._functorch import is_gradtrackingtensor
-from torch.overrides import TorchFunctionMode
 from torch.utils._pytree import tree_leaves
 
 from deniable.errors import NotSupported
@@ -40,17 +39,6 @@ def asks(function: Any, args: Sequence[Any], origin: Callable[[object], Any]) ->
             "the forward pass changes whether a parameter requires a gradient; do that before the trainer is made"
         )
     return True
-
-
-class Unasked(TorchFunctionMode):
-    """Leaves out what a model asks of its data."""
-
-    def __torch_function__(
-        self, function: Any, types: Any, args: Sequence[Any] = (), kwargs: Mapping[str, Any] | None = None
-    ) -> Any:
-        if function in ASKING and asks(function, args, lambda _: None):
-            return args[0]
-        return function(*args, **(kwargs or {}))
 
 
 def refuse_leaves(tensors: Sequence[Tensor]) -> None:

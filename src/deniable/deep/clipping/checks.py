@@ -282,7 +282,7 @@ def _losses(recipe: Recipe, tensors: Tensors, batch: Any, rows: int) -> Tensor:
 
     def body() -> Tensor:
         with recipe.precision(device):
-            return row_losses(recipe.loss, called(recipe.model, inputs), targets, rows)
+            return row_losses(recipe.loss, called(recipe.model, inputs, recompute=False), targets, rows)
 
     return inside(recipe.model, tensors, body)
 

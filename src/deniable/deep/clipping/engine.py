@@ -102,6 +102,12 @@ class ClippingEngine:
         if not self.parameters:
             raise InvalidArgument("model", type(model).__name__, "a model with a parameter that requires gradients")
         refuse_mixing(model)
+        for name, each in self.parameters.items():
+            if each.is_complex():
+                raise NotSupported(
+                    f"the parameter {name} is complex, and noise is added to real numbers; keep it as real numbers of"
+                    " shape [..., 2], and use torch.view_as_complex on it in the forward pass"
+                )
         self.mode, self.compile = mode if bits is None else "vmap", compile
         self.microbatch = None if microbatch is None else _checks.count("microbatch", microbatch)
         self.recipe = Recipe(

@@ -10,6 +10,7 @@ from typing import Any, TypeVar
 import torch
 from torch import Tensor, nn
 from torch.autograd.graph import GradientEdge
+from torch.utils import checkpoint as checkpointing
 from torch.utils._pytree import tree_leaves, tree_map
 
 from deniable.deep.clipping.sharding import is_sharded, one_pass
@@ -19,9 +20,10 @@ Loss = Callable[[Any, Any], Tensor]
 Made = TypeVar("Made")
 
 
-def called(model: nn.Module, inputs: Any) -> Any:
-    """model(inputs): a tuple is positional, a mapping is keywords."""
-    with one_course():
+def called(model: nn.Module, inputs: Any, *, recompute: bool = True) -> Any:
+    """model(inputs): a tuple is positional, a mapping is keywords. Without `recompute` activations are kept, whatever
+    the model says."""
+    with one_course(), kept_activations(always=not recompute):
         if isinstance(inputs, Mapping):
             return model(**inputs)
         return model(*inputs) if isinstance(inputs, list | tuple) else model(inputs)
@@ -42,6 +44,41 @@ def one_course() -> Iterator[None]:
             yield
         finally:
             helpers.is_jit_tracing = traced  # type: ignore[attr-defined]
+
+
+@contextmanager
+def kept_activations(*, always: bool) -> Iterator[None]:
+    """Activation checkpointing runs a part of the model again in the backward pass. In here that is left out: always,
+    or only where it could not work, because the part is reentrant (autograd then asks for gradients of parameters) or
+    because nothing that enters it carries a gradient. Results are the same, and take more memory."""
+    names = "CheckpointFunction", "_checkpoint_without_reentrant_generator"
+    before = {name: getattr(checkpointing, name) for name in names if hasattr(checkpointing, name)}
+    usual = before.get(names[1])
+
+    def around(*args: Any, **kwargs: Any) -> Iterator[None]:
+        enters = [each for each in tree_leaves((args, kwargs)) if isinstance(each, Tensor)]
+        if usual is not None and not always and any(each.requires_grad for each in enters):
+            yield from usual(*args, **kwargs)
+        else:
+            yield
+
+    instead = dict(zip(names, (_Once, around), strict=True))
+    for name in before:
+        setattr(checkpointing, name, instead[name])
+    try:
+        yield
+    finally:
+        for name, each in before.items():
+            setattr(checkpointing, name, each)
+
+
+class _Once:
+    """Stands for torch.utils.checkpoint.CheckpointFunction."""
+
+    @staticmethod
+    def apply(function: Callable[..., Made], preserve: bool, *args: Any) -> Made:
+        """The part of the model, once."""
+        return function(*args)
 
 
 def inside(model: nn.Module, tensors: Mapping[str, Tensor], body: Callable[[], Made]) -> Made:
@@ -113,6 +150,6 @@ def backward(
         if "checkpoint" not in str(error).lower():
             raise
         raise NotSupported(
-            "a part of the model under activation checkpointing could not be run again: use use_reentrant=False, and "
-            "leave the first trainable layer outside, so that what enters the part already carries gradients"
+            "a part of the model under activation checkpointing could not be run again in the same way: leave recurrent"
+            " layers, and layers whose input carries no gradient, outside, or switch checkpointing off"
         ) from error

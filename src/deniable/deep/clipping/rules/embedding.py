@@ -23,7 +23,9 @@ def embedding(call: Call) -> Sketch:
     """F.embedding(index, weight, padding_idx, max_norm, norm_type, scale_grad_by_freq, sparse)."""
     index, weight = call.argument(0, "input"), call.argument(1, "weight")
     padding = call.argument(2, "padding_idx")
-    _refuse(call.argument(3, "max_norm") is not None, call.argument(5, "scale_grad_by_freq", False))
+    refuse_shared_tables(
+        renormalizes=call.argument(3, "max_norm") is not None, counts=call.argument(5, "scale_grad_by_freq", False)
+    )
     origin = call.origin(weight)
     if origin is None or index.is_floating_point():
         return anything(call)
@@ -42,7 +44,9 @@ def bag(call: Call) -> Sketch:
     """F.embedding_bag(index, weight, …): a bag's gradient goes to each of its entries, weighted as they were."""
     index, weight, offsets = call.argument(0, "input"), call.argument(1, "weight"), call.argument(2, "offsets")
     mode, each_weight = call.argument(6, "mode", "mean"), call.argument(8, "per_sample_weights")
-    _refuse(call.argument(3, "max_norm") is not None, call.argument(5, "scale_grad_by_freq", False))
+    refuse_shared_tables(
+        renormalizes=call.argument(3, "max_norm") is not None, counts=call.argument(5, "scale_grad_by_freq", False)
+    )
     if index.dim() != 2 or offsets is not None or mode not in ("mean", "sum"):
         raise NotSupported(
             "embedding_bag is clipped with one bag per row, an index of two dimensions, and mode='mean' or 'sum'; "
@@ -73,7 +77,8 @@ def _without(outs: Tensor, rows: Tensor, blank: int | None) -> Tensor:
     return outs if blank is None else torch.where((rows == blank).unsqueeze(2), 0, outs)
 
 
-def _refuse(renormalizes: bool, counts: bool) -> None:
+def refuse_shared_tables(*, renormalizes: bool, counts: bool) -> None:
+    """Refuse what ties the look-ups of different people together."""
     if renormalizes:
         raise NotSupported(
             "an embedding with max_norm rewrites its table by what the batch looked up, which mixes examples; "
