@@ -27,7 +27,7 @@ from deniable.deep.clipping.fast import clip_fast
 from deniable.deep.clipping.forms import Form, dense
 from deniable.deep.clipping.guards import Guard
 from deniable.deep.clipping.passes import Loss, chosen, row_count
-from deniable.deep.clipping.per_example import clip_per_example
+from deniable.deep.clipping.per_example import clip_per_example, learn_outside
 from deniable.deep.clipping.proving import prove
 from deniable.deep.clipping.refusals import refuse_mixing
 from deniable.deep.clipping.sharding import Sharding, is_sharded, local
@@ -59,6 +59,8 @@ class _Plan:
     script: Script
     unused: tuple[str, ...] = ()
     """Trainable parameters that have no gradient."""
+    outside: Mapping[int, Any] | None = None
+    """Under vmap: the memory from outside that steps may use."""
 
 
 MOST_PLANS = 256
@@ -175,11 +177,15 @@ class ClippingEngine:
         """Compare numbers on made-up values, at the present weights or at others (checks.py)."""
 
         def question(batch: Any, tensors: Mapping[str, Tensor]) -> Question:
-            rows, device = row_count(batch), self.device
-            real, bound = torch.ones(rows, dtype=torch.bool, device=device), torch.full((), clip, device=device)
-            return Question(tensors, batch, real, bound, plan.script, real=False)
+            return self._question(batch, tensors, plan, clip=clip)
 
         return check(self.recipe, WAYS[plan.way], self.tensors(), question, form, clip=clip, shaken=shaken)
+
+    def _question(self, batch: Any, tensors: Mapping[str, Tensor], plan: _Plan, *, clip: float = 1.0) -> Question:
+        """A question about a made-up batch."""
+        rows, device = row_count(batch), self.device
+        real, bound = torch.ones(rows, dtype=torch.bool, device=device), torch.full((), clip, device=device)
+        return Question(tensors, batch, real, bound, plan.script, real=False)
 
     def prove(self, form: Form) -> None:
         """Raise NotSupported unless the model is proved for a form of input."""
@@ -232,7 +238,7 @@ class ClippingEngine:
 
     def _pass(self, plan: _Plan, batch: tuple[Any, Any], mask: Tensor, clip: Tensor, *, eager: bool = False) -> Clipped:
         if not self.compile or eager:
-            return WAYS[plan.way](self.recipe, Question(self.tensors(), batch, mask, clip, plan.script))
+            return WAYS[plan.way](self.recipe, Question(self.tensors(), batch, mask, clip, plan.script, plan.outside))
         tensors, kind = self._held()
 
         def step(tensors: Mapping[str, Tensor], changing: tuple[Any, Tensor, Tensor]) -> Clipped:
@@ -320,7 +326,11 @@ class ClippingEngine:
         plan = _Plan(state, "vmap", Script())
         try:
             refuse_mixing_losses(self.recipe, self.tensors(), form)
-            return replace(plan, unused=self._compare(plan, form))
+            unused = self._compare(plan, form)
+            made_up = form.made_up(UNITS * self.recipe.rows_per_unit)
+            with torch.random.fork_rng([self.device.index] if self.device.type == "cuda" else []):
+                outside = learn_outside(self.recipe, self._question(made_up, self.tensors(), plan))
+            return replace(plan, unused=unused, outside=outside)
         except _UNTOLD:
             raise
         except Exception as error:  # of any kind: vmap refuses in many ways

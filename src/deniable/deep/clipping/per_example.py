@@ -2,7 +2,7 @@
 
 The copies are one tensor expanded without memory; their gradients are not. It costs what per-example gradients cost,
 and needs nothing but that the model runs on one unit alone. No unit can meet another here: what the model sees is one.
-What a step could leave behind for the next is refused (`Fresh`).
+What one step leaves behind for the next is refused (`Fresh`).
 
 Some functions have no rule under vmap, or a wrong one: an embedding with a padding index would blank a row of another
 unit's table. They are done in others (`Opened`). Nothing is run twice: activation checkpointing is left out.
@@ -11,6 +11,7 @@ unit's table. They are done in others (`Opened`). Nothing is run twice: activati
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import nullcontext
 from typing import Any
 
 import torch
@@ -18,16 +19,21 @@ import torch.nn.functional as F
 from torch import Tensor
 from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.overrides import TorchFunctionMode
-from torch.utils._pytree import tree_map
+from torch.utils._python_dispatch import TorchDispatchMode
+from torch.utils._pytree import tree_leaves, tree_map
 
 from deniable.deep.clipping.asking import ASKING, asks
 from deniable.deep.clipping.contributions import Stack
 from deniable.deep.clipping.integers import cut
+from deniable.deep.clipping.labels import storage_of
 from deniable.deep.clipping.norms import settle
 from deniable.deep.clipping.passes import called, inside, row_losses
 from deniable.deep.clipping.rules import RECURRENT
 from deniable.deep.clipping.rules.embedding import refuse_shared_tables
 from deniable.deep.clipping.steps import Clipped, Question, Recipe, answer
+from deniable.deep.clipping.tape import Strayed
+from deniable.deep.clipping.user_code import location
+from deniable.errors import NotSupported
 
 
 def clip_per_example(recipe: Recipe, question: Question) -> Clipped:
@@ -68,7 +74,8 @@ def unit_gradients(recipe: Recipe, question: Question) -> tuple[dict[str, Tensor
             lambda each: torch.unflatten(each, 0, (units, size)) if isinstance(each, Tensor) else each, question.batch
         )
         flags = tree_map(lambda each: 0 if isinstance(each, Tensor) else None, question.batch)
-        losses = torch.vmap(one, in_dims=(0, flags), randomness="different")(copies, split).flatten()
+        with nullcontext() if question.outside is None else Fresh(question, question.outside):
+            losses = torch.vmap(one, in_dims=(0, flags), randomness="different")(copies, split).flatten()
         if not losses.requires_grad:
             return {}, losses
         gradients = torch.autograd.grad(
@@ -130,6 +137,79 @@ OTHERWISE: dict[Any, Callable[..., Any]] = {
     torch._nested_tensor_from_mask_left_aligned: lambda *_: False,
 }
 """Functions, and what is done in their place. The last one asks whether an encoder may drop padding: it may not."""
+
+
+# what a step may see
+
+
+class Fresh(TorchDispatchMode):  # type: ignore[no-untyped-call]
+    """Lets a step use what it is given, what it makes, and the memory `outside` that an earlier look knew. Else an
+    earlier batch left it behind, and would change the gradients of this one. Nothing but its own may be written to.
+
+    A look (`learns`) takes all memory from outside for known.
+    """
+
+    def __init__(self, question: Question, outside: dict[int, Any], *, learns: bool = False) -> None:
+        super().__init__()  # type: ignore[no-untyped-call]
+        self._outside, self._learns = outside, learns
+        self._given = {storage_of(each)[0] for each in question.tensors.values()}
+        self._own = {storage_of(each)[0] for each in tree_leaves(question.batch) if isinstance(each, Tensor)}
+
+    def __torch_dispatch__(
+        self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: Mapping[str, Any] | None = None
+    ) -> Any:
+        kwargs = kwargs or {}
+        with torch._C.DisableTorchFunction():
+            if not func._schema.name.startswith("aten::lift"):  # where a Python number becomes a tensor
+                for each in tree_leaves((args, kwargs)):
+                    if isinstance(each, Tensor):
+                        self._meet(each)
+                for each in _written(func, args, kwargs):
+                    if storage_of(each)[0] not in self._own:
+                        raise NotSupported(
+                            f"the forward pass changes a buffer, a parameter or another tensor that outlives the step"
+                            f" ({func}{location()}), and no clip bounds what that keeps of the data"
+                        )
+            made = func(*args, **kwargs)
+            for each in tree_leaves(made):
+                if isinstance(each, Tensor):
+                    key = storage_of(each)[0]
+                    if key not in self._given and key not in self._outside:
+                        self._own.add(key)
+        return made
+
+    def _meet(self, tensor: Tensor) -> None:
+        key, storage = storage_of(tensor)
+        if key in self._own or key in self._given or key in self._outside:
+            return
+        if not self._learns:
+            raise Strayed
+        self._outside[key] = storage
+
+
+def _written(func: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> list[Tensor]:
+    """The tensors that an operation writes to."""
+    found = []
+    for at, each in enumerate(func._schema.arguments):
+        if each.alias_info is not None and each.alias_info.is_write:
+            found += tree_leaves(args[at] if at < len(args) else kwargs.get(each.name))
+    return [each for each in found if isinstance(each, Tensor)]
+
+
+def learn_outside(recipe: Recipe, question: Question) -> dict[int, Any]:
+    """The memory from outside that steps of a model use, by storage; it is kept, so that no address comes again.
+    Raises NotSupported where a step uses what the one before it has made."""
+    outside: dict[int, Any] = {}
+    for learns in (True, False):
+        try:
+            with Fresh(question, outside, learns=learns):
+                unit_gradients(recipe, question)
+        except Strayed:
+            raise NotSupported(
+                "the model keeps a tensor of one step for the next, so what one batch leaves behind changes the"
+                " gradients of other examples; keep no activations in attributes, and make constants in __init__"
+            ) from None
+    return outside
 
 
 def _zeros(recipe: Recipe, question: Question, name: str) -> Tensor:

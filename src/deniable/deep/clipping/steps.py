@@ -88,6 +88,8 @@ class Question:
     script: Script = field(default_factory=Script)
     real: bool = True
     """Whether the batch holds rows of the data, not made-up ones."""
+    outside: Mapping[int, Any] | None = None
+    """Under vmap: the memory from outside that a step may use; None where nobody looks."""
 
 
 def watched(
