@@ -75,3 +75,36 @@ def check_against_vmap(
         engine = ClippingEngine(model, loss, mode=mode)
         assert_agrees(engine(batch, clip=clip), stacks, clip)
         assert engine.way(batch) == mode
+
+
+def one_by_one(model: nn.Module, loss: Any, batch: tuple[Any, Any]) -> dict[str, Tensor]:
+    """[rows, *shape] for every trainable parameter, by plain autograd on one example at a time: nothing is batched."""
+    x, y = batch
+    trained = {name: each for name, each in model.named_parameters() if each.requires_grad}
+    rows = []
+    for at in range(len(y)):
+        given = tuple(each[at : at + 1] for each in x) if isinstance(x, tuple) else (x[at : at + 1],)
+        losses = loss(model(*given), y[at : at + 1]).sum()
+        found = torch.autograd.grad(losses, list(trained.values()), allow_unused=True)
+        rows.append([each if each is None or not each.is_sparse else each.to_dense() for each in found])
+    return {
+        name: torch.stack([torch.zeros_like(each) if row[at] is None else row[at] for row in rows])
+        for at, (name, each) in enumerate(trained.items())
+    }
+
+
+def check_one_by_one(
+    model: nn.Module,
+    batch: tuple[Any, Any],
+    *,
+    loss: Any = cross_entropy,
+    modes: tuple[str, ...] = ("fast", "two_pass", "vmap"),
+    way: str | None = None,
+) -> None:
+    """Every mode against single examples, with about half of them clipped."""
+    stacks = one_by_one(model, loss, batch)
+    clip = float(unit_norms(stacks).median())
+    for mode in modes:
+        engine = ClippingEngine(model, loss, mode=mode)
+        assert_agrees(engine(batch, clip=clip), stacks, clip)
+        assert engine.way(batch) == (way or mode)

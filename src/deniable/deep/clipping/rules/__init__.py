@@ -35,6 +35,7 @@ RULES: dict[Any, Callable[[Call], Sketch]] = {
     torch.addmm: affine,
     torch.conv1d: convolution,
     torch.conv2d: convolution,
+    torch.conv3d: convolution,
     F.embedding: embedding,
     F.embedding_bag: bag,
     F.layer_norm: layer_norm,

@@ -1,4 +1,4 @@
-"""Convolutions in one and two dimensions: strided, dilated, padded, grouped.
+"""Convolutions in one, two and three dimensions: strided, dilated, padded, grouped.
 
 A convolution is a matrix product with patches of its input. Patches are made when they are needed, for the norm or
 for the per-unit gradient, and the sum over units goes through the convolution's own weight gradient, which needs
@@ -128,7 +128,7 @@ class Patches:
 
 
 def convolution(call: Call) -> Sketch:
-    """torch.conv1d, torch.conv2d(x, weight, bias, stride, padding, dilation, groups)."""
+    """torch.conv1d, torch.conv2d, torch.conv3d(x, weight, bias, stride, padding, dilation, groups)."""
     inputs, weight, bias = call.argument(0, "input"), call.argument(1, "weight"), call.argument(2, "bias")
     if call.origin(inputs) is not None or inputs.dim() != weight.dim():
         return anything(call)
