@@ -50,3 +50,17 @@ def test_who_has_too_many_rows_gives_a_random_choice_of_them() -> None:
     found = [people.rows(np.array([0, 1]), secure()) for _ in range(60)]
     assert all(set(each[0]) <= set(range(40, 50)) and set(each[1]) <= set(range(40)) for each in found)
     assert len({row for each in found for row in each[1].tolist()}) > 30
+
+
+@pytest.mark.parametrize("missing", [None, float("nan"), np.datetime64("NaT")])
+def test_rows_without_an_id_take_part_in_nothing(missing: object) -> None:
+    """They are nobody's, so no unit's share could hold them; nothing is refused."""
+    x, y = table(40)
+    ids: list[object] = [missing, *[f"person {at % 4}" for at in range(39)]]
+    people = People(40, ids=ids, rows_per_unit=20)
+    assert len(people) == 4
+    assert 0 not in people.rows(np.arange(4), secure())
+    model = network()
+    stated = plan(examples=4, batch=4, steps=1, unit="user_id", rows_per_unit=20)
+    trainer = Trainer(model, sgd(model), cross_entropy, stated).fit((x, y), people=ids)
+    assert trainer.private.norms.shape == (4,)

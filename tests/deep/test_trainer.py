@@ -25,7 +25,7 @@ from deniable.deep import (
 from deniable.deep.trainer import Batch
 from deniable.errors import DataError, DeniableError, InvalidArgument, NotSupported
 from deniable.events import Gaussian, Repeated, Sampled
-from tests.deep.models import cross_entropy, flat, network, plan, sgd, table
+from tests.deep.models import cross_entropy, flat, ledger, network, plan, sgd, table
 
 ALARM = 1e-7
 
@@ -252,6 +252,78 @@ def test_a_changed_model_is_refused() -> None:
         change(model)
         with pytest.raises(DeniableError, match="changed since the trainer was made"):
             trainer.step(batch)
+
+
+def test_parameters_that_an_optimizer_is_given_later_are_refused_before_anything_is_paid(tmp_path: Any) -> None:
+    model, book = network(), ledger(tmp_path / "a.ledger")
+    trainer = Trainer(model, sgd(model), cross_entropy, plan(), ledger=book)
+    trainer.optimizer.add_param_group({"params": [nn.Parameter(torch.zeros(3))]})
+    with pytest.raises(DeniableError, match="those of the optimizer changed"):
+        trainer.fit(table())
+    assert list(book.charges()) == []
+    trainer = Trainer(model, sgd(model), cross_entropy, plan())
+    batch = next(trainer.batches(table()))
+    trainer.optimizer.add_param_group({"params": [nn.Parameter(torch.zeros(3))]})
+    with pytest.raises(DeniableError, match="those of the optimizer changed"):
+        trainer.step(batch)
+
+
+class Recurrent(nn.Module):
+    def __init__(self, *, packs: bool = False) -> None:
+        super().__init__()
+        self.packs = packs
+        self.layer, self.head = nn.LSTM(2, 6, batch_first=True), nn.Linear(6, 3)
+
+    def forward(self, x: Tensor) -> Tensor:
+        inner: Any = x.view(-1, 2, 2)
+        if self.packs:
+            inner = nn.utils.rnn.pack_padded_sequence(inner, (x[:, 0] > 0).long() + 1, True, False)
+        return self.head(self.layer(inner)[1][0][-1])
+
+
+def test_recurrent_layers_train_and_packed_ones_are_refused_before_anything_is_paid(tmp_path: Any) -> None:
+    book = ledger(tmp_path / "a.ledger")
+    model = Recurrent(packs=True)
+    with pytest.raises(NotSupported, match="packed sequence"):
+        Trainer(model, sgd(model), cross_entropy, plan(), ledger=book).fit(table())
+    assert list(book.charges()) == []
+    model = Recurrent()
+    before = flat(model)
+    trainer = Trainer(model, sgd(model), cross_entropy, plan(steps=2), ledger=book).fit(table())
+    assert trainer.private.norms.isfinite().all()
+    assert trainer.checked is not None
+    assert trainer.checked.mode == "fast"
+    assert len(list(book.charges())) == 1
+    assert not torch.equal(flat(model), before)
+
+
+@pytest.mark.parametrize(
+    "table_layer", [nn.Embedding(20, 3, sparse=True), nn.EmbeddingBag(20, 12, sparse=True, mode="sum")]
+)
+def test_sparse_tables_get_dense_noise(table_layer: nn.Module) -> None:
+    """Every number of the table moves, looked up or not: which ones were is private."""
+    model = nn.Sequential(table_layer, nn.Flatten(), nn.Linear(12, 3))
+    before = table_layer.weight.detach().clone()
+    tokens, y = torch.randint(0, 5, (200, 4)), table()[1]
+    Trainer(model, sgd(model), cross_entropy, plan(steps=1)).fit((tokens, y))
+    assert bool((table_layer.weight != before).all())
+
+
+def test_bags_by_offsets_in_the_data_are_refused_before_anything_is_paid(tmp_path: Any) -> None:
+    """A flat list of entries has no row for each example."""
+    book = ledger(tmp_path / "a.ledger")
+    model = nn.EmbeddingBag(20, 3)
+    entries, offsets = torch.randint(0, 20, (500,)), torch.arange(0, 400, 2)
+    with pytest.raises(InvalidArgument, match="one entry per example"):
+        Trainer(model, sgd(model), cross_entropy, plan(), ledger=book, sample=((entries, offsets), table()[1]))
+    with pytest.raises(DeniableError):
+        Trainer(model, sgd(model), cross_entropy, plan(), ledger=book).fit((entries, offsets, table()[1]))
+    alike = entries[:200], torch.arange(200)
+    with pytest.raises(NotSupported, match="pad the bags to one length"):
+        Trainer(model, sgd(model), cross_entropy, plan(), ledger=book).fit((*alike, table()[1]))
+    with pytest.raises(NotSupported, match="pad the bags to one length"):
+        Trainer(model, sgd(model), cross_entropy, plan(), ledger=book, sample=(alike, table()[1]))
+    assert list(book.charges()) == []
 
 
 def test_batch_normalisation_is_refused_before_anything_is_paid(tmp_path: Any) -> None:

@@ -37,6 +37,7 @@ from deniable.deep import checkpoint, optimizers
 from deniable.deep.charging import charge, check_charge
 from deniable.deep.clipping import SelfCheck
 from deniable.deep.clipping.forms import Form
+from deniable.deep.clipping.passes import row_count
 from deniable.deep.data import Collate, Indices, People, Rows, forms_of, moved
 from deniable.deep.distributed import workers_of
 from deniable.deep.fingerprints import Fingerprint, differ, fingerprint
@@ -102,6 +103,7 @@ class Trainer:
         secure = self._generator.secure
         self._workers.once(lambda: check_charge(plan, ledger, run=self.run, who=who, secure=secure, new=True))
         if sample is not None:
+            row_count(sample)
             form = Form.of(moved(sample, self._sums.device), sample=True)
             self._check([form])
             self._pay()
@@ -188,6 +190,7 @@ class Trainer:
         """
         self._refuse_closed()
         self._refuse_left_out()
+        self._refuse_changed()
         self._data = self._opened(dataset, people, collate)
         self._pay()
         return self._drawn(len(self._data[1]))
@@ -225,6 +228,13 @@ class Trainer:
                 " plan, an empty one too: leaving some out would depend on the data."
             )
 
+    def _refuse_changed(self) -> None:
+        if self._fingerprint() != self._shape:
+            raise DeniableError(
+                "the model's modules, its trainable parameters or those of the optimizer changed since the trainer was"
+                " made; make a new one."
+            )
+
     def step(self, batch: Batch) -> Progress:
         """Take the step of a batch that `batches` gave."""
         self._refuse_closed()
@@ -233,11 +243,7 @@ class Trainer:
                 "this batch does not come from trainer.batches, or was used before. The guarantee holds for batches"
                 " that the plan's sampler drew, each used once: for batch in trainer.batches(data): trainer.step(batch)"
             )
-        if self._fingerprint() != self._shape:
-            raise DeniableError(
-                "the model's modules, its trainable parameters or those of the optimizer changed since the trainer was"
-                " made; make a new one."
-            )
+        self._refuse_changed()
         # From here on the step counts as taken, whatever happens.
         self._issued = None
         self._step = batch.step

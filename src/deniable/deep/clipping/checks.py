@@ -145,7 +145,8 @@ def refuse_mixing_losses(recipe: Recipe, tensors: Tensors, form: Form) -> None:
         for given in (batch, _replaced(batch, other, size)):
             _seed(tensors)
             seen.append(_losses(recipe, tensors, given, rows))
-        _refuse_apart(seen[0], seen[1], NEAR, torch.arange(rows, device=whole.device) < rows - size)
+        others = torch.arange(rows, device=whole.device) < rows - size
+        _refuse_apart(seen[0], seen[1], NEAR, others & seen[0].isfinite())
 
 
 def compare_compiled(recipe: Recipe, one: Clipped, two: Clipped) -> None:

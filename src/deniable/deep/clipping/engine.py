@@ -238,7 +238,7 @@ class ClippingEngine:
 
     def _pass(self, plan: _Plan, batch: tuple[Any, Any], mask: Tensor, clip: Tensor, *, eager: bool = False) -> Clipped:
         if not self.compile or eager:
-            return WAYS[plan.way](self.recipe, Question(self.tensors(), batch, mask, clip, plan.script, plan.outside))
+            return WAYS[plan.way](self.recipe, Question(self.tensors(), batch, mask, clip, plan.script, outside=plan.outside))
         tensors, kind = self._held()
 
         def step(tensors: Mapping[str, Tensor], changing: tuple[Any, Tensor, Tensor]) -> Clipped:

@@ -12,7 +12,7 @@ another course.
 from __future__ import annotations
 
 import random
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from typing import Any, TypeAlias
@@ -91,13 +91,24 @@ class _Log(Watch):
         """Whether a tensor without a mark of this pass was there before it."""
         return True
 
-    def passed(self, function: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
+    def own(self, *tensors: Tensor) -> None:
+        if self._marks is not None:
+            self._marks.sign(tensors, self._marks.private)
+
+    def passed(
+        self,
+        function: Any,
+        args: Sequence[Any],
+        kwargs: Mapping[str, Any],
+        *,
+        run: Callable[..., Any] | None = None,
+    ) -> Any:
         others: list[Tensor] = []
         outside: list[Tensor | None] = []
         if self._marks is not None:
             others, sign = self._marks.outside(args, kwargs)
             outside = [each if self.is_outside(each) else None for each in others]
-        made = function(*args, **kwargs)
+        made = (run or function)(*args, **kwargs)
         if self._marks is not None:
             self._marks.sign(made, sign, others)
             if made is None and args and isinstance(args[0], Tensor):  # x[...] = y
@@ -126,8 +137,15 @@ class _Survey(_Log):
         self.transformed: list[int] = []
         """Calls, by their place in the log, that are taken to transform parameters."""
 
-    def passed(self, function: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
-        made = super().passed(function, args, kwargs)
+    def passed(
+        self,
+        function: Any,
+        args: Sequence[Any],
+        kwargs: Mapping[str, Any],
+        *,
+        run: Callable[..., Any] | None = None,
+    ) -> Any:
+        made = super().passed(function, args, kwargs, run=run)
         given, results = tensors_of((args, dict(kwargs))), tensors_of(made)
         refuse_leaves([*given, *results])
         of_shapes = getattr(function, "__name__", "") in SHAPE_ONLY

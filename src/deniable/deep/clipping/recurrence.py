@@ -109,9 +109,7 @@ def recurrence_backward(
     """The gradients of inputs, products, projected outputs, first state and first memory, from those of the outputs
     and of the last memory. An empty gradient of the products says that it is that of the inputs."""
     if cell == "lstm":
-        return _lstm_backward(
-            gates, memories, memory, weight, projection, gradient, memory_gradient, reverse=reverse
-        )
+        return _lstm_backward(gates, memories, memory, weight, projection, gradient, memory_gradient, reverse=reverse)
     if cell == "gru":
         states = before(outputs, state, reverse=reverse)
         return *_gru_backward(products, gates, states, weight, gradient, reverse=reverse), gradient.new_empty(0)
@@ -219,18 +217,17 @@ def _lstm_backward(
     pulled = torch.empty_like(slopes)
     flat = pulled.flatten(2)
     projected = gradient.new_empty(gradient.shape if projection is not None else 0)
-    after = memory_gradient
-    for step, at in enumerate(_order(tokens, not reverse)):
-        up = gradient[at] if step == 0 else torch.addmm(gradient[at], flat[later], weight)
+    after, carried = memory_gradient, None
+    for at in _order(tokens, not reverse):
+        up = gradient[at] if carried is None else torch.addmm(gradient[at], carried, weight)
         if projection is not None:
             projected[at] = up
             up = torch.mm(up, projection)
         after = torch.addcmul(after, up, opened[at])
         torch.mul(slopes[at, :, :3], after.unsqueeze(1), out=pulled[at, :, :3])
         torch.mul(slopes[at, :, 3], up, out=pulled[at, :, 3])
-        after = after * forget[at]
-        later = at
-    return flat, gradient.new_empty(0), projected, torch.mm(flat[later], weight), after
+        after, carried = after * forget[at], flat[at]
+    return flat, gradient.new_empty(0), projected, torch.mm(flat[-1 if reverse else 0], weight), after
 
 
 def _gru_backward(
@@ -261,7 +258,7 @@ def _plain_backward(slopes: Tensor, weight: Tensor, gradient: Tensor, *, reverse
     for at in _order(slopes.shape[0], not reverse):
         up = gradient[at] if up is None else torch.addmm(gradient[at], up, weight)
         up = torch.mul(up, slopes[at], out=pulled[at])
-    return pulled, torch.mm(pulled[at], weight)
+    return pulled, torch.mm(pulled[-1 if reverse else 0], weight)
 
 
 def before(values: Tensor, first: Tensor, *, reverse: bool) -> Tensor:

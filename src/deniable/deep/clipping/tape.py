@@ -16,6 +16,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any, NamedTuple, Self, TypeAlias
 
 from torch import Tensor
@@ -26,7 +27,7 @@ from deniable.deep.clipping.asking import ASKING, asks
 from deniable.deep.clipping.calls import Axes, Call, Use
 from deniable.deep.clipping.origins import Derived, Leaf, Origin, leaves
 from deniable.deep.clipping.outside import Constant, Pass
-from deniable.deep.clipping.rules import OPENED, OPENED_WITH_PARAMETERS, RECURRENT, rule_for
+from deniable.deep.clipping.rules import JUDGED, OPENED, OPENED_WITH_PARAMETERS, RECURRENT, rule_for
 from deniable.deep.clipping.sharding import looking_away
 from deniable.errors import NotSupported
 
@@ -55,13 +56,15 @@ class Watch(TorchFunctionMode):
             with self:
                 return OPENED[function](*args, **kwargs)
         if function in RECURRENT:
-            return RECURRENT[function](self, *args, **kwargs)
+            return self.passed(function, args, kwargs, run=partial(RECURRENT[function], self))
         if not self._touches(args, kwargs):
             return self.passed(function, args, kwargs)
         if function in OPENED_WITH_PARAMETERS:
             with self:
                 return OPENED_WITH_PARAMETERS[function](*args, **kwargs)
         call = Call(function, tuple(args), kwargs, self.origin)
+        if function in JUDGED:
+            JUDGED[function](call)
         if not _changes_in_place(call.name):
             return self.met(call)
         if self.origin(args[0]) is not None or call.name == "__setitem__":
@@ -82,9 +85,19 @@ class Watch(TorchFunctionMode):
         """While a call is looked into: parameters in here are constants."""
         yield
 
-    def passed(self, function: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
-        """A call without a parameter."""
-        return function(*args, **kwargs)
+    def own(self, *tensors: Tensor) -> None:
+        """While a call is looked into: these were made of its arguments, unseen."""
+
+    def passed(
+        self,
+        function: Any,
+        args: Sequence[Any],
+        kwargs: Mapping[str, Any],
+        *,
+        run: Callable[..., Any] | None = None,
+    ) -> Any:
+        """A call without a parameter, or one that is looked into: `run` is what is done in its place."""
+        return (run or function)(*args, **kwargs)
 
     def met(self, call: Call) -> Any:
         """A call with a parameter, or with something made of parameters alone."""
@@ -174,13 +187,24 @@ class Tape(Watch):
         self._calls = iter(script.sized(units))
         self._units, self._mark, self._marks = units, mark, marks
 
-    def passed(self, function: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
+    def own(self, *tensors: Tensor) -> None:
+        if self._marks is not None:
+            self._marks.sign(tensors, self._marks.private)
+
+    def passed(
+        self,
+        function: Any,
+        args: Sequence[Any],
+        kwargs: Mapping[str, Any],
+        *,
+        run: Callable[..., Any] | None = None,
+    ) -> Any:
         if self._marks is None:
-            made = function(*args, **kwargs)
+            made = (run or function)(*args, **kwargs)
             self._compare(function, args, kwargs, made, None)
             return made
         others, sign = self._marks.outside(args, kwargs)
-        made = function(*args, **kwargs)
+        made = (run or function)(*args, **kwargs)
         self._compare(function, args, kwargs, made, others)
         self._marks.sign(made, sign, others)
         if made is None and args and isinstance(args[0], Tensor):  # x[...] = y

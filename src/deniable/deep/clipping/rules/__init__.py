@@ -17,13 +17,13 @@ from deniable.deep.clipping.calls import Call, Sketch
 from deniable.deep.clipping.rules.anything import anything
 from deniable.deep.clipping.rules.attention import attend, attention
 from deniable.deep.clipping.rules.convolution import convolution
-from deniable.deep.clipping.rules.embedding import bag, embedding
+from deniable.deep.clipping.rules.embedding import bag, embedding, judge_bag, judge_embedding
 from deniable.deep.clipping.rules.linear import affine, linear, matmul
 from deniable.deep.clipping.rules.normalization import group_norm, layer_norm, rms_norm
 from deniable.deep.clipping.rules.recurrent import RECURRENT, product
 from deniable.deep.clipping.rules.spreading import spread
 
-__all__ = ["OPENED", "OPENED_WITH_PARAMETERS", "RECURRENT", "RULES", "rule_for"]
+__all__ = ["JUDGED", "OPENED", "OPENED_WITH_PARAMETERS", "RECURRENT", "RULES", "rule_for"]
 
 RULES: dict[Any, Callable[[Call], Sketch]] = {
     F.linear: linear,
@@ -52,6 +52,9 @@ def rule_for(function: Any) -> Callable[[Call], Sketch]:
     """The rule of an operation."""
     return RULES.get(function, anything)
 
+
+JUDGED: dict[Any, Callable[[Call], None]] = {F.embedding: judge_embedding, F.embedding_bag: judge_bag}
+"""Calls with a parameter that may be refused before they run: on made-up values their kernels would fail first."""
 
 OPENED: dict[Any, Callable[..., Any]] = {F.multi_head_attention_forward: attention}
 """Functions that are looked into rather than met whole."""

@@ -23,9 +23,7 @@ def embedding(call: Call) -> Sketch:
     """F.embedding(index, weight, padding_idx, max_norm, norm_type, scale_grad_by_freq, sparse)."""
     index, weight = call.argument(0, "input"), call.argument(1, "weight")
     padding = call.argument(2, "padding_idx")
-    refuse_shared_tables(
-        renormalizes=call.argument(3, "max_norm") is not None, counts=call.argument(5, "scale_grad_by_freq", False)
-    )
+    judge_embedding(call)
     origin = call.origin(weight)
     if origin is None or index.is_floating_point():
         return anything(call)
@@ -42,16 +40,9 @@ def embedding(call: Call) -> Sketch:
 
 def bag(call: Call) -> Sketch:
     """F.embedding_bag(index, weight, …): a bag's gradient goes to each of its entries, weighted as they were."""
-    index, weight, offsets = call.argument(0, "input"), call.argument(1, "weight"), call.argument(2, "offsets")
+    index, weight = call.argument(0, "input"), call.argument(1, "weight")
     mode, each_weight = call.argument(6, "mode", "mean"), call.argument(8, "per_sample_weights")
-    refuse_shared_tables(
-        renormalizes=call.argument(3, "max_norm") is not None, counts=call.argument(5, "scale_grad_by_freq", False)
-    )
-    if index.dim() != 2 or offsets is not None or mode not in ("mean", "sum"):
-        raise NotSupported(
-            "embedding_bag is clipped with one bag per row, an index of two dimensions, and mode='mean' or 'sum'; "
-            "pad the bags to one length with padding_idx"
-        )
+    judge_bag(call)
     origin, shape, padding = call.origin(weight), tuple(weight.shape), call.argument(10, "padding_idx")
     if origin is None:
         return anything(call)
@@ -70,6 +61,26 @@ def bag(call: Call) -> Sketch:
 
     kept = (index,) if each_weight is None else (index, each_weight)
     return Sketch(kept, kept, contribute)
+
+
+def judge_embedding(call: Call) -> None:
+    """Refuse options that tie rows together."""
+    refuse_shared_tables(
+        renormalizes=call.argument(3, "max_norm") is not None, counts=call.argument(5, "scale_grad_by_freq", False)
+    )
+
+
+def judge_bag(call: Call) -> None:
+    """Refuse bags that do not lie row by row."""
+    refuse_shared_tables(
+        renormalizes=call.argument(3, "max_norm") is not None, counts=call.argument(5, "scale_grad_by_freq", False)
+    )
+    offsets, mode = call.argument(2, "offsets"), call.argument(6, "mode", "mean")
+    if call.argument(0, "input").dim() != 2 or offsets is not None or mode not in ("mean", "sum"):
+        raise NotSupported(
+            "embedding_bag is clipped with one bag per row, an index of two dimensions, and mode='mean' or 'sum'; "
+            "pad the bags to one length with padding_idx"
+        )
 
 
 def _without(outs: Tensor, rows: Tensor, blank: int | None) -> Tensor:

@@ -32,6 +32,9 @@ class Watching(Protocol):
     def aside(self) -> AbstractContextManager[None]:
         """Parameters in here are constants."""
 
+    def own(self, *tensors: Tensor) -> None:
+        """These were made of the arguments of the call, unseen."""
+
 
 def product(states: Tensor, weight: Tensor, bias: Tensor | None, known: Tensor) -> Tensor:
     """states · weightᵀ + bias, which is known."""
@@ -97,6 +100,7 @@ class _Layer:
             with torch.no_grad():
                 steps = Steps(*recurrence(self.cell, inputs, weight, bias, projection, state, memory, self.reverse))
                 states = before(steps.output, state, reverse=self.reverse)
+        watch.own(states, *steps)
         with watch.entered():
             products = _stated(states, self.to_state, self.state_bias, steps.products)
             projected = None
@@ -107,6 +111,7 @@ class _Layer:
                 self.cell, inputs, products, projected, state, memory, steps, weight, projection, self.reverse
             )  # type: ignore[no-untyped-call]
             ends = (output[0 if self.reverse else -1], last)
+        watch.own(output)
         return output, ends[: len(start)]
 
     def run_plainly(self, x: Tensor, start: State) -> tuple[Tensor, State]:
@@ -143,8 +148,10 @@ def _layers(cell: str) -> Callable[..., Any]:
         starts: State = tuple(hx) if isinstance(hx, tuple | list) else (hx,)
         directions = 2 if bidirectional else 1
         many = len(parameters) // (num_layers * directions)
-        values, last = x.transpose(0, 1) if batch_first else x, []
+        values, last = x.transpose(0, 1) if batch_first else x.view_as(x), []
         for at in range(0, num_layers * directions, directions):
+            if watch is not None:
+                watch.own(values)
             made = []
             for side in range(directions):
                 own = parameters[(at + side) * many : (at + side + 1) * many]
@@ -184,7 +191,7 @@ def _one_step(cell: str) -> Callable[..., Any]:
 def refuse_packed(*_: Any, **__: Any) -> NoReturn:
     """What becomes of a packed sequence."""
     raise NotSupported(
-        "a packed sequence is ordered by its lengths, and as long as the longest one: both are data, and rows meet there;"
+        "a packed sequence is ordered by its lengths and as long as the longest one, both of which are data;"
         " give the padded sequence to the recurrent layer, and take each row's output at its last token:"
         " out[torch.arange(len(x)), lengths - 1]"
     )
