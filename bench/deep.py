@@ -40,7 +40,7 @@ from torch import Tensor, nn
 ROOT = Path(__file__).resolve().parent.parent
 sys.path[:0] = [str(ROOT / "src"), str(ROOT)]
 
-from bench.deep_models import Transformer, lenet, perceptron, wide_resnet  # noqa: E402
+from bench.deep_models import Recurrent, Stepper, Transformer, lenet, perceptron, wide_resnet  # noqa: E402
 
 Step = Callable[[Tensor, Tensor], None]
 
@@ -57,6 +57,10 @@ class Case:
         return self.inputs(), torch.randint(0, self.classes, (self.rows,))
 
 
+def _layer(kind: Callable[..., nn.RNNBase], into: int, width: int, layers: int = 1) -> nn.Module:
+    return Recurrent(kind(into, width, layers, batch_first=True))
+
+
 def _tokens(rows: int, length: int) -> Callable[[], Tensor]:
     return lambda: torch.randint(0, 32_000, (rows, length))
 
@@ -70,6 +74,11 @@ CPU = (
     Case("LeNet, 28x28 B=128", lenet, lambda: torch.randn(128, 1, 28, 28), 128, 10),
     Case("MLP 784-1000-1000-10, B=256", perceptron, lambda: torch.randn(256, 784), 256, 10),
     Case("transformer 4x256, T=128 B=32", lambda: Transformer(4, 256, 4), _tokens(32, 128), 32, 2),
+    Case("LSTM 64-128, T=50 B=64", lambda: _layer(nn.LSTM, 64, 128), lambda: torch.randn(64, 50, 64), 64, 2),
+    Case("LSTM 64-256x2, T=100 B=32", lambda: _layer(nn.LSTM, 64, 256, 2), lambda: torch.randn(32, 100, 64), 32, 2),
+    Case("GRU 64-128, T=50 B=64", lambda: _layer(nn.GRU, 64, 128), lambda: torch.randn(64, 50, 64), 64, 2),
+    Case("RNN 64-128, T=50 B=64", lambda: _layer(nn.RNN, 64, 128), lambda: torch.randn(64, 50, 64), 64, 2),
+    Case("LSTM cell 64-128, T=50 B=64", lambda: Stepper(64, 128), lambda: torch.randn(64, 50, 64), 64, 2),
 )
 
 

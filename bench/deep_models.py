@@ -1,4 +1,5 @@
-"""The models that training steps are measured on: a transformer, WRN-16-4 with GroupNorm, LeNet, a perceptron."""
+"""The models that training steps are measured on: a transformer, WRN-16-4 with GroupNorm, LeNet, a perceptron,
+recurrent layers and cells."""
 
 from __future__ import annotations
 
@@ -69,3 +70,30 @@ def perceptron() -> nn.Module:
     return nn.Sequential(
         nn.Linear(784, 1000), nn.ReLU(), nn.Linear(1000, 1000), nn.ReLU(), nn.Linear(1000, 10)
     )  # fmt: skip
+
+
+class Recurrent(nn.Module):
+    """A recurrent layer over [rows, tokens, width], its outputs averaged."""
+
+    def __init__(self, layer: nn.RNNBase) -> None:
+        super().__init__()
+        self.layer, self.head = layer, nn.Linear(layer.hidden_size, 2)
+
+    def forward(self, x: Tensor) -> Tensor:
+        made: Tensor = self.head(self.layer(x)[0].mean(1))
+        return made
+
+
+class Stepper(nn.Module):
+    """An LSTM cell, token by token."""
+
+    def __init__(self, into: int, width: int) -> None:
+        super().__init__()
+        self.cell, self.head = nn.LSTMCell(into, width), nn.Linear(width, 2)
+
+    def forward(self, x: Tensor) -> Tensor:
+        state = x.new_zeros(len(x), self.cell.hidden_size), x.new_zeros(len(x), self.cell.hidden_size)
+        for at in range(x.shape[1]):
+            state = self.cell(x[:, at], state)
+        made: Tensor = self.head(state[0])
+        return made

@@ -252,18 +252,6 @@ def test_activation_checkpointing(mode: str) -> None:
     assert_agrees(found, renamed, middle(stacks))
 
 
-@pytest.mark.filterwarnings("ignore:None of the inputs have requires_grad")
-@pytest.mark.parametrize("mode", ["fast", "two_pass"])
-def test_checkpointing_that_cannot_work_is_refused(mode: str) -> None:
-    data = torch.randn(6, 5), torch.randint(0, 4, (6,))
-    with pytest.raises(dn.errors.NotSupported, match="use_reentrant=False"):
-        ClippingEngine(Saved(reentrant=True), cross_entropy, mode=mode)(data, clip=1.0)
-    first = Saved(reentrant=False)
-    first.inner, first.first = nn.Sequential(first.first, first.inner), nn.Identity()  # type: ignore[assignment]
-    with pytest.raises(dn.errors.NotSupported, match="first trainable layer"):
-        ClippingEngine(first, cross_entropy, mode=mode)(data, clip=1.0)
-
-
 def test_the_model_is_left_as_it_was() -> None:
     model, data = network(), batch()
     before = {name: each.clone() for name, each in model.state_dict().items()}

@@ -139,6 +139,25 @@ def test_activation_checkpointing(reentrant: bool, first: bool) -> None:
         engine.check(batch)
 
 
+class SavedLayer(nn.Module):
+    """The part that is run again would call the recurrent kernel, of which the tape saw the parts."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.first, self.layer, self.head = nn.Linear(3, 4), nn.GRU(4, 5, batch_first=True), nn.Linear(5, 4)
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.head(checkpoint(lambda inner: self.layer(inner)[0].mean(1), self.first(x), use_reentrant=False))
+
+
+def test_checkpointing_that_the_tape_cannot_follow() -> None:
+    batch = torch.randn(ROWS, 6, 3), labels()
+    for mode in ("fast", "two_pass"):
+        with pytest.raises(dn.errors.NotSupported, match="leave recurrent layers"):
+            ClippingEngine(SavedLayer(), cross_entropy, mode=mode).check(batch)
+    check_one_by_one(SavedLayer(), batch, modes=("auto",), way="vmap")
+
+
 def test_dropout_in_a_part_that_is_run_again() -> None:
     """The same mask must come twice: with all weights at one, the gradient tells."""
     model = Saved(reentrant=False, first=False, dropout=0.5)
