@@ -321,7 +321,8 @@ class Remembering(nn.Module):
     def __init__(self, kind: str) -> None:
         super().__init__()
         self.a, self.head, self.kind = nn.Linear(8, 6), nn.Linear(6, 4), kind
-        self.uses, self.kept = False, []
+        self.uses = False
+        self.kept: list[Tensor] = []
         self.scale = torch.ones(6)  # no buffer
 
     def forward(self, x: Tensor) -> Tensor:

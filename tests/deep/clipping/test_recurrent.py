@@ -160,6 +160,35 @@ def test_rows_in_the_place_of_tokens_are_refused() -> None:
             ClippingEngine(Forgetful(layer), cross_entropy).check(sequences())
 
 
+class Stateful(nn.Module):
+    """Goes on with the state of the batch before, once it is told to."""
+
+    def __init__(self, *, uses: bool) -> None:
+        super().__init__()
+        self.uses = uses
+        self.state: Tensor | None = None
+        self.layer, self.head = nn.GRU(WIDTH, 5, batch_first=True), nn.Linear(5, 4)
+
+    def forward(self, x: Tensor) -> Tensor:
+        start = torch.zeros(1, len(x), 5) if self.state is None or not self.uses else self.state
+        made, last = self.layer(x, start)
+        self.state = last.detach()
+        return self.head(made.mean(1))
+
+
+@pytest.mark.parametrize("mode", ["fast", "two_pass", "vmap", "auto"])
+def test_a_state_that_is_kept_from_batch_to_batch_is_refused(mode: str) -> None:
+    with pytest.raises(dn.errors.NotSupported):
+        ClippingEngine(Stateful(uses=True), cross_entropy, mode=mode).check(sequences())
+    model = Stateful(uses=False)
+    engine = ClippingEngine(model, cross_entropy, mode=mode)
+    engine.check(sequences())
+    engine(sequences(), clip=1.0)
+    model.uses = True
+    with pytest.raises(dn.errors.NotSupported):
+        engine(sequences(), clip=1.0)
+
+
 class Packing(nn.Module):
     """Lengths are read off the tokens, which are private."""
 

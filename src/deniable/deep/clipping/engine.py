@@ -59,7 +59,7 @@ class _Plan:
     script: Script
     unused: tuple[str, ...] = ()
     """Trainable parameters that have no gradient."""
-    outside: Mapping[int, Any] | None = None
+    outside: dict[int, Any] | None = None
     """Under vmap: the memory from outside that steps may use."""
 
 
@@ -238,7 +238,9 @@ class ClippingEngine:
 
     def _pass(self, plan: _Plan, batch: tuple[Any, Any], mask: Tensor, clip: Tensor, *, eager: bool = False) -> Clipped:
         if not self.compile or eager:
-            return WAYS[plan.way](self.recipe, Question(self.tensors(), batch, mask, clip, plan.script, outside=plan.outside))
+            return WAYS[plan.way](
+                self.recipe, Question(self.tensors(), batch, mask, clip, plan.script, outside=plan.outside)
+            )
         tensors, kind = self._held()
 
         def step(tensors: Mapping[str, Tensor], changing: tuple[Any, Tensor, Tensor]) -> Clipped:

@@ -278,7 +278,7 @@ class Recurrence(torch.autograd.Function):
     """The outputs and the last memory of steps that were done, with the gradients of what they were made from."""
 
     @staticmethod
-    def forward(  # type: ignore[override]
+    def forward(
         ctx: Any,
         cell: str,
         inputs: Tensor,

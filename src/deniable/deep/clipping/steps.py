@@ -88,7 +88,7 @@ class Question:
     script: Script = field(default_factory=Script)
     real: bool = True
     """Whether the batch holds rows of the data, not made-up ones."""
-    outside: Mapping[int, Any] | None = None
+    outside: dict[int, Any] | None = None
     """Under vmap: the memory from outside that a step may use; None where nobody looks."""
 
 

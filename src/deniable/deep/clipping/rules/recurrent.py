@@ -83,7 +83,8 @@ class _Layer:
     def __init__(self, cell: str, weights: Sequence[Tensor], *, biased: bool, reverse: bool) -> None:
         self.cell, self.reverse = cell, reverse
         self.to_input, self.to_state = weights[:2]
-        self.bias, self.state_bias = weights[2:4] if biased else (None, None)
+        self.bias: Tensor | None = weights[2] if biased else None
+        self.state_bias: Tensor | None = weights[3] if biased else None
         rest = weights[4 if biased else 2 :]
         self.projection = rest[0] if rest else None
 
@@ -206,6 +207,6 @@ RECURRENT: dict[Any, Callable[..., Any]] = {
     torch.gru_cell: _one_step("gru"),
     torch.rnn_tanh_cell: _one_step("rnn_tanh"),
     torch.rnn_relu_cell: _one_step("rnn_relu"),
-    torch._VF._pack_padded_sequence: refuse_packed,  # type: ignore[attr-defined]
+    torch._VF._pack_padded_sequence: refuse_packed,
 }
 """Recurrent functions in operations that a tape sees. The first argument is the tape; without one plain operations."""
