@@ -137,7 +137,7 @@ def test_other_lengths_frozen_layers_and_units_of_several_rows() -> None:
 
 
 def test_compiled_and_narrow() -> None:
-    model, batch = Reader(nn.GRU(4, 5, batch_first=True)), sequences()
+    model, batch = Reader(nn.RNN(4, 5, batch_first=True)), sequences()
     stacks = one_by_one(model, cross_entropy, batch)
     assert_agrees(ClippingEngine(model, cross_entropy, compile=True, mode="fast")(batch, clip=0.1), stacks, 0.1)
     narrow = ClippingEngine(model, cross_entropy, autocast=torch.bfloat16, mode="fast")(batch, clip=0.1)
