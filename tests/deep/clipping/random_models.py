@@ -1,23 +1,33 @@
-"""Random models out of some hundred operations on [rows, tokens, width], some of which let rows meet.
+"""Random models out of more than a hundred operations on [rows, tokens, width], some of which let rows meet.
 
-`verdict` asks the engine; `truth` finds out by brute force whether one row changes the loss of another.
+An operation is applied as it is, or in a setting: in a residual branch, to memory laid out in another way, to some
+tokens only, to tokens in the place of rows. In that last setting whatever works along tokens mixes rows, so every
+operation is tried on both sides. `verdict` asks the engine, `proof` the row typing alone; `mixes` finds out by brute
+force whether one row changes the loss of another, and `worst_change` by how many clips one row moves the sum.
 """
 
 from __future__ import annotations
 
+import itertools
 import random
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
+from torch.utils.checkpoint import checkpoint
 
 from deniable.deep.clipping import ClippingEngine
 from deniable.deep.clipping.checks import Still
+from deniable.deep.clipping.forms import Form
+from deniable.deep.clipping.proving import prove
 from deniable.errors import NotSupported
 
 WIDTH, CLASSES = 6, 3
+LENGTHS = (7, 4, 10)
+FAILURES = (RuntimeError, ValueError, IndexError)
 Operation = Callable[["Layer", Tensor], Tensor]
 
 
@@ -33,7 +43,10 @@ class Layer(nn.Module):
         self.token, self.gate = nn.Parameter(torch.randn(1, 1, WIDTH)), nn.Parameter(torch.zeros(()))
         self.attention = nn.MultiheadAttention(WIDTH, 2, batch_first=True)
         self.wrong_attention = nn.MultiheadAttention(WIDTH, 2)
+        self.image, self.bag = nn.Conv2d(1, 1, 3, padding=1), nn.EmbeddingBag(WIDTH, WIDTH, mode="sum")
         self.kept: Tensor | None = None
+        self.seen: Tensor
+        self.register_buffer("seen", torch.zeros(()))
 
     def forward(self, h: Tensor) -> Tensor:
         return self.function(self, h)
@@ -61,9 +74,51 @@ def _kept(layer: Layer, h: Tensor) -> Tensor:
     return h if before is None else h + before.mean()
 
 
+class _Meeting(torch.autograd.Function):
+    """Isolated forward; its gradient is not."""
+
+    @staticmethod
+    def forward(ctx: Any, h: Tensor) -> Tensor:
+        return h.clone()
+
+    @staticmethod
+    def backward(ctx: Any, gradient: Tensor) -> Tensor:  # type: ignore[override]
+        return gradient - gradient.mean(0)
+
+
+def _hooked(h: Tensor) -> Tensor:
+    made = h * 1.0
+    if made.requires_grad:
+        made.register_hook(lambda gradient: gradient + gradient.sum(0))  # type: ignore[no-untyped-call]
+    return made
+
+
 def _attended(h: Tensor, mask: Tensor | None = None) -> Tensor:
     scores = h @ h.transpose(1, 2)
     return (scores if mask is None else scores.masked_fill(~mask, -1e4)).softmax(-1) @ h
+
+
+def _rotated(h: Tensor) -> Tensor:
+    angle = torch.arange(h.shape[1]).unsqueeze(1) / 10
+    half = torch.cat([-h[..., WIDTH // 2 :], h[..., : WIDTH // 2]], -1)
+    return h * angle.cos() + half * angle.sin()
+
+
+def _experts(layer: Layer, h: Tensor) -> Tensor:
+    weight, at = layer.linear(h).softmax(-1).topk(2, -1)
+    chosen: Tensor = torch.zeros_like(h).scatter(-1, at, weight)
+    return torch.einsum("bte,ed->btd", chosen, layer.table.weight) + h
+
+
+def _written_by_token(layer: Layer, h: Tensor) -> Tensor:
+    out = torch.zeros_like(h)
+    for token in range(h.shape[1]):
+        out[:, token] = layer.linear(h[:, token])
+    return out
+
+
+def _row_by_row(layer: Layer, h: Tensor) -> Tensor:
+    return torch.stack([layer.linear(each) - each.mean() for each in h])
 
 
 ISOLATED: dict[str, Operation] = {
@@ -137,6 +192,53 @@ ISOLATED: dict[str, Operation] = {
     "in place": lambda m, h: h.clone().mul_(2).add_(1),
     "written": lambda m, h: torch.zeros_like(h).copy_(h) + h,
     "part written": lambda m, h: h.index_copy(2, torch.tensor([0]), h[..., 1:2]),
+    "silu": lambda m, h: F.silu(h),
+    "soft plus": lambda m, h: F.softplus(h),
+    "powers": lambda m, h: (h.abs() + 0.1).pow(1.5) - h.square(),
+    "interpolated": lambda m, h: torch.lerp(h, h.flip(1), 0.3),
+    "products added": lambda m, h: torch.addcmul(h, h.sin(), h.cos(), value=0.5),
+    "rotated": lambda m, h: _rotated(h),
+    "image": lambda m, h: m.image(h.unsqueeze(1)).squeeze(1),
+    "patches": lambda m, h: F.fold(F.unfold(h.unsqueeze(1), 3, padding=1), h.shape[1:], 3, padding=1).squeeze(1),
+    "resized": lambda m, h: F.interpolate(h.transpose(1, 2), scale_factor=2.0)[..., ::2].transpose(1, 2),
+    "adaptive pool": lambda m, h: h + F.adaptive_avg_pool1d(h.transpose(1, 2), 1).transpose(1, 2),
+    "largest so far": lambda m, h: h.cummax(1).values + h,
+    "median token": lambda m, h: h - h.median(1, keepdim=True).values,
+    "lower quarter": lambda m, h: h - h.kthvalue(2, 1, keepdim=True).values,
+    "experts": _experts,
+    "bags": lambda m, h: m.bag(h.argsort(-1).flatten(0, 1)).view(h.shape) + h,
+    "triangle": lambda m, h: (h @ h.transpose(1, 2)).tril() @ h / 10,
+    "inverse": lambda m, h: (
+        torch.linalg.inv(h.transpose(1, 2) @ h + 5 * torch.eye(WIDTH)).diagonal(0, 1, 2).unsqueeze(1) + h
+    ),
+    "solved": lambda m, h: torch.linalg.solve(
+        h.transpose(1, 2) @ h + 5 * torch.eye(WIDTH), h.transpose(1, 2)
+    ).transpose(1, 2),
+    "cosine": lambda m, h: h * F.cosine_similarity(h, h.flip(1), dim=-1).unsqueeze(-1),
+    "along an axis": lambda m, h: h.take_along_dim(h.argsort(1), 1),
+    "mask by length": lambda m, h: h.masked_fill(
+        torch.arange(h.shape[1]).view(1, -1, 1) > h.argmax(1)[:, :1, None], 0.0
+    ),
+    "checkpointed": lambda m, h: checkpoint(lambda g: m.linear(g).tanh(), h, use_reentrant=False),
+    "complex": lambda m, h: torch.view_as_real(
+        torch.view_as_complex(h.reshape(*h.shape[:2], 3, 2).contiguous()) * 1j
+    ).flatten(2),
+    "turned axes": lambda m, h: h.permute(2, 0, 1).softmax(0).permute(1, 2, 0) + h,
+    "strided": lambda m, h: h.as_strided(h.shape, h.stride()) * 2 if h.is_contiguous() else h * 2,
+    "token dropout": lambda m, h: F.dropout1d(h, 0.3, m.training),
+    "alpha dropout": lambda m, h: F.alpha_dropout(h, 0.3, m.training),
+    "random slopes": lambda m, h: F.rrelu(h, 0.1, 0.3, m.training),
+    "noisy softmax": lambda m, h: F.gumbel_softmax(h, dim=-1) + h if m.training else h.softmax(-1) + h,
+    "written token by token": _written_by_token,
+    "row by row": _row_by_row,
+    "outer product": lambda m, h: torch.einsum("bti,btj->btij", h, h).mean(-1),
+    "bilinear": lambda m, h: F.bilinear(h, h, m.linear.weight.unsqueeze(0).expand(WIDTH, -1, -1)),
+    "tiled": lambda m, h: h.tile(1, 2, 1)[:, : h.shape[1]],
+    "differences": lambda m, h: h.diff(dim=1, prepend=h[:, :1]),
+    "weighted": lambda m, h: h * m.linear.weight.norm() + m.linear.weight[0],
+    "no gradient": lambda m, h: h + m.linear(h.detach()),
+    "batched matrix": lambda m, h: torch.baddbmm(h, h @ h.transpose(1, 2), h, alpha=0.1),
+    "reversed halves": lambda m, h: torch.cat([h[:, h.shape[1] // 2 :], h[:, : h.shape[1] // 2]], 1),
     "flipped there and back": lambda m, h: m.linear(h.flip(0)).flip(0),
 }
 MIXING: dict[str, Operation] = {
@@ -179,30 +281,84 @@ MIXING: dict[str, Operation] = {
     "convolution over rows": lambda m, h: m.convolution(h.permute(1, 2, 0)).permute(2, 0, 1) + h,
     "scatter over rows": lambda m, h: h.scatter_add(0, h.argsort(0), h),
     "masked selection": lambda m, h: h + h[h > 0].sum(),
+    "only when long": lambda m, h: h if h.shape[1] < 9 else h - h.mean(0),
+    "only in training": lambda m, h: h - h.mean(0) if m.training else h,
+    "only outside training": lambda m, h: h if m.training else h - h.mean(0),
+    "rows from the third": lambda m, h: h + torch.cat([h[3:], h[:3]]),
+    "rows exchanged in halves": lambda m, h: h + torch.cat(h.chunk(2)[::-1]),
+    "every second row": lambda m, h: torch.cat([h[::2], h[1::2]]) + h,
+    "last row": lambda m, h: h + h[-1:],
+    "pairs of rows": lambda m, h: h + h.index_select(0, torch.arange(len(h)).flip(0)),
+    "median row": lambda m, h: h - h.median(0).values,
+    "quantile of rows": lambda m, h: h - h.quantile(0.5, 0),
+    "rows with the largest number": lambda m, h: h + (h == h.amax(0)).to(h.dtype),
+    "gradient of all": lambda m, h: _Meeting.apply(h),
+    "as many copies as rows": lambda m, h: h.unsqueeze(1).expand(-1, len(h), -1, -1).sum(1) / 5,
+    "hooked": lambda m, h: _hooked(h),
+    "bags over rows": lambda m, h: h + m.bag(h.argmax(-1).flatten(), torch.arange(len(h))).unsqueeze(1),
+    "buffer": lambda m, h: h + m.seen.mul_(0.9).add_(0.1 * h.detach().mean()),
+    "a drawn row": lambda m, h: h + h[torch.randint(len(h), ())] if m.training else h + h[1:2],
+    "scaled by rows": lambda m, h: F.interpolate(h.permute(1, 2, 0), scale_factor=2.0, mode="linear")[..., ::2].permute(
+        2, 0, 1
+    ),
     "hidden mean": lambda m, h: h + (h - h.detach()) + h.detach().mean(0) * 0.1,
+}
+
+
+def _other_memory(layer: Layer, h: Tensor) -> Tensor:
+    return layer(h.permute(1, 2, 0).contiguous().permute(2, 0, 1))
+
+
+def _some_tokens(layer: Layer, h: Tensor) -> Tensor:
+    return torch.cat([layer(h[:, :-1]), h[:, -1:]], 1)
+
+
+def _every_second_token(layer: Layer, h: Tensor) -> Tensor:
+    made = h.clone()
+    made[:, ::2] = layer(h[:, ::2])
+    return made
+
+
+SETTINGS: dict[str, Callable[[Layer, Tensor], Tensor]] = {
+    "plain": lambda layer, h: layer(h),
+    "residual": lambda layer, h: h + layer(h),
+    "gated": lambda layer, h: h + layer.gate * layer(h),
+    "laid out otherwise": _other_memory,
+    "some tokens": _some_tokens,
+    "every second token": _every_second_token,
+    "detached": lambda layer, h: h + layer(h.detach()),
+    "with a copy": lambda layer, h: layer(torch.cat([h, h.tanh()], 0))[: len(h)],
+    "tokens as rows": lambda layer, h: layer(h.transpose(0, 1)).transpose(0, 1),
+    "tokens as rows, copied": lambda layer, h: layer(h.transpose(0, 1).contiguous()).transpose(0, 1),
 }
 
 
 class Model(nn.Module):
     """Some layers between an input layer and a head."""
 
-    def __init__(self, names: list[str]) -> None:
+    def __init__(self, plan: list[tuple[str, str]]) -> None:
         super().__init__()
-        self.names = names
+        self.plan = plan
         self.first = nn.Linear(4, WIDTH)
-        self.layers = nn.ModuleList(Layer(name, {**ISOLATED, **MIXING}[name]) for name in names)
+        self.layers = nn.ModuleList(Layer(name, {**ISOLATED, **MIXING}[name]) for name, _ in plan)
         self.head = nn.Linear(WIDTH, CLASSES)
 
     def forward(self, x: Tensor) -> Tensor:
         h = self.first(x)
-        for layer in self.layers:
-            h = layer(h)
+        for layer, (_, setting) in zip(self.layers, self.plan, strict=True):
+            h = SETTINGS[setting](layer, h)
         scores: Tensor = self.head(h.mean(1))
         return scores
 
     def forget(self) -> None:
+        """Drop what layers keep from step to step."""
         for layer in self.layers:
             layer.kept = None
+            if float(layer.seen):
+                layer.seen.zero_()
+
+    def __str__(self) -> str:
+        return "; ".join(name if setting == "plain" else f"{name} ({setting})" for name, setting in self.plan)
 
 
 def loss(output: Tensor, y: Tensor) -> Tensor:
@@ -210,90 +366,181 @@ def loss(output: Tensor, y: Tensor) -> Tensor:
 
 
 def drawn(source: random.Random) -> Model:
-    """A model of two to five operations; in every second one a row meets another."""
+    """A model of one to five operations; in every second one some operation is meant to let rows meet."""
     names = source.choices(list(ISOLATED), k=source.randint(1, 4))
-    if source.random() < 0.5:
+    if source.random() < 0.4:
         names.insert(source.randrange(len(names) + 1), source.choice(list(MIXING)))
-    torch.manual_seed(source.getrandbits(31))
-    return Model(names)
+    settings = [source.choice([*["plain"] * 4, *list(SETTINGS)[1:-2]]) for _ in names]
+    if source.random() < 0.2:
+        settings[source.randrange(len(settings))] = source.choice(list(SETTINGS)[-2:])
+    torch.default_generator.manual_seed(source.getrandbits(31))
+    return Model(list(zip(names, settings, strict=True)))
 
 
 def batch(rows: int, tokens: int, seed: int, scale: float = 1.0) -> tuple[Tensor, Tensor]:
+    """Made-up inputs and labels."""
     generator = torch.Generator().manual_seed(seed)
     x = torch.randn(rows, tokens, 4, generator=generator) * scale
     return x, torch.randint(0, CLASSES, (rows,), generator=generator)
 
 
-def shaken(model: Model) -> Model:
+def shake(model: Model) -> None:
     """Other weights, so that gates are open."""
     generator = torch.Generator().manual_seed(9)
     with torch.no_grad():
         for each in model.parameters():
             each.add_(0.3 * torch.randn(each.shape, generator=generator))
-    return model
 
 
-def verdict(model: Model, mode: str = "auto") -> tuple[ClippingEngine | None, str]:
-    """The engine if it accepts the model in both modes of training, and what it says else."""
-    model.forget()
-    engine = ClippingEngine(model, loss, mode=mode)
-    try:
-        for training in (False, True):
-            model.train(training)
-            engine.check(batch(5, 7, 0))
-    except NotSupported as refusal:
-        return None, str(refusal)
-    return engine, engine.way(batch(5, 7, 0))
+# what the engine says
 
 
-def truth(model: Model) -> bool:
-    """Whether rows meet: in some batch one row changes the loss of another, or the number of rows does."""
-    shaken(model)
-    for training in (False, True):
+def proof(model: Model) -> str:
+    """Why row typing alone does not prove the model, in both modes and three lengths; empty if it does."""
+    engine = ClippingEngine(model, loss)
+    for training, tokens in itertools.product((False, True), LENGTHS):
         model.train(training)
-        for tokens in (7, 4):
-            for seed in range(3):
-                model.forget()
-                x, y = batch(6, tokens, seed)
-                other, labels = x.clone(), y.clone()
-                other[2], labels[2] = batch(1, tokens, seed + 50, 20.0)[0][0], (y[2] + 1) % CLASSES
-                cases = [(x, y), (other, labels), (x[:5], y[:5]), (x[[5, 1, 2, 3, 4, 0]], y[[5, 1, 2, 3, 4, 0]])]
-                found = []
-                for each in cases:
-                    with Still():
-                        found.append(loss(model(each[0]), each[1]).detach())
-                kept = [0, 1, 3, 4, 5]
-                torch.manual_seed(0)
-                one = loss(model(x), y).detach()
-                torch.manual_seed(0)
-                two = loss(model(other), labels).detach()
-                same = (
-                    torch.allclose(found[0][kept], found[1][kept], atol=1e-5, rtol=1e-4)
-                    and torch.allclose(found[0][:5], found[2], atol=1e-4, rtol=1e-3)
-                    and torch.allclose(found[0][[5, 1, 2, 3, 4, 0]], found[3], atol=1e-4, rtol=1e-3)
-                    and torch.allclose(one[kept], two[kept], atol=1e-5, rtol=1e-4)
-                )
-                if not same:
-                    return True
+        model.forget()
+        try:
+            prove(engine.recipe, engine.tensors(), Form.of(batch(5, tokens, 0)))
+        except (NotSupported, *FAILURES) as refusal:
+            return f"{type(refusal).__name__}: {refusal}"
+    return ""
+
+
+def verdict(engine: ClippingEngine, model: Model) -> str:
+    """The ways in which the engine clips the model in both modes and three lengths: "fast", "vmap" or both. Raises
+    NotSupported where it refuses."""
+    ways = set()
+    for training, tokens in itertools.product((False, True), LENGTHS):
+        model.train(training)
+        model.forget()
+        ways.add(engine.way(batch(5, tokens, 0)))
+    return "/".join(sorted(ways))
+
+
+# what is so
+
+
+def _near(one: Tensor, two: Tensor) -> bool:
+    return torch.allclose(one, two, atol=1e-4, rtol=1e-3, equal_nan=True)
+
+
+def _losses(model: Model, x: Tensor, y: Tensor) -> tuple[Tensor, Tensor]:
+    """The losses, and their gradient by the input: what comes back to a row belongs to it too."""
+    model.forget()
+    x = x.clone().requires_grad_()
+    made = loss(model(x), y)
+    gradient = torch.autograd.grad(made.sum(), x, allow_unused=True)[0]
+    return made.detach(), torch.zeros_like(x) if gradient is None else gradient
+
+
+def mixes(model: Model, batches: int) -> bool:
+    """Whether rows meet: in some batch a row that is replaced, removed or put elsewhere changes what another one has,
+    or a row fails for want of others."""
+    try:
+        return _mixes(model, batches)
+    except FAILURES:
+        return True
+
+
+def _mixes(model: Model, batches: int) -> bool:
+    others = [0, 1, 3, 4, 5]
+    order = [5, 1, 2, 0, 3, 4]
+    for number in range(batches):
+        model.train(number % 2 == 0)
+        tokens = LENGTHS[number % 3]
+        x, y = batch(6, tokens, number)
+        other, labels = x.clone(), y.clone()
+        other[2], labels[2] = batch(1, tokens, number + 50, 20.0)[0][0], (y[2] + 1) % CLASSES
+        torch.default_generator.manual_seed(0)
+        one = _losses(model, x, y)
+        torch.default_generator.manual_seed(0)
+        two = _losses(model, other, labels)
+        if not all(_near(before[others], after[others]) for before, after in zip(one, two, strict=True)):
+            return True
+        with Still():
+            whole, fewer = _losses(model, x, y), _losses(model, x[others], y[others])
+            turned = _losses(model, x[order], y[order])
+        for before, without, elsewhere in zip(whole, fewer, turned, strict=True):
+            if not _near(before[others], without) or not _near(before[order], elsewhere):
+                return True
     return False
 
 
 def worst_change(engine: ClippingEngine, model: Model, *, batches: int, clip: float = 0.5) -> float:
-    """By how many clips one row, taken away, moves the clipped sum; over random batches of three lengths, in both
-    modes, with numbers of all sizes. Draws are constants, so that both sums draw the same."""
-    shaken(model)
-    worst = 0.0
-    for number in range(batches):
+    """By how many clips one row, taken away, moves the clipped sum.
+
+    Rows are taken away one after another, so that every batch but the first is the neighbour of two. Lengths, modes and
+    the sizes of numbers alternate. Draws are constants, so that all sums draw the same.
+    """
+    worst, number, draws = 0.0, 0, random.Random(0)
+    while batches > 0:
         model.train(number % 2 == 0)
-        tokens, rows = (7, 4, 10)[number % 3], (6, 3, 9, 2)[number % 4]
-        x, y = batch(rows, tokens, number, (1.0, 10.0, 0.1)[number % 3 - 1])
-        away = number % rows
-        kept = [row for row in range(rows) if row != away]
-        sums: list[dict[str, Any]] = []
-        for given in ((x, y), (x[kept], y[kept])):
+        x, y = batch(9, LENGTHS[number % 3], number, (1.0, 10.0, 0.1)[number // 2 % 3])
+        number += 1
+        before: Tensor | None = None
+        while len(x) and batches > 0:
             model.forget()
             with Still():
-                sums.append(engine(given, clip=clip).sums)
-        apart = torch.cat([(sums[0][name] - sums[1][name]).flatten() for name in sums[0]])
-        worst = max(worst, float(apart.double().norm()) / clip)
+                sums = engine((x, y), clip=clip).sums
+            now = torch.cat([each.flatten() for each in sums.values()]).double()
+            if before is not None:
+                batches -= 1
+                apart = float((before - now).norm()) / clip
+                worst = apart if not apart <= worst else worst
+            before = now
+            away = draws.randrange(len(x))
+            x, y = torch.cat([x[:away], x[away + 1 :]]), torch.cat([y[:away], y[away + 1 :]])
     return worst
+
+
+@dataclass
+class Case:
+    """A model, what row typing and the engine say about it, and what is so."""
+
+    model: str
+    way: str
+    """"fast", "vmap", or "fast/vmap" where modes differ; empty where the engine refuses."""
+    reason: str
+    """Of the engine's refusal."""
+    unproved: str
+    """Why row typing alone refuses."""
+    mixes: bool
+    """Whether a row was seen to change what another one has; asked where the model is refused, or proved."""
+    meant: bool
+    """Whether an operation is there that is meant to let rows meet."""
+    worst: float
+    """By how many clips a row moves the sum; 0 where the engine refuses."""
+
+    @property
+    def accepted_mixer(self) -> bool:
+        """Whether one example moves the sum by more than the clip."""
+        return bool(self.way) and not self.worst <= 1.001
+
+    @property
+    def proved_mixer(self) -> bool:
+        """Whether row typing alone would have been wrong."""
+        return not self.unproved and self.mixes
+
+    @property
+    def false_refusal(self) -> bool:
+        """Whether a model is refused in which no row was seen to meet another, and no operation lets them."""
+        return not self.way and not self.mixes and not self.meant
+
+
+def judge(model: Model, *, batches: int) -> Case:
+    """Ask, and find out."""
+    engine = ClippingEngine(model, loss)
+    way = reason = ""
+    worst = 0.0
+    try:
+        way = verdict(engine, model)
+        shake(model)
+        worst = worst_change(engine, model, batches=batches)
+    except NotSupported as refusal:
+        way, reason = "", str(refusal)
+    unproved = "" if way == "fast" else proof(model)
+    meets = mixes(model, min(batches, 12)) if not way or not unproved else False
+    meant = any(name in MIXING for name, _ in model.plan)
+    return Case(str(model), way, reason, unproved, meets, meant, worst)

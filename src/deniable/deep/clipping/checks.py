@@ -298,11 +298,16 @@ def _alone(recipe: Recipe, tensors: Tensors, batch: Any, rows: int) -> dict[str,
             name: tied.setdefault(id(each), each.detach().requires_grad_(name in recipe.names))
             for name, each in tensors.items()
         }
-        losses = _losses(recipe, leaves, batch, rows)
-        if not losses.requires_grad:
-            return {}
         wanted = [leaves[name] for name in recipe.names]
-        gradients = torch.autograd.grad((losses * recipe.loss_scale).sum(), wanted, allow_unused=True)
+
+        def body() -> tuple[Tensor | None, ...]:
+            losses = _losses(recipe, leaves, batch, rows)
+            if not losses.requires_grad:
+                return (None,) * len(wanted)
+            return torch.autograd.grad((losses * recipe.loss_scale).sum(), wanted, allow_unused=True)
+
+        # Under activation checkpointing the backward pass runs parts of the model again, with the same parameters.
+        gradients = inside(recipe.model, leaves, body)
     return {
         name: (each.to_dense() if each.is_sparse else each).float() / recipe.loss_scale
         for name, each in zip(recipe.names, gradients, strict=True)

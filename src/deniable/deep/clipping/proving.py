@@ -328,13 +328,16 @@ def _is_number(value: Any) -> bool:
     return isinstance(value, int | str | slice) or value is None or value is Ellipsis
 
 
-class _Looks(TorchFunctionMode):
+class Looks(TorchFunctionMode):
     """Python that takes numbers out of tensors past the dispatcher."""
 
     NAMES = frozenset(
         ("numpy", "tolist", "__array__", "data_ptr", "__dlpack__", "untyped_storage", "storage", "_typed_storage",
          "__reduce_ex__", "__cuda_array_interface__", "const_data_ptr", "share_memory_")
     )  # fmt: skip
+
+    SIZED_BY = frozenset(("tensor_split", "_pack_padded_sequence"))
+    """Operations that read the numbers of their second argument for the shapes of their results."""
 
     def __init__(self, typing: RowTyping) -> None:
         super().__init__()
@@ -346,6 +349,8 @@ class _Looks(TorchFunctionMode):
         name = getattr(function, "__name__", "")
         if name in self.NAMES and args and isinstance(args[0], Tensor):
             self._typing.look(args[0], f"Tensor.{name}")
+        if name in self.SIZED_BY and len(args) > 1 and isinstance(args[1], Tensor):
+            self._typing.look(args[1], f"torch.{name}")
         return function(*args, **(kwargs or {}))
 
 
@@ -362,7 +367,7 @@ def _run(
             with recipe.precision(device), watch:
                 row_losses(recipe.loss, called(recipe.model, inputs), targets, rows)
             return
-        looks = _Looks(typing)
+        looks = Looks(typing)
         with typing:
             with looks, recipe.precision(device), typing.watching_uses(watch.seen), watch:
                 losses = row_losses(recipe.loss, called(recipe.model, inputs), targets, rows)

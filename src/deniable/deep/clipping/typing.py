@@ -444,11 +444,13 @@ class RowTyping(TorchDispatchMode):  # type: ignore[no-untyped-call]
         label = self._known(tensor)
         if label.fault is not None:
             return label.fault
+        now = geometry_of(tensor)
         if tensor.numel() == 0:
-            return None
+            if before is None or 0 in before.shape:
+                return None
+            return fault_here("it takes some rows of the batch, and none where there are few", "a view")
         if label.kind is Kind.CONSTANT:
             return None if before is None or snapshot is None else self._constant(tensor, snapshot)
-        now = geometry_of(tensor)
         if not label.step:
             if before is None:
                 return None
@@ -467,7 +469,17 @@ class RowTyping(TorchDispatchMode):  # type: ignore[no-untyped-call]
             return fault_here("it takes some rows of the batch, or puts them in another order", "a view")
         if before is not None and not alike(before, now, item=item, step=label.step, units=(MANY, self.units)):
             return fault_here("it takes a part of each row that depends on how many rows there are", "a view")
-        return place
+        return place if before is None else self._grown(before, now, place)
+
+    def _grown(self, before: Geometry, now: Geometry, place: Place) -> Spot:
+        """A place, if its axis grew with the units and no other did."""
+        try:
+            axis = grown_axis(before.shape, now.shape, few=self.units, many=MANY)
+        except ValueError:
+            axis = None
+        if axis == place.axis:
+            return place
+        return fault_here("its size does not grow with the rows of the batch, or grows twice", "a view")
 
     def _constant(self, tensor: Tensor, old: Snapshot) -> Spot:
         """A constant, compared with what it was in the other run."""

@@ -202,7 +202,7 @@ def index_select(op: Operation) -> Places:
     return Place(dim, walk(op, ordered, values.shape[dim], place).inner)
 
 
-@rule("index_add index_copy index_fill _index_reduce index_reduce")
+@rule("index_add index_copy index_fill index_reduce")
 def index_add(op: Operation) -> Places:
     """Something added to, or put in the place of, some places of one axis."""
     values, source = op["self"], op.get("source", "value")

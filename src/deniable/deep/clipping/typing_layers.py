@@ -230,11 +230,54 @@ _BEFORE_LAST: dict[tuple[int, str], str] = {
     (2, "self B"): "linalg_solve_triangular",
     (2, "self A"): "triangular_solve",
     (2, "self input2"): "cholesky_solve",
-    (2, "LU B pivots"): "linalg_lu_solve",
 }
 for (_last, _arguments), _operations in _BEFORE_LAST.items():
     for _operation in _operations.split():
         RULES[_operation] = before_last(_last, *_arguments.split())
+
+
+@rule("linalg_lu_solve")
+def lu_solve(op: Operation) -> Places:
+    """[…, n, n] with pivots […, n] and […, n, k]."""
+    factors, pivots, right = op["LU"], op["pivots"], op["B"]
+    depth = max(factors.dim(), pivots.dim() + 1, right.dim())
+    place = joined(broadcast(op, (factors, right), depth), _shifted(op, pivots, depth - 1))
+    refuse_along(place, range(depth - 2, depth))
+    if place is not None:
+        for each, missing in ((factors, 0), (right, 0), (pivots, 1)):
+            if op.place(each) is None and varies(each, place.axis - depth + each.dim() + missing):
+                raise Mixing(VARIES)
+    return place
+
+
+def _shifted(op: Operation, tensor: Tensor, depth: int) -> Place | None:
+    place = op.place(tensor)
+    return None if place is None else Place(place.axis + depth - tensor.dim(), place.inner)
+
+
+@rule("_linalg_solve_ex")
+def solve(op: Operation) -> Places:
+    """[…, n, n] and […, n, k] or […, n]: stacks of both one by one. The results are the solution, factors, pivots and
+    whether it failed."""
+    left, right = op["A"], op["B"]
+    vector = right.dim() == 1 or (right.dim() + 1 == left.dim() and right.shape == left.shape[:-1])
+    if vector and op.place(right) is not None and op.place(left) is None:
+        raise Mixing("it is not known which axes of this right side are one by one")
+    depth = max(left.dim(), right.dim() + int(vector))
+    one, two = _shifted(op, left, depth), _shifted(op, right, depth - int(vector))
+    place = joined(one, two)
+    refuse_along(place, range(depth - 2, depth))
+    if place is None:
+        return None
+    for each, missing in ((left, 0), (right, int(vector))):
+        if op.place(each) is None and varies(each, place.axis - depth + each.dim() + missing):
+            raise Mixing(VARIES)
+    if not op["left"]:
+        raise Mixing("it is not known which axes of this right side are one by one")
+    solution = Place(place.axis - (depth - int(vector) - op.results[0].dim()), place.inner)
+    if one is None:
+        return [solution, SUMMED, SUMMED, SUMMED]
+    return [solution, *[Place(one.axis - depth + left.dim(), one.inner)] * 3]
 
 
 _UPSAMPLING = (

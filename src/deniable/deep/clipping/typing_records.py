@@ -13,7 +13,7 @@ from torch._decomp import decomposition_table
 from torch._ops import OpOverload
 
 from deniable.deep.clipping.labels import LOOSE, Geometry, Place, compact, uniform
-from deniable.deep.clipping.typing_rules import RULES, SIZES, Rule, base_name, pointwise
+from deniable.deep.clipping.typing_rules import RULES, SIZES, VIEWS, Rule, base_name, pointwise
 from deniable.deep.clipping.user_code import location
 from deniable.errors import NotSupported
 
@@ -93,7 +93,7 @@ def facts_of(operation: OpOverload) -> Facts:
         sizes=SIZES.get(base, frozenset()),
         decomposition=decomposition_table.get(operation) if rule is None else None,
         composite=rule is None and operation._can_decompose(),
-        views=bool(operation.is_view) or name in ("_unsafe_view", "_reshape_alias"),
+        views=bool(operation.is_view) or name in VIEWS,
     )
 
 

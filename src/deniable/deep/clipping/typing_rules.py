@@ -120,6 +120,9 @@ SHAPE_ONLY = frozenset(_SHAPE_ONLY.split())
 _OVERWRITES = "copy_ fill_ zero_ bernoulli_ normal_ uniform_ random_ exponential_ geometric_ cauchy_ log_normal_"
 OVERWRITES = frozenset(_OVERWRITES.split())
 """Operations in place that leave nothing of what was there."""
+_VIEWS = "_unsafe_view _reshape_alias as_strided_ t_ transpose_ squeeze_ unsqueeze_ swapaxes_ swapdims_"
+VIEWS = frozenset(_VIEWS.split())
+"""Operations that only look at memory in another way, though torch does not say so."""
 
 
 def rule(names: str, *, sizes: str = "") -> Callable[[Rule], Rule]:
