@@ -37,14 +37,18 @@ CHECKPOINT = "private.pt"
 
 
 def per_example_loss(model: nn.Module) -> Callable[[Any, Tensor], Tensor]:
-    """Cross entropy (squared error for real labels) of each example, averaged over its own tokens where it has many.
+    """Cross entropy (squared error for real labels, or as `config.problem_type` says) of each example, averaged over its
+    own tokens where it has many.
 
     A label of −100 does not count. A model for causal language predicts the next token, so its labels move by one.
     """
+    several = getattr(getattr(model, "config", None), "problem_type", None) == "multi_label_classification"
     causal = any(kind.__name__.endswith(("ForCausalLM", "LMHeadModel")) for kind in _kinds(model))
 
     def loss(output: Any, labels: Tensor) -> Tensor:
         logits = output.logits
+        if labels.is_floating_point() and several:
+            return functional.binary_cross_entropy_with_logits(logits, labels, reduction="none").flatten(1).mean(1)
         if labels.is_floating_point():
             return functional.mse_loss(logits.reshape(labels.shape), labels, reduction="none").flatten(1).mean(1)
         if labels.dim() == 1:

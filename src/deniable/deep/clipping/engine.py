@@ -29,7 +29,7 @@ from deniable.deep.clipping.guards import Guard
 from deniable.deep.clipping.passes import Loss, chosen, row_count
 from deniable.deep.clipping.per_example import clip_per_example, learn_outside
 from deniable.deep.clipping.proving import prove
-from deniable.deep.clipping.refusals import refuse_mixing
+from deniable.deep.clipping.refusals import refuse_mixing, refuse_parameters
 from deniable.deep.clipping.sharding import Sharding, is_sharded, local
 from deniable.deep.clipping.steps import Clipped, Question, Recipe
 from deniable.deep.clipping.tape import Script, Strayed
@@ -104,6 +104,7 @@ class ClippingEngine:
         if not self.parameters:
             raise InvalidArgument("model", type(model).__name__, "a model with a parameter that requires gradients")
         refuse_mixing(model)
+        refuse_parameters(loss, model)
         for name, each in self.parameters.items():
             if each.is_complex():
                 raise NotSupported(

@@ -8,6 +8,7 @@ kernels.
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable
 from typing import Any
 
@@ -15,6 +16,7 @@ import torch
 from torch import nn
 from torch.nn.modules import module as hooks
 
+_OWN_HOOKS = ("_forward_hooks", "_forward_pre_hooks", "_backward_hooks", "_backward_pre_hooks")
 _HOOKS = (
     "_global_forward_hooks",
     "_global_forward_pre_hooks",
@@ -31,15 +33,20 @@ _ATTENTION: tuple[Callable[[], bool], ...] = (
 )
 
 
+MOST = 256
+"""States that are remembered; the oldest goes first, and has another number when it comes again."""
+
+
 class Guard:
     """Reads the state of a model that proofs depend on; the same number as long as nothing changed."""
 
     def __init__(self, model: nn.Module) -> None:
         self._model = model
-        self._numbers: dict[tuple[Any, ...], int] = {}
-        self._held: list[Any] = []
+        self._numbers: dict[tuple[Any, ...], tuple[int, Any]] = {}
+        """Of each state its number, and the objects whose identities are in it: they must live as long as it does."""
         self._state: list[Any] | None = None
-        self._number = 0
+        self._number = -1
+        self._count = itertools.count()
         self._cells = _cells(model)
 
     def __call__(self) -> int:
@@ -50,26 +57,35 @@ class Guard:
         self._cells = _cells(self._model)  # the tree may be another
         state = _state(self._cells)
         flat = tuple(value for part in state for value in part)
-        number = self._numbers.get(flat)
-        if number is None:
-            number = self._numbers[flat] = len(self._numbers)
-            # Identities are compared, so what they belong to must live as long as the comparison.
-            self._held.append(
-                (list(self._model.modules()), list(self._model.parameters()), list(self._model.buffers()))
-            )
-        self._state, self._number = state, number
-        return number
+        known = self._numbers.get(flat)
+        if known is None:
+            known = self._numbers[flat] = next(self._count), _objects(self._cells)
+            while len(self._numbers) > MOST:
+                del self._numbers[next(iter(self._numbers))]
+        self._state, self._number = state, known[0]
+        return self._number
 
 
 def _cells(model: nn.Module) -> list[dict[str, Any]]:
     """The attributes of all modules, in the order of the tree."""
-    found: list[dict[str, Any]] = []
+    cells: list[dict[str, Any]] = []
     waiting = [model]
     while waiting:
         each = waiting.pop()
-        found.append(each.__dict__)
+        cells.append(each.__dict__)
         waiting += [part for part in each._modules.values() if part is not None]
-    return found
+    return cells
+
+
+def _objects(cells: list[dict[str, Any]]) -> list[Any]:
+    """Everything whose identity is compared."""
+    groups = ("_modules", "_parameters", "_buffers", *_OWN_HOOKS)
+    own = [value for cell in cells for name in groups for value in cell[name].values()]
+    return [
+        *own,
+        *(cell.get("forward") for cell in cells),
+        *(list(getattr(hooks, name, {}).values()) for name in _HOOKS),
+    ]
 
 
 def _state(cells: list[dict[str, Any]]) -> list[Any]:
@@ -87,7 +103,7 @@ def _state(cells: list[dict[str, Any]]) -> list[Any]:
             or cell["_forward_pre_hooks"]
             or cell["_backward_hooks"]
             or cell["_backward_pre_hooks"]
-            for name in ("_forward_hooks", "_forward_pre_hooks", "_backward_hooks", "_backward_pre_hooks")
+            for name in _OWN_HOOKS
             for hook in cell[name].values()
         ],
         [id(each) for each in parameters],

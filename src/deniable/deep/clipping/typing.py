@@ -59,7 +59,10 @@ from deniable.deep.clipping.typing_records import (
     Snapshot,
     draws_nothing,
     facts_of,
+    fault_here,
     leaves_of,
+    looking,
+    mixing,
     same_for_all,
     snapshot_of,
 )
@@ -214,7 +217,7 @@ class RowTyping(TorchDispatchMode):  # type: ignore[no-untyped-call]
         """Python takes the numbers of a tensor past the dispatcher (`numpy`, `tolist`, `data_ptr`)."""
         with torch._C.DisableTorchFunction():
             if not self._paused and self._known(tensor).kind is Kind.PRIVATE:
-                raise _looking(name)
+                raise looking(name)
 
     def finish(self) -> None:
         """After a typed run: the recorded one made no more operations."""
@@ -232,6 +235,8 @@ class RowTyping(TorchDispatchMode):  # type: ignore[no-untyped-call]
         with torch._C.DisableTorchFunction():
             if looking_away() or func.namespace in _ELSEWHERE:
                 return self._elsewhere(func, args, kwargs)
+            if func is torch.ops.aten.lift_fresh.default:
+                self._lift(args[0])
             facts = facts_of(func)
             tensors = [each for each in leaves_of((args, tuple(kwargs.values()))) if isinstance(each, Tensor)]
             kind = max((self._known(each).kind for each in tensors), default=Kind.CONSTANT)
@@ -245,7 +250,7 @@ class RowTyping(TorchDispatchMode):  # type: ignore[no-untyped-call]
                     return made
             self._refuse_hidden(func, facts, tensors)
             if facts.looks and kind is Kind.PRIVATE:
-                raise _looking(str(func))
+                raise looking(str(func))
             if facts.name in SHAPE_ONLY:
                 kind = Kind.CONSTANT
             if facts.draws and not draws_nothing(facts, args, kwargs):
@@ -340,7 +345,7 @@ class RowTyping(TorchDispatchMode):  # type: ignore[no-untyped-call]
         try:
             places = facts.rule(operation)
         except Looking:
-            raise _looking(name) from None
+            raise looking(name) from None
         except Mixing as error:
             return [Label(kind, fault=error.fault or fault_here(str(error), name))] * many
         except (AttributeError, IndexError, KeyError, TypeError, ValueError, RuntimeError) as error:
@@ -561,6 +566,14 @@ class RowTyping(TorchDispatchMode):  # type: ignore[no-untyped-call]
 
     # labels
 
+    def _lift(self, tensor: Tensor) -> None:
+        """A tensor made of Python's or NumPy's numbers, which are constants. NumPy's memory outlives the step."""
+        key, storage = storage_of(tensor)
+        if key not in self._labels:
+            self._set(tensor, Label(Kind.CONSTANT))
+            if not storage.resizable():
+                self._lasting.add(key)
+
     def _known(self, tensor: Tensor) -> Label:
         """The label of a tensor's storage. A tensor from outside is public, and outlives the step."""
         key = storage_of(tensor)[0]
@@ -585,25 +598,3 @@ class RowTyping(TorchDispatchMode):  # type: ignore[no-untyped-call]
 
     def _step(self, tensor: Tensor, place: Place) -> int | None:
         return step_of(geometry_of(tensor), place, item=tensor.element_size(), units=self.units)
-
-
-def fault_here(reason: str, name: str) -> Fault:
-    """A fault of the operation that is running."""
-    return Fault(reason, name, location())
-
-
-def _looking(name: str) -> NotSupported:
-    return NotSupported(
-        f"the course of the forward pass depends on the data: {name}{location()} takes a Python value or a shape"
-        " from them,"
-        " so one example may change what happens to the others; use torch.where, a mask, or mode='vmap'"
-    )
-
-
-def mixing(fault: Fault) -> NotSupported:
-    """The refusal of a model for a fault."""
-    return NotSupported(
-        f"one example changes the gradients of the others, so clipping cannot bound what one example does: {fault};"
-        " work"
-        " within each example (nn.GroupNorm, nn.LayerNorm), or use mode='vmap' if no example really meets another"
-    )

@@ -12,7 +12,7 @@ from torch import Tensor
 from torch._decomp import decomposition_table
 from torch._ops import OpOverload
 
-from deniable.deep.clipping.labels import LOOSE, Geometry, Place, compact, uniform
+from deniable.deep.clipping.labels import LOOSE, Fault, Geometry, Place, compact, uniform
 from deniable.deep.clipping.typing_rules import RULES, SIZES, VIEWS, Rule, base_name, pointwise
 from deniable.deep.clipping.user_code import location
 from deniable.errors import NotSupported
@@ -126,3 +126,26 @@ def leaves_of(value: Any) -> Iterator[Any]:
             yield from leaves_of(each)
     else:
         yield value
+
+
+def fault_here(reason: str, name: str) -> Fault:
+    """A fault of the operation that is running."""
+    return Fault(reason, name, location())
+
+
+def looking(name: str) -> NotSupported:
+    """The refusal of a model in which Python looks at the data."""
+    return NotSupported(
+        f"the course of the forward pass depends on the data: {name}{location()} takes a Python value or a shape"
+        " from them,"
+        " so one example may change what happens to the others; use torch.where, a mask, or mode='vmap'"
+    )
+
+
+def mixing(fault: Fault) -> NotSupported:
+    """The refusal of a model for a fault."""
+    return NotSupported(
+        f"one example changes the gradients of the others, so clipping cannot bound what one example does: {fault};"
+        " work"
+        " within each example (nn.GroupNorm, nn.LayerNorm), or use mode='vmap' if no example really meets another"
+    )
