@@ -37,8 +37,8 @@ CHECKPOINT = "private.pt"
 
 
 def per_example_loss(model: nn.Module) -> Callable[[Any, Tensor], Tensor]:
-    """Cross entropy (squared error for real labels, or as `config.problem_type` says) of each example, averaged over its
-    own tokens where it has many.
+    """Cross entropy (squared error for real labels, or as `config.problem_type` says) of each example, averaged over
+    its own tokens where it has many.
 
     A label of −100 does not count. A model for causal language predicts the next token, so its labels move by one.
     """
