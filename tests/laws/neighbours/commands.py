@@ -113,18 +113,18 @@ def mix(rng: random.Random) -> list[Row]:
     return [("p900", rng.choice(texts), rng.choice(texts)) for _ in range(rng.randint(1, 50))]
 
 
-def entry(name: str, call: Callable[[World, Any], Command], *, sample: int = 10) -> EntryPoint:
+def entry(name: str, call: Callable[[World, Any], Command], *, sample: int = 4) -> EntryPoint:
     command = " ".join(name.partition(",")[0].split()[:2])
     return EntryPoint(name, (command,), UNITS, call, mix=mix, sample=sample)
 
 
 ENTRY_POINTS = [
-    entry("deniable query, CSV", query(write_csv, "visits.csv", BY_CITY, "--epsilon", "1", *KEYS), sample=25),
+    entry("deniable query, CSV", query(write_csv, "visits.csv", BY_CITY, "--epsilon", "1", *KEYS), sample=8),
     entry("deniable query, CSV, --json", query(write_csv, "visits.csv", BY_CITY, "--epsilon", "1", *KEYS, "--json")),
     entry(
         "deniable query, CSV, --dry-run",
         query(write_csv, "visits.csv", BY_CITY, "--epsilon", "1", *KEYS, "--dry-run"),
-        sample=6,
+        sample=3,
     ),
     entry(
         "deniable query, CSV, keys of the data",
@@ -141,9 +141,9 @@ ENTRY_POINTS = [
         ),
     ),
     entry(
-        "deniable query, Parquet", query(write_parquet, "visits.parquet", BY_CITY, "--epsilon", "1", *KEYS), sample=15
+        "deniable query, Parquet", query(write_parquet, "visits.parquet", BY_CITY, "--epsilon", "1", *KEYS), sample=5
     ),
-    entry("deniable publish, CSV", publish(write_csv, "visits.csv"), sample=12),
-    entry("deniable publish, CSV, --json", publish(write_csv, "visits.csv", "--json"), sample=5),
-    entry("deniable publish, Parquet", publish(write_parquet, "visits.parquet"), sample=5),
+    entry("deniable publish, CSV", publish(write_csv, "visits.csv"), sample=4),
+    entry("deniable publish, CSV, --json", publish(write_csv, "visits.csv", "--json"), sample=2),
+    entry("deniable publish, Parquet", publish(write_parquet, "visits.parquet"), sample=2),
 ]  # fmt: skip

@@ -32,6 +32,7 @@ import contextlib
 import difflib
 import hashlib
 import io
+import itertools
 import logging
 import os
 import pprint
@@ -41,7 +42,7 @@ import sys
 import tempfile
 import threading
 import warnings
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, fields
 from functools import cache
 from pathlib import Path
@@ -74,7 +75,7 @@ class EntryPoint:
         call: `call(world, unit)` builds the data, calls the entry point and returns what is released.
         shape: what of the release may not depend on a unit. Another than `shape_of` where keys or lengths are noise.
         mix: makes a random hostile unit, of several rows and values at once, for the soak. None: one of `hostile`.
-        sample: how many of `hostile` the ordinary run tries, where a call is slow; the soak tries all. None: all.
+        sample: how many of `hostile` the ordinary run tries, where a call is slow (`ordinary_labels`); the soak: all.
         needs: fixtures of pytest that `call` finds under `world.fixtures`: "postgres", "spark".
     """
 
@@ -87,13 +88,25 @@ class EntryPoint:
     sample: int | None = None
     needs: tuple[str, ...] = ()
 
-    def labels(self) -> list[str]:
-        """The hostile units of an ordinary run: all, or a sample that the name decides."""
-        every = list(self.hostile)
-        if self.sample is None or self.sample >= len(every):
-            return every
-        chosen = set(random.Random(self.name).sample(every, self.sample))
-        return [label for label in every if label in chosen]
+
+def ordinary_labels(entries: Iterable[EntryPoint]) -> dict[str, list[str]]:
+    """Which hostile units the ordinary run tries on each entry point.
+
+    Entry points with the same units deal them out like one deck of cards, so that together they try every unit before
+    one is tried twice. Each also loses one of its own.
+    """
+    decks: dict[frozenset[str], Iterator[str]] = {}
+    chosen: dict[str, list[str]] = {}
+    for entry in entries:
+        every = list(entry.hostile)
+        if entry.sample is None or entry.sample >= len(every):
+            chosen[entry.name] = every
+            continue
+        shuffled = random.Random(len(every)).sample(every, len(every))
+        deck = decks.setdefault(frozenset(every), itertools.cycle(shuffled))
+        mine = set(itertools.islice(deck, entry.sample)) | ({"removed"} & entry.hostile.keys())
+        chosen[entry.name] = [label for label in every if label in mine]
+    return chosen
 
 
 @dataclass

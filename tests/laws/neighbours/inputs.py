@@ -30,7 +30,7 @@ ROWS: list[dict[str, Any]] = [
     for number in range(12)
 ]
 LIMITS = AtMost(groups=1, rows=2)
-SAMPLE = 6
+SAMPLE = 3
 """Hostile records of an ordinary run, where another kind of input tries them all."""
 
 
@@ -305,19 +305,19 @@ BYTE_TEXTS = {
 }
 
 ENTRY_POINTS = [
-    entry("CSV file", csv_file, TEXTS, sample=30),
-    entry("CSV file, latin-1", windows_file, BYTE_TEXTS, sample=None),
+    entry("CSV file", csv_file, TEXTS, sample=12),
+    entry("CSV file, latin-1", windows_file, BYTE_TEXTS, sample=4),
     entry("CSV file, gzip", packed_file, TEXTS),
     entry("CSV folder", csv_folder, TEXTS),
     entry("convert", converted, TEXTS, covers=("deniable.query.convert",)),
     entry("deniable convert, deniable query", command, TEXTS, sample=3, covers=("deniable convert", "deniable query")),
-    entry("Arrow", arrow, STORED, sample=20),
+    entry("Arrow", arrow, STORED, sample=8),
     entry("Arrow, seconds with a zone", arrow_seconds, STORED),
     entry("pandas, Arrow types", pandas_arrow, STORED),
-    entry("Parquet file", parquet, STORED, sample=20),
+    entry("Parquet file", parquet, STORED, sample=8),
     entry("Parquet file without statistics", parquet_without_statistics, STORED),
     entry("Parquet pattern", parquet_folder, STORED),
-    entry("pandas, objects", objects, OBJECTS, sample=30),
+    entry("pandas, objects", objects, OBJECTS, sample=12),
     entry("pandas, categories", categories, {"cost": (GAPS,), "city": (hostile.UTF8,)}),
     entry("Polars", polars, VALID),
     entry("DuckDB file", duckdb_file, VALID),

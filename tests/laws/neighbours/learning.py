@@ -209,7 +209,7 @@ def fits() -> list[EntryPoint]:
                         UNITS,
                         fit(name, table, solver, changes),
                         mix=mix,
-                        sample=12 if place == 0 else 4,
+                        sample=5 if place == 0 else 2,
                     )
                 )
     return entries
@@ -277,7 +277,7 @@ ENTRY_POINTS = [
             UNITS if method == "score" else VALUES,
             apply(name, method, table),
             mix=mix,
-            sample=12,
+            sample=4,
         )
         for name, methods in METHODS.items()
         for method in methods
@@ -290,13 +290,13 @@ ENTRY_POINTS = [
             VALUES,
             encode(name, table),
             mix=mix,
-            sample=20,
+            sample=8,
         )
         for name in ENCODERS
         for table in TABLES
         if table != "sparse"
     ),
-    EntryPoint("cross_val_score", ("deniable.learning.cross_val_score",), UNITS, cross_validate, mix=mix, sample=12),
+    EntryPoint("cross_val_score", ("deniable.learning.cross_val_score",), UNITS, cross_validate, mix=mix, sample=4),
 ]
 
 

@@ -41,6 +41,6 @@ COMMANDS = {
     "deniable publish": ("publish", "visits.csv", "--out", "release"),
 }
 ENTRY_POINTS = [
-    EntryPoint(f"{name}, a table by mistake", (name,), {"removed": REMOVED, **TEXTS}, command(*arguments), sample=12)
+    EntryPoint(f"{name}, a table by mistake", (name,), {"removed": REMOVED, **TEXTS}, command(*arguments), sample=8)
     for name, arguments in COMMANDS.items()
 ]

@@ -201,10 +201,10 @@ ENTRY_POINTS = [
             UNITS,
             question(sql, options),
             mix=mix,
-            sample=4,
+            sample=3,
         )
         for name, (sql, options) in QUESTIONS.items()
     ),
-    EntryPoint("Publication", PUBLICATION, UNITS, publication, mix=mix, sample=5),
-    EntryPoint("Publication, finished later", PUBLICATION, UNITS, resumed, mix=mix, sample=3),
+    EntryPoint("Publication", PUBLICATION, UNITS, publication, mix=mix, sample=3),
+    EntryPoint("Publication, finished later", PUBLICATION, UNITS, resumed, mix=mix, sample=2),
 ]
