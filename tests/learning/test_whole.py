@@ -356,37 +356,46 @@ def test_a_loss_without_integers_is_not_minimised() -> None:
 # several classes
 
 
-def fit_classes(seed: int, *, most: int) -> None:
+HOSTILE_VALUES = np.array([math.nan, math.inf, -math.inf, 1e308, -1e308, -0.0, 5e-324, 2.0**64])
+HOSTILE_LABELS = [None, math.nan, math.inf, -1, 99, 2**64 - 1, 1.5, "unknown", "\ud800", b"0", True, (0, 1)]
+
+
+def fit_classes(seed: int, *, least: int, most: int) -> None:
     """One fit of several classes on data of some kind; it returns."""
     generator = np.random.default_rng(seed)
-    count = int(10 ** generator.uniform(0, math.log10(most)))
-    columns, classes = int(generator.integers(1, 12)), int(generator.integers(3, 6))
+    count = int(10 ** generator.uniform(math.log10(least), math.log10(most)))
+    columns, classes = int(generator.integers(1, 12)), int(generator.choice([3, 4, 5, 8, 12]))
     rows = generator.normal(size=(count, columns)) * 10 ** generator.uniform(-3, 3, size=columns)
     codes = np.digitize(rows @ generator.normal(size=columns), np.linspace(-1, 1, classes - 1))
     if seed % 4 == 1:
         codes = generator.integers(0, classes, count)
     if seed % 4 == 2:
         rows, codes = np.tile(rows[:1], (count, 1)), np.arange(count) % classes
+    labels = codes.astype(object)
+    if seed % 3:
+        for hostile in generator.integers(0, count, 1 + count // 20):
+            rows[hostile] = generator.choice(HOSTILE_VALUES, columns)
+            labels[hostile] = HOSTILE_LABELS[generator.integers(len(HOSTILE_LABELS))]
     model = LogisticRegression(
-        epsilon=10 ** generator.uniform(-3, 2),
+        epsilon=10 ** generator.uniform(math.log10(0.05), 1) if seed % 5 else 10 ** generator.uniform(-3, 2),
         delta=generator.choice([0.0, 1e-6]),
         data_norm=columns**0.5,
         classes=list(range(classes)),
         size=[None, count, 1, 10**6][seed % 4],
         solver=["auto", "output"][seed % 2],
         source=InsecureSource(seed),
-    ).fit(rows, codes)
+    ).fit(rows, labels)
     assert np.isfinite(model.coef_).all()
     assert model.coef_.shape == (classes, columns)
 
 
 @pytest.mark.parametrize("seed", range(24))
 def test_several_classes_are_always_fitted(seed: int) -> None:
-    fit_classes(seed, most=3000)
+    fit_classes(seed, least=1, most=3000)
 
 
 @pytest.mark.soak
 @pytest.mark.parametrize("seed", range(500))
 def test_five_hundred_fits_of_several_classes(seed: int) -> None:
-    """Up to 40,000 records; no fit is refused."""
-    fit_classes(seed, most=40_000)
+    """A hundred to 40,000 records, of which hostile ones are up to a twentieth; no fit is refused."""
+    fit_classes(seed, least=100, most=40_000)
