@@ -10,6 +10,7 @@ import pytest
 
 from deniable.events import Event
 from deniable.guarantees import Guarantee, PureDP
+from deniable.query.bounding import Bounded
 from deniable.query.engines import DuckDB
 from deniable.query.planning import QueryPlan, plan
 from deniable.query.totals import Totals
@@ -30,6 +31,14 @@ class NoLedger:
         return PureDP(7, relation=self.relation, unit=self.unit)
 
 
+class UnboundDuckDB(DuckDB):
+    """DuckDB that binds no statement beforehand, which takes longer than to run it over small tables. `test_binding`
+    and all tests with sessions bind."""
+
+    def bind(self, bounded: Bounded) -> None:
+        return None
+
+
 def make_plan(
     data: Any,
     sql: str,
@@ -40,7 +49,7 @@ def make_plan(
     **options: Any,
 ) -> QueryPlan:
     """A plan over one table called t, and public ones."""
-    engine = DuckDB()
+    engine = UnboundDuckDB()
     options = {
         "who": None,
         "epsilon": 1,

@@ -12,13 +12,13 @@ import pandas as pd
 import pytest
 
 from deniable.query import AtMost
-from deniable.query.engines import DuckDB
 from deniable.query.requests import Place, Request
 from deniable.query.schema import Column, Kind
 from deniable.query.staging import StagedPlan
 from deniable.query.surveys import Survey, bounds, limits
 from deniable.query.surveys.diagnosis import wider
 from deniable.units import Relation, Unit
+from tests.query.conftest import NoLedger, UnboundDuckDB
 
 SQL = "SELECT city, SUM(cost) AS total, SUM(age) AS years FROM {} WHERE cost < 1e12 OR cost IS NULL GROUP BY city"
 
@@ -27,7 +27,7 @@ class Tables:
     """Small tables in one engine, and the staged plan of one question over any of them."""
 
     def __init__(self, ledger: Any) -> None:
-        self.engine, self.ledger, self.number = DuckDB(), ledger, 0
+        self.engine, self.ledger, self.number = UnboundDuckDB(), ledger, 0
 
     def plan(self, frame: pd.DataFrame, sql: str = SQL, **given: Any) -> StagedPlan:
         self.number += 1
@@ -41,17 +41,10 @@ class Tables:
         return self.engine.run(survey.sql, groups=survey.cells, key=(0, 0)).rows
 
 
-@pytest.fixture(scope="module")
-def no_ledger() -> Any:
-    from tests.query.conftest import NoLedger
-
-    return NoLedger
-
-
 @pytest.fixture
-def tables(no_ledger: Any, request: pytest.FixtureRequest) -> Iterator[Tables]:
+def tables(request: pytest.FixtureRequest) -> Iterator[Tables]:
     unit, relation = getattr(request, "param", ("person", Relation.ADD_REMOVE))
-    found = Tables(no_ledger(Unit.of(unit), relation))
+    found = Tables(NoLedger(Unit.of(unit), relation))
     yield found
     found.engine.close()
 
