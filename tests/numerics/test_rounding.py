@@ -17,8 +17,8 @@ from deniable.numerics.rounding import (
     exp_above,
     float_above,
     float_below,
+    fraction_above,
     log_of,
-    promised,
     root_of,
     typed_above,
     typed_below,
@@ -28,8 +28,8 @@ from deniable.numerics.rounding import (
 @given(st.floats(min_value=1e-300, max_value=1e300))
 def test_outward(value: float) -> None:
     assert below(value) < value < above(value)
-    assert promised(value) >= Fraction(value)
-    assert promised(value) <= Fraction(value) * (1 + Fraction(1, 2**50))
+    assert fraction_above(value) >= Fraction(value)
+    assert fraction_above(value) <= Fraction(value) * (1 + Fraction(1, 2**50))
 
 
 @given(st.fractions())
@@ -41,7 +41,7 @@ def test_directed_floats(value: Fraction) -> None:
 def test_zero_and_infinity_stay() -> None:
     assert above(0.0) == 0.0
     assert above(float("inf")) == float("inf")
-    assert promised(0.0) == 0
+    assert fraction_above(0.0) == 0
     assert float_above(Fraction(10) ** 400) == float("inf")
     assert float_below(Fraction(10) ** 400) < float("inf")
 

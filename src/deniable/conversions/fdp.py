@@ -20,7 +20,7 @@ from deniable.conversions.curves import exact_profile, grid, supported
 from deniable.errors import NoConversion
 from deniable.guarantees import FDP, GDP, ApproxDP, Bracket, Profile, PureDP
 from deniable.guarantees.printing import small
-from deniable.numerics.rounding import above, below, float_above, float_below, promised
+from deniable.numerics.rounding import above, below, float_above, float_below, fraction_above
 
 
 def fdp_to_profile(guarantee: FDP) -> Profile:
@@ -47,7 +47,7 @@ def fdp_to_approx(guarantee: FDP, *, delta: Number) -> ApproxDP:
         raise NoConversion(
             f"f(0) = 1 − {fail}, so no ε reaches delta={_checks.shown(allowed)}. Ask for {fail} or more."
         )
-    return ApproxDP(promised(epsilon), allowed, relation=guarantee.relation, unit=guarantee.unit)
+    return ApproxDP(fraction_above(epsilon), allowed, relation=guarantee.relation, unit=guarantee.unit)
 
 
 def fdp_to_pure(guarantee: FDP) -> PureDP:
@@ -74,7 +74,7 @@ def fdp_to_gdp(guarantee: FDP) -> GDP:
         if 0 < alpha < 1 and beta > 0:
             one, two = float(ndtri(float_below(alpha))), float(ndtri(float_below(beta)))
             mu = max(mu, -(one + two) + 2.0**-45 * (1 + abs(one) + abs(two)))
-    return GDP(promised(above(mu)), relation=guarantee.relation, unit=guarantee.unit)
+    return GDP(fraction_above(above(mu)), relation=guarantee.relation, unit=guarantee.unit)
 
 
 def profile_to_approx(profile: Profile, *, delta: Number) -> ApproxDP:
@@ -84,7 +84,7 @@ def profile_to_approx(profile: Profile, *, delta: Number) -> ApproxDP:
         raise NoConversion(
             f"the curve reaches no ε at delta={delta}: its loss is infinite with more than that probability."
         )
-    return ApproxDP(promised(epsilon), delta, relation=profile.relation, unit=profile.unit)
+    return ApproxDP(fraction_above(epsilon), delta, relation=profile.relation, unit=profile.unit)
 
 
 def profile_to_fdp(profile: Profile, *, epsilons: Iterable[Number] | None = None) -> FDP:

@@ -22,7 +22,7 @@ from deniable.conversions.curves import exact_profile, grid, supported
 from deniable.errors import InvalidArgument, NoConversion
 from deniable.guarantees import FDP, GDP, RDP, TCDP, ZCDP, ApproxDP, Bracket, Profile
 from deniable.numerics import normal
-from deniable.numerics.rounding import below, float_above, float_below, promised
+from deniable.numerics.rounding import below, float_above, float_below, fraction_above
 from deniable.units import Relation
 
 
@@ -33,10 +33,10 @@ def gdp_to_approx(guarantee: GDP, *, delta: Number | None = None, epsilon: Numbe
         raise InvalidArgument("delta", delta, "given, or epsilon instead", "For example delta=1e-6.")
     if epsilon is not None:
         wanted = _checks.nonnegative("epsilon", epsilon)
-        reached = promised(normal.delta_bracket(mu, float_below(wanted)).upper)
+        reached = fraction_above(normal.delta_bracket(mu, float_below(wanted)).upper)
         return ApproxDP(wanted, min(reached, Fraction(1)), relation=guarantee.relation, unit=guarantee.unit)
     allowed = _checks.inner_probability("delta", delta if delta is not None else 0)
-    found = promised(normal.epsilon_bracket(mu, float_below(allowed)).upper)
+    found = fraction_above(normal.epsilon_bracket(mu, float_below(allowed)).upper)
     return ApproxDP(found, allowed, relation=guarantee.relation, unit=guarantee.unit)
 
 
@@ -113,4 +113,4 @@ def laplace_to_gdp(*, scale: Number, sensitivity: Number = 1, relation: Relation
     """
     epsilon = float_above(_checks.positive("sensitivity", sensitivity) / _checks.positive("scale", scale))
     mu = normal.diagonal_mu(-math.expm1(-epsilon / 2), -epsilon / 2 - math.log(2))
-    return GDP(promised(mu), relation=relation)
+    return GDP(fraction_above(mu), relation=relation)

@@ -23,7 +23,7 @@ from deniable.conversions.curves import exact_profile
 from deniable.guarantees import FDP, GDP, RDP, TCDP, ZCDP, ApproxDP, Bracket, Profile, PureDP, TradeOff
 from deniable.numerics.exact import exp_up, short_above
 from deniable.numerics.normal import diagonal_mu
-from deniable.numerics.rounding import MACHINE_EPSILON, above, below, float_above, float_below, promised
+from deniable.numerics.rounding import MACHINE_EPSILON, above, below, float_above, float_below, fraction_above
 
 
 def pure_to_approx(guarantee: PureDP, *, epsilon: Number | None = None) -> ApproxDP:
@@ -32,7 +32,7 @@ def pure_to_approx(guarantee: PureDP, *, epsilon: Number | None = None) -> Appro
         return ApproxDP(guarantee.epsilon, 0, relation=guarantee.relation, unit=guarantee.unit)
     wanted = _checks.nonnegative("epsilon", epsilon)
     delta = response_delta(guarantee.epsilon, wanted)
-    return ApproxDP(wanted, min(promised(delta), Fraction(1)), relation=guarantee.relation, unit=guarantee.unit)
+    return ApproxDP(wanted, min(fraction_above(delta), Fraction(1)), relation=guarantee.relation, unit=guarantee.unit)
 
 
 def pure_to_profile(guarantee: PureDP) -> Profile:
@@ -92,7 +92,7 @@ def pure_to_gdp(guarantee: PureDP) -> GDP:
     """
     epsilon = float_above(guarantee.epsilon)
     mu = diagonal_mu(math.tanh(epsilon / 2), -epsilon - math.log1p(math.exp(-epsilon)))
-    return GDP(promised(mu), relation=guarantee.relation, unit=guarantee.unit)
+    return GDP(fraction_above(mu), relation=guarantee.relation, unit=guarantee.unit)
 
 
 def pure_to_total_variation(guarantee: PureDP) -> float:

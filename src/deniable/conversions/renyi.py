@@ -25,7 +25,7 @@ from deniable._checks import Number
 from deniable.conversions.curves import bound_profile, grid, supported
 from deniable.errors import InvalidArgument, NoConversion
 from deniable.guarantees import FDP, RDP, TCDP, ZCDP, ApproxDP, Profile
-from deniable.numerics.rounding import MACHINE_EPSILON, above, exp_above, float_above, float_below, promised
+from deniable.numerics.rounding import MACHINE_EPSILON, above, exp_above, float_above, float_below, fraction_above
 from deniable.units import RECORD, Relation, Unit, one_relation, one_unit
 
 _FAR = 1e300
@@ -169,7 +169,7 @@ def _floats(orders: list[RDP]) -> list[tuple[float, float]]:
 def _approx(epsilon: float, delta: Fraction, orders: list[RDP]) -> ApproxDP:
     if epsilon == math.inf:
         raise NoConversion(f"{orders[-1]!r} is at an order too close to 1 to reach delta={_checks.shown(delta)}.")
-    return ApproxDP(promised(epsilon), delta, relation=orders[0].relation, unit=orders[0].unit)
+    return ApproxDP(fraction_above(epsilon), delta, relation=orders[0].relation, unit=orders[0].unit)
 
 
 def _smallest_epsilon(pairs: list[tuple[float, float]], delta: float) -> float:

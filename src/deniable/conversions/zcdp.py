@@ -22,14 +22,14 @@ from deniable.conversions.curves import bound_profile, grid, supported
 from deniable.errors import NoConversion
 from deniable.guarantees import FDP, RDP, TCDP, ZCDP, ApproxDP, ApproxZCDP, Profile
 from deniable.numerics.roots import lowest
-from deniable.numerics.rounding import above, exp_above, float_above, float_below, promised
+from deniable.numerics.rounding import above, exp_above, float_above, float_below, fraction_above
 
 
 def zcdp_to_approx(guarantee: ZCDP, *, delta: Number) -> ApproxDP:
     """ε = min over α > 1 of αρ + ln(1 − 1/α) − ln(αδ)/(α − 1). Upper bound: Canonne–Kamath–Steinke 2020, Prop. 12."""
     allowed = _checks.inner_probability("delta", delta)
     epsilon = concentrated_epsilon(float_above(guarantee.rho), float_below(allowed))
-    return ApproxDP(promised(epsilon), allowed, relation=guarantee.relation, unit=guarantee.unit)
+    return ApproxDP(fraction_above(epsilon), allowed, relation=guarantee.relation, unit=guarantee.unit)
 
 
 def zcdp_to_approx_classic(guarantee: ZCDP, *, delta: Number) -> ApproxDP:
@@ -37,7 +37,7 @@ def zcdp_to_approx_classic(guarantee: ZCDP, *, delta: Number) -> ApproxDP:
     allowed = _checks.inner_probability("delta", delta)
     rho = float_above(guarantee.rho)
     epsilon = above(rho + 2 * math.sqrt(rho * -math.log(float_below(allowed))))
-    return ApproxDP(promised(epsilon), allowed, relation=guarantee.relation, unit=guarantee.unit)
+    return ApproxDP(fraction_above(epsilon), allowed, relation=guarantee.relation, unit=guarantee.unit)
 
 
 def zcdp_to_profile(guarantee: ZCDP) -> Profile:
@@ -100,7 +100,7 @@ def approx_zcdp_to_approx(guarantee: ApproxZCDP, *, delta: Number) -> ApproxDP:
         )
     share = float_below((allowed - fail) / (1 - fail))
     epsilon = concentrated_epsilon(float_above(guarantee.rho), share)
-    return ApproxDP(promised(epsilon), allowed, relation=guarantee.relation, unit=guarantee.unit)
+    return ApproxDP(fraction_above(epsilon), allowed, relation=guarantee.relation, unit=guarantee.unit)
 
 
 def tcdp_to_rdp(guarantee: TCDP, *, order: Number) -> RDP:
@@ -115,7 +115,7 @@ def tcdp_to_approx(guarantee: TCDP, *, delta: Number) -> ApproxDP:
     """The zCDP formula over orders α < ω. Upper bound."""
     allowed = _checks.inner_probability("delta", delta)
     epsilon = concentrated_epsilon(float_above(guarantee.rho), float_below(allowed), omega=float_below(guarantee.omega))
-    return ApproxDP(promised(epsilon), allowed, relation=guarantee.relation, unit=guarantee.unit)
+    return ApproxDP(fraction_above(epsilon), allowed, relation=guarantee.relation, unit=guarantee.unit)
 
 
 def tcdp_to_profile(guarantee: TCDP) -> Profile:

@@ -53,9 +53,9 @@ def excess(t: Reals) -> Reals:
     |t| ≤ 4.7·excess(t), so that the two roundings cost 4.4·8 + 4.7 + 1 units at most.
     """
     near = np.abs(t) <= _NEAR
-    found = np.asarray(np.expm1(t) - t)
-    found[near] = _series(t[near])
-    return found
+    value = np.asarray(np.expm1(t) - t)
+    value[near] = _series(t[near])
+    return value
 
 
 def weighted_excess(weight: Reals, t: Reals) -> Reals:
@@ -109,7 +109,7 @@ def bisect_all(
     return fails, holding
 
 
-def moved(z: Reals, by: float) -> tuple[Reals, Reals]:
+def exact_difference(z: Reals, by: float) -> tuple[Reals, Reals]:
     """z − by and what rounding took from it, exactly (Knuth 1969, two-sum).
 
     A tail far out is steep: a unit of its argument is many units of the tail, and the tails of two worlds must be those
@@ -121,7 +121,7 @@ def moved(z: Reals, by: float) -> tuple[Reals, Reals]:
 
 
 def tail_at(point: tuple[Reals, Reals]) -> Reals:
-    """P[Z > y + r] for a `moved` point."""
+    """P[Z > y + r] for a point that is an `exact_difference`."""
     y, rest = point
     steep = math.sqrt(2 / math.pi) / special.erfcx(np.clip(y, -8.0, 64.0) * _ROOT_HALF)
     return np.asarray(normal_above(y) * (1 - rest * steep))
@@ -143,7 +143,7 @@ def bell(x: Reals) -> Reals:
 
 
 def normal_above_scaled(x: Reals, other: tuple[Reals, Reals]) -> Reals:
-    """P[Z > x]·e^{(x² − y²)/2}: a tail in units of the bell at another (`moved`) point, where both may underflow."""
+    """P[Z > x]·e^{(x² − y²)/2}: a tail in units of the bell at another point, an `exact_difference`."""
     y, rest = other
     tail = 0.5 * special.erfcx(np.maximum(x, 0.0) * _ROOT_HALF) * bell(y) * (1 - rest * np.clip(y, -64.0, 64.0))
     # Left of 0 the tail is at least ½ and nothing underflows.

@@ -121,9 +121,9 @@ def tail_bounds(x: Fraction, *, digits: int) -> tuple[Fraction, Fraction]:
         power = context.minus(context.divide(context.multiply(power, half_square), Decimal(k)))
         total = context.add(total, context.divide(power, Decimal(2 * k + 1)))
     scale = context.sqrt(context.multiply(Decimal(2), _pi(carried)))
-    found = Fraction(context.subtract(Decimal("0.5"), context.divide(total, scale)))
+    middle = Fraction(context.subtract(Decimal("0.5"), context.divide(total, scale)))
     slack = Fraction(1, 10**digits)
-    return found - slack, found + slack
+    return middle - slack, middle + slack
 
 
 def delta_up(mu: Fraction, epsilon: Fraction) -> Fraction:

@@ -7,7 +7,7 @@ margin of their own, stated beside them.
 
 >>> above(1.0) > 1.0 > below(1.0)
 True
->>> promised(0.1) > 0.1
+>>> fraction_above(0.1) > 0.1
 True
 """
 
@@ -87,7 +87,7 @@ def typed_below(value: Fraction) -> float:
     return -typed_above(-value) + 0.0  # no −0
 
 
-def promised(value: float) -> Fraction:
+def fraction_above(value: float) -> Fraction:
     """The exact number that a guarantee may state for a computed cost: a short decimal, not below the float.
 
     A guarantee reads a float as its shortest decimal, which may lie half an ulp below it; the next float's does not.

@@ -22,7 +22,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from deniable.accounting.pairs.law import Array, Law, Masses
-from deniable.numerics.arrays import UNIT, moved, normal_above, normal_above_scaled, tail_at
+from deniable.numerics.arrays import UNIT, exact_difference, normal_above, normal_above_scaled, tail_at
 
 
 @dataclass(frozen=True, eq=False)
@@ -46,12 +46,12 @@ class NormalLaw(Law):
         with np.errstate(over="ignore", under="ignore"):
             near = normal_above(z) * np.exp(np.clip(loss, -700.0, 300.0))
         # Far out Q underflows; e^l = e^{μz − μ²/2} = e^{(z² − (z − μ)²)/2} keeps the product a float.
-        far, here = (loss > 300) | (z > 30), moved(z, self.mu)
+        far, here = (loss > 300) | (z > 30), exact_difference(z, self.mu)
         return tail_at(here), np.where(far, normal_above_scaled(z, here), near)
 
     def below(self, loss: Array) -> Masses:
         z = self._point(loss)
-        return tail_at(moved(-z, -self.mu)), normal_above(-z)
+        return tail_at(exact_difference(-z, -self.mu)), normal_above(-z)
 
 
 @dataclass(frozen=True, eq=False)
@@ -98,7 +98,7 @@ class PlacedNormalLaw(Law):
     def above(self, loss: Array) -> Masses:
         z = self._point(loss)
         none, q, other = normal_above(z), self.rate, self.reach - self.shift
-        here, there = moved(z, self.reach), moved(z, other)
+        here, there = exact_difference(z, self.reach), exact_difference(z, other)
         p, away = (1 - q) * none + q * tail_at(here), (1 - q) * none + q * tail_at(there)
         l = np.maximum(loss, 0.0)
         with np.errstate(over="ignore", under="ignore"):
@@ -113,5 +113,5 @@ class PlacedNormalLaw(Law):
     def below(self, loss: Array) -> Masses:
         z = self._point(loss)
         none, q = normal_above(-z), self.rate
-        p = (1 - q) * none + q * tail_at(moved(-z, -self.reach))
-        return p, (1 - q) * none + q * tail_at(moved(-z, self.shift - self.reach))
+        p = (1 - q) * none + q * tail_at(exact_difference(-z, -self.reach))
+        return p, (1 - q) * none + q * tail_at(exact_difference(-z, self.shift - self.reach))

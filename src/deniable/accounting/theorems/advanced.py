@@ -32,7 +32,7 @@ from deniable.conversions.formulas import classic_rho_limit, pure_rho
 from deniable.errors import InvalidArgument
 from deniable.guarantees import ApproxDP, PureDP
 from deniable.numerics.exact import sqrt_down
-from deniable.numerics.rounding import above, float_above, float_below, promised
+from deniable.numerics.rounding import above, float_above, float_below, fraction_above
 
 
 def repeat_advanced(guarantee: PureDP | ApproxDP, *, count: int, slack: Number) -> ApproxDP:
@@ -82,7 +82,7 @@ def compose_advanced(parts: Sequence[PureDP | ApproxDP], *, slack: Number) -> Ap
     found = min(above(drift + above(math.sqrt(2 * spread * tail))) for tail in tails)
     failed = failure([(allowed, 1), *((delta_of(part), 1) for part in parts)])
     plain = compose_basic(parts).epsilon
-    return ApproxDP(min(promised(found), plain), failed, relation=first.relation, unit=first.unit)
+    return ApproxDP(min(fraction_above(found), plain), failed, relation=first.relation, unit=first.unit)
 
 
 def per_query_budget(target: ApproxDP, *, count: int) -> PureDP:
@@ -105,7 +105,7 @@ def _form(guarantee: PureDP | ApproxDP, count: int, slack: Number, drift: Callab
     allowed = _checks.inner_probability("slack", slack)
     epsilon = float_above(guarantee.epsilon)
     spread = epsilon * math.sqrt(2 * times * -math.log(float_below(allowed)))
-    total = promised(above(spread + times * drift(epsilon), ulps=64))
+    total = fraction_above(above(spread + times * drift(epsilon), ulps=64))
     failed = failure([(delta_of(guarantee), times), (allowed, 1)])
     return ApproxDP(total, failed, relation=guarantee.relation, unit=guarantee.unit)
 
@@ -116,7 +116,7 @@ def failure(parts: Sequence[tuple[Fraction, int]]) -> Fraction:
     if any(float_above(delta) >= 1 for delta, _ in parts):
         return min(total, Fraction(1))
     kept = math.fsum(times * math.log1p(-float_above(delta)) for delta, times in parts)
-    return min(promised(above(-math.expm1(kept), ulps=64)), total, Fraction(1))
+    return min(fraction_above(above(-math.expm1(kept), ulps=64)), total, Fraction(1))
 
 
 def _log_sum(spread: float, slack: float) -> float:

@@ -28,7 +28,7 @@ from deniable.errors import InvalidArgument
 from deniable.guarantees import ApproxDP, Bracket, Profile, PureDP
 from deniable.numerics.discrete import log_masses, mass_error
 from deniable.numerics.roots import border
-from deniable.numerics.rounding import MACHINE_EPSILON, above, below, float_above, float_below, promised
+from deniable.numerics.rounding import MACHINE_EPSILON, above, below, float_above, float_below, fraction_above
 
 if TYPE_CHECKING:
     from deniable.numerics.discrete import Floats
@@ -55,7 +55,7 @@ def optimal_corner(guarantee: PureDP | ApproxDP, *, count: int, index: int) -> A
         raise InvalidArgument("index", index, f"at most count/2 = {times // 2}")
     epsilon = (times - 2 * place) * guarantee.epsilon
     delta = repeat_optimal(guarantee, count=times).delta_bracket(Fraction(float_below(epsilon))).upper
-    return ApproxDP(epsilon, min(promised(delta), Fraction(1)), relation=guarantee.relation, unit=guarantee.unit)
+    return ApproxDP(epsilon, min(fraction_above(delta), Fraction(1)), relation=guarantee.relation, unit=guarantee.unit)
 
 
 @dataclass(frozen=True)

@@ -28,7 +28,7 @@ from deniable.conversions.formulas import response_divergence
 from deniable.conversions.renyi import rdp_curve, rdp_to_approx, rdp_to_approx_classic
 from deniable.errors import InvalidArgument
 from deniable.guarantees import RDP, ApproxDP
-from deniable.numerics.rounding import above, float_above, promised
+from deniable.numerics.rounding import above, float_above, fraction_above
 from deniable.units import Relation
 
 ORDERS: tuple[Fraction, ...] = (
@@ -90,7 +90,8 @@ def rdp_curve_of(
     relation: Relation = Relation.ADD_REMOVE,
 ) -> list[RDP]:
     """A curve: the divergence at every order, each promised on its own."""
-    return [RDP(a, promised(divergence(a)), relation=relation) for a in (_checks.order("order", o) for o in orders)]
+    exact = [_checks.order("order", order) for order in orders]
+    return [RDP(order, fraction_above(divergence(order)), relation=relation) for order in exact]
 
 
 def compose_rdp(curves: Sequence[Iterable[RDP]]) -> list[RDP]:

@@ -20,7 +20,7 @@ from deniable._checks import Number
 from deniable.errors import UnitMismatch
 from deniable.guarantees import ApproxDP, PureDP
 from deniable.numerics.roots import border
-from deniable.numerics.rounding import above, float_above, float_below, promised
+from deniable.numerics.rounding import above, float_above, float_below, fraction_above
 from deniable.units import Relation, single
 
 if TYPE_CHECKING:
@@ -65,4 +65,4 @@ def _shuffled(local: PureDP, population: int, delta: Number, clone: float) -> Ap
         above(epsilon, ulps=1),
         relative=1e-9,
     )[1]
-    return ApproxDP(min(promised(amplified), local.epsilon), allowed, relation=local.relation, unit=local.unit)
+    return ApproxDP(min(fraction_above(amplified), local.epsilon), allowed, relation=local.relation, unit=local.unit)
