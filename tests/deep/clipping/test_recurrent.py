@@ -12,6 +12,7 @@ from torch import Tensor, nn
 import deniable as dn
 from deniable.deep.clipping import ClippingEngine
 from deniable.deep.clipping.recurrence import recurrence, recurrence_backward
+from deniable.deep.clipping.typing import RowTyping
 from tests.deep.clipping.reference import assert_agrees, check_one_by_one, cross_entropy, one_by_one, unit_norms
 
 ROWS, TOKENS, WIDTH = 5, 6, 3
@@ -170,7 +171,9 @@ class Stateful(nn.Module):
         self.layer, self.head = nn.GRU(WIDTH, 5, batch_first=True), nn.Linear(5, 4)
 
     def forward(self, x: Tensor) -> Tensor:
-        start = torch.zeros(1, len(x), 5) if self.state is None or not self.uses else self.state
+        start = torch.zeros(1, len(x), 5)
+        if self.uses and self.state is not None:
+            start = self.state  # the calls are the same, whether it is used or not
         made, last = self.layer(x, start)
         self.state = last.detach()
         return self.head(made.mean(1))
@@ -267,6 +270,18 @@ def test_no_row_of_the_operations_meets_another(cell: str, projected: bool, reve
             others = [each.index_select(axis, torch.tensor(kept)) for each in (one, two)]
             torch.testing.assert_close(*others, rtol=1e-5, atol=1e-6)
             assert not torch.equal(one, two)
+
+
+@pytest.mark.parametrize("axis", [0, 2])
+def test_the_rule_refuses_rows_on_another_axis(axis: int) -> None:
+    """As many tokens as rows, so that shapes tell nothing."""
+    typing = RowTyping(3, rules=True)
+    batch = torch.randn(3, 3, 3) if axis == 0 else torch.randn(3, 3, 3).permute(1, 2, 0)
+    typing.private(batch if axis == 0 else batch.permute(2, 0, 1))
+    with typing:
+        made = recurrence("rnn_tanh", batch, torch.randn(3, 3), None, None, torch.zeros(3, 3), torch.empty(0), False)
+    with pytest.raises(dn.errors.NotSupported, match="deniable.recurrence"):
+        typing.place(made[0])
 
 
 @pytest.mark.parametrize("reverse", [False, True])
