@@ -38,9 +38,9 @@ TARGETS: dict[str, tuple[str, ...]] = {
     "calibration.py": ("tests/test_calibration.py",),
     "conversions/*.py": ("tests/conversions",),
     "noise/bernoulli.py": ("tests/noise/test_bernoulli.py",),
-    "noise/discrete_*.py": ("tests/noise/test_discrete_laplace.py", "tests/noise/test_discrete_gaussian.py"),
+    "noise/discrete.py": ("tests/noise/test_discrete_laplace.py", "tests/noise/test_discrete_gaussian.py"),
     "noise/source.py": ("tests/noise/test_source.py",),
-    "noise/tables.py": ("tests/noise/test_tables.py",),
+    "noise/laws.py": ("tests/noise/test_tables.py",),
     **{
         f"mechanisms/{name}.py": SUMS
         for name in ("additive", "counts", "moments")

@@ -25,7 +25,7 @@ from pathlib import Path
 
 import history
 
-from deniable.accounting.filters import Entry, replay
+from deniable.accounting.filters import FilterEntry, replay
 from deniable.events import Laplace
 from deniable.guarantees import ApproxDP
 from deniable.ledger import Ledger, records
@@ -85,15 +85,15 @@ def rate(kind: str, folder: Path, processes: int) -> float:
 
 def filled(path: Path, size: int) -> Ledger:
     """A ledger with many entries that are alike."""
-    return bulk(path, [(Entry(EVENT), size)])
+    return bulk(path, [(FilterEntry(EVENT), size)])
 
 
 def various(path: Path, size: int) -> Ledger:
     """A ledger with many entries that all differ."""
-    return bulk(path, [(Entry(Laplace(scale=10**6 + number)), 1) for number in range(size)])
+    return bulk(path, [(FilterEntry(Laplace(scale=10**6 + number)), 1) for number in range(size)])
 
 
-def bulk(path: Path, entries: list[tuple[Entry, int]]) -> Ledger:
+def bulk(path: Path, entries: list[tuple[FilterEntry, int]]) -> Ledger:
     """A ledger written in bulk: the spelling, the chain and the totals that charges would make."""
     ledger = Ledger.create(path, unit="row", budget=BUDGET)
     store, size = ledger._store, sum(count for _, count in entries)

@@ -27,8 +27,8 @@ import numpy as np
 
 from deniable.guarantees import ApproxDP
 from deniable.learning.losses import LinearLoss, Logistic
-from deniable.learning.optimizers import Data, GradientDescent, PhasedSGD, Plan, Task, TextbookGradientDescent
-from deniable.learning.table import Table
+from deniable.learning.optimizers import Data, GradientDescent, MethodPlan, PhasedSGD, Task, TextbookGradientDescent
+from deniable.learning.table import IntegerTable
 from deniable.units import REPLACE
 
 HERE = Path(__file__).resolve().parent
@@ -90,7 +90,7 @@ def hard(n: int, d: int, epsilon: float) -> tuple[Data, float]:
     # Shuffled: the blocks of phased SGD hold one part each of a sequence that must look alike everywhere.
     np.random.default_rng(n + d).shuffle(signs)
     rows = np.outer(signs, np.full(d, 1 / math.sqrt(d)))
-    data = Data(Table.place(rows, norm=1.0), np.zeros(n))
+    data = Data(IntegerTable.place(rows, norm=1.0), np.zeros(n))
     return data, -float(np.linalg.norm(data.table.points().mean(axis=0)))
 
 
@@ -100,7 +100,7 @@ def gaussians(n: int, d: int, seed: int) -> Data:
     rows = generator.normal(size=(n, d)) * 0.2
     rows[:, 0] += 0.5 * labels
     order = generator.permutation(n)
-    return Data(Table.place(rows[order], norm=1.0), labels[order])
+    return Data(IntegerTable.place(rows[order], norm=1.0), labels[order])
 
 
 def average(theta: np.ndarray, data: Data, loss: LinearLoss) -> float:
@@ -116,7 +116,7 @@ def least(data: Data, loss: LinearLoss) -> float:
     return float(found.fun)
 
 
-def excess(plan: Plan, data: Data, floor: float, seeds: int, *, on: Data | None = None) -> float:
+def excess(plan: MethodPlan, data: Data, floor: float, seeds: int, *, on: Data | None = None) -> float:
     """The mean over seeds of the average loss above its least value, on these or on other data."""
     found = [average(plan.run(data), on or data, plan.task.linear) for _ in range(seeds)]
     return float(np.mean(found)) - floor

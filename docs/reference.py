@@ -9,6 +9,7 @@ from __future__ import annotations
 import ast
 from importlib import import_module
 from pathlib import Path
+from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 import deniable
@@ -37,7 +38,7 @@ ROOMS: dict[str, tuple[str, ...]] = {
         "explaining",
         "explaining.report",
         "explaining.curves",
-        "explaining.icons",
+        "explaining.odds",
         "explaining.svg",
         "explaining.plots",
     ),
@@ -49,12 +50,14 @@ ROOMS: dict[str, tuple[str, ...]] = {
 
 def names(module: str) -> list[str]:
     """What a module offers: its `__all__`, or the functions and classes it defines."""
-    found = import_module(f"deniable.{module}")
-    listed = getattr(found, "__all__", None)
+    room = import_module(f"deniable.{module}")
+    listed = getattr(room, "__all__", None)
     if listed is None:
-        listed = [name for name, value in vars(found).items() if getattr(value, "__module__", "") == found.__name__]
+        listed = [name for name, value in vars(room).items() if getattr(value, "__module__", "") == room.__name__]
     folder = _file(f"deniable.{module}").parent
-    return sorted((n for n in listed if n[0] != "_" and not (folder / n / "__init__.py").exists()), key=str.lower)
+    modules = {name for name in listed if (folder / name / "__init__.py").exists()}
+    modules |= {name for name in listed if isinstance(vars(room).get(name), ModuleType)}
+    return sorted((name for name in listed if name[0] != "_" and name not in modules), key=str.lower)
 
 
 def definition(module: str, name: str) -> str:

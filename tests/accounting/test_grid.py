@@ -18,7 +18,7 @@ from deniable.accounting.grid.lattice import from_above, from_below
 from deniable.accounting.grid.net import Basic
 from deniable.accounting.grid.power import power
 from deniable.accounting.pairs import laws
-from deniable.accounting.pairs.law import Atoms, Law, Mixed, Reversed
+from deniable.accounting.pairs.law import Law, LossAtoms, Mixed, Reversed
 from deniable.accounting.pairs.normal import NormalLaw
 from deniable.accounting.theorems import compose_fdp
 from deniable.events import (
@@ -202,7 +202,7 @@ def test_a_lattice_holds_the_law_between_two(law: Law, step: float) -> None:
 
 def test_a_power_is_a_convolution() -> None:
     """Three-fold, against np.convolve, with and without a tilt."""
-    law = Atoms.of([-0.5, 0.0, 0.5], [0.2, 0.3, 0.5])
+    law = LossAtoms.of([-0.5, 0.0, 0.5], [0.2, 0.3, 0.5])
     lattice = from_above(law, 0.5, -0.5, 0.5)
     masses = np.convolve(np.convolve([0.2, 0.3, 0.5], [0.2, 0.3, 0.5]), [0.2, 0.3, 0.5])
     losses = np.arange(-1.5, 2.0, 0.5)

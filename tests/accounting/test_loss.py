@@ -8,7 +8,7 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 
-from deniable.accounting.loss import Loss, draw_loss, losses
+from deniable.accounting.loss import PrivacyLoss, draw_loss, losses
 from deniable.accounting.theorems import laplace_rdp, pure_rdp, sampled_gaussian_rdp
 from deniable.conversions import rdp_to_approx_classic
 from deniable.errors import InvalidArgument, NotSupported
@@ -28,7 +28,7 @@ from deniable.units import Relation
 from tests.laws.examples import EXAMPLES
 
 
-def only(event: Event) -> Loss:
+def only(event: Event) -> PrivacyLoss:
     (loss,) = losses(event)
     return loss
 

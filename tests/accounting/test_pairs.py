@@ -13,9 +13,9 @@ from scipy import optimize, special
 
 from deniable.accounting.pairs import laws
 from deniable.accounting.pairs.discrete import GaussianTable, LaplaceTable
-from deniable.accounting.pairs.law import Atoms, Law, Mixed, Reversed, Symmetric
+from deniable.accounting.pairs.law import Law, LossAtoms, Mixed, Reversed, Symmetric
 from deniable.accounting.pairs.normal import NormalLaw
-from deniable.accounting.pairs.tables import tabulated
+from deniable.accounting.pairs.sampling import tabulate
 from deniable.events import (
     Claimed,
     DiscreteGaussian,
@@ -163,7 +163,7 @@ def test_a_law_is_a_law(name: str) -> None:
 def test_connecting_the_dots_dominates(name: str) -> None:
     law = LAWS[name]
     nodes = np.linspace(max(law.low, -20), min(law.high, 20) + 0.05, 60)
-    dots = tabulated(law, nodes)
+    dots = tabulate(law, nodes)
     at = np.linspace(0, min(law.high, 20), 301)
     assert np.all(dots.profile(at) >= law.profile(at) * (1 - 1e-9) - 1e-13)
     inside = nodes[(nodes > 0) & (nodes < law.high)]
@@ -427,6 +427,6 @@ def test_symmetric_is_symmetric() -> None:
 
 
 def test_atoms_know_their_errors() -> None:
-    law = Atoms.of([0.0, 1.0], [0.5, 0.5], errors=(1e-9, 1e-8))
+    law = LossAtoms.of([0.0, 1.0], [0.5, 0.5], errors=(1e-9, 1e-8))
     assert law.relative >= 1e-9 + 16 * UNIT
     assert law.location(1.0) >= 1e-8

@@ -9,8 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from deniable.auditing.betting import Stakes, Wealth
-from deniable.auditing.bounds import Played, lower_epsilon, lower_mu
+from deniable.auditing.betting import GameRounds, Stakes, Wealth, lower_epsilon, lower_mu
 from deniable.auditing.claims import Claim, Line
 from deniable.guarantees import FDP, GDP, ZCDP, PureDP, TradeOff
 
@@ -124,7 +123,7 @@ def test_lower_bounds_are_below_the_truth_and_near_it() -> None:
     chance = math.exp(2) / (1 + math.exp(2))
     worlds = generator.random(6000) < 0.5
     told = np.where(generator.random(6000) < chance, worlds, ~worlds)
-    played = Played(np.where(told, chance, 1 - chance)[None, :], worlds)
+    played = GameRounds(np.where(told, chance, 1 - chance)[None, :], worlds)
     assert 1.5 < lower_epsilon(played, delta=0, level=1e-6) < 2
     assert lower_epsilon(played, delta=0.1, level=1e-6) < 2
     total = (math.exp(2) - 1) / (math.exp(2) + 1)
@@ -134,7 +133,7 @@ def test_lower_bounds_are_below_the_truth_and_near_it() -> None:
 
 
 def test_a_game_without_rounds_bounds_nothing() -> None:
-    nothing = Played(np.zeros((2, 0)), np.zeros(0, dtype=bool))
+    nothing = GameRounds(np.zeros((2, 0)), np.zeros(0, dtype=bool))
     assert lower_epsilon(nothing, delta=0, level=0.01) == 0
 
 

@@ -15,9 +15,17 @@ import pandas as pd
 import polars as pl
 import pytest
 
-from deniable.auditing.detectors import Atoms, Bins, Detector, Logistic, Tree, default_detectors
-from deniable.auditing.detectors.atoms import structure, whole
-from deniable.auditing.detectors.base import low_bits
+from deniable.auditing.detectors import (
+    Atoms,
+    Bins,
+    Detector,
+    Logistic,
+    Tree,
+    default_detectors,
+    low_bits,
+    structure,
+    whole,
+)
 from deniable.auditing.outputs import crashed, read_output
 from deniable.errors import InvalidArgument
 

@@ -12,8 +12,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from deniable.auditing.training import one_run_curve_p_value, one_run_epsilon, one_run_mu, one_run_p_value
-from deniable.auditing.training.one_run_curve import _inverse
+from deniable.auditing.training import _inverse, one_run_curve_p_value, one_run_epsilon, one_run_mu, one_run_p_value
 from deniable.errors import InvalidArgument
 from deniable.events import Gaussian
 from deniable.guarantees import GDP, ApproxDP, PureDP

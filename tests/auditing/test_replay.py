@@ -17,10 +17,9 @@ from deniable import mechanisms as dm
 from deniable import noise
 from deniable.auditing.additive import Measured
 from deniable.auditing.claims import Claim
-from deniable.auditing.first_sight import LOUD, sighted
 from deniable.auditing.neighbours import Pair
-from deniable.auditing.recording import Tape, recorded, seeded
-from deniable.auditing.replay import Replayed, replay_pair
+from deniable.auditing.recording import DrawTape, recorded, seeded
+from deniable.auditing.replay import LOUD, Replayed, measure_loud_runs, replay_pair
 from deniable.errors import UnitMismatch
 
 ONES = [1.0] * 9
@@ -309,13 +308,13 @@ def test_a_call_for_one_more_number_shares_the_others() -> None:
     def mechanism(size: int) -> tuple[np.ndarray, float]:
         return np.random.random(size), np.random.laplace()
 
-    with recorded(mechanism, Tape(1)):
+    with recorded(mechanism, DrawTape(1)):
         mask, drawn = mechanism(9)
-    with recorded(mechanism, Tape(1)):
+    with recorded(mechanism, DrawTape(1)):
         longer, again = mechanism(10)
     assert (longer[:9] == mask).all()
     assert drawn == again
-    with recorded(mechanism, Tape(1, variation=1)):
+    with recorded(mechanism, DrawTape(1, variation=1)):
         same, other = mechanism(9)
     assert (same == mask).all()
     assert other != drawn
@@ -339,10 +338,10 @@ def test_two_loud_runs_read_the_shift(name: str) -> None:
     exact = 13.0 if name == "a list" else 12.5
     runs = []
     for data in (ONES, WITH):
-        with recorded(LAPLACE[name], Tape(5, loud=LOUD)) as tape:
+        with recorded(LAPLACE[name], DrawTape(5, loud=LOUD)) as tape:
             numbers = np.ravel(np.asarray(LAPLACE[name](data), dtype=np.float64))
         runs.append((numbers, tape.draws))
-    found = sighted(*runs)
+    found = measure_loud_runs(*runs)
     assert found is not None
     assert found.epsilon(0) == pytest.approx(exact, rel=1e-4)
 

@@ -10,8 +10,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from deniable.events import Claimed, DiscreteLaplace, Event, Gaussian, Laplace
-from deniable.explaining.edges import edges_met
-from deniable.explaining.report import Entry, Report
+from deniable.explaining.report import Entry, Report, edges_met
 from deniable.guarantees import ApproxDP, PureDP
 from deniable.units import Unit
 from tests.explaining.looking import OUTSIDE, OVERLAPS, REPORT, WIDTHS, keep

@@ -20,11 +20,10 @@ from deniable.events import Gaussian, Laplace
 from deniable.explaining import curves
 from deniable.explaining.audits import audit_figure, audit_tradeoff
 from deniable.explaining.figures import Figure, Interval
-from deniable.explaining.icons import icon_array
 from deniable.explaining.labels import ENGLISH_LABELS, Labels
-from deniable.explaining.odds import odds
+from deniable.explaining.odds import icon_array, odds
+from deniable.explaining.report import value_figures
 from deniable.explaining.svg import COLOURS, INK, render
-from deniable.explaining.values import value_figures
 from deniable.guarantees import PureDP, TradeOff
 from tests.explaining.looking import OUTSIDE, OVERLAPS, PHONE, REPORT
 

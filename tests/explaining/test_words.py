@@ -20,10 +20,10 @@ from deniable.explaining import Analyst, Participant, Regulator, explain
 from deniable.explaining.labels import Labels
 from deniable.explaining.odds import Odds, odds, success
 from deniable.explaining.report import Entry, Report
-from deniable.explaining.risks import beliefs, gaussian_posterior
 from deniable.explaining.subjects import Explainable
 from deniable.explaining.texts import ENGLISH, Texts
 from deniable.explaining.views import html
+from deniable.explaining.writers import beliefs, gaussian_posterior
 from deniable.guarantees import GDP, ApproxDP, PureDP
 from deniable.units import Relation
 

@@ -375,6 +375,6 @@ def chance_at_least(score: float) -> float:
     return 1 - (0.0 if m == 0 else 1 - 2 * r**m / (1 + r))
 
 
-ABSTRACT = {"AdditiveMechanism", "Answer", "Choice"}
+ABSTRACT = {"AdditiveMechanism", "AnswerMechanism", "SelectionMechanism"}
 CASES = [(name, i) for name, found in EXAMPLES.items() for i in range(len(found))]
 PAIRS = [(name, i, r) for name, i in CASES for r in EXAMPLES[name][i].relations]

@@ -21,7 +21,7 @@ from deniable.auditing.replay import Finding
 from deniable.descriptions import Description
 from deniable.events import Laplace
 from deniable.explaining import plots
-from deniable.explaining.figures import BarFigure, IconFigure, Interval, IntervalFigure, Line, LineFigure
+from deniable.explaining.figures import BarFigure, FigureLine, IconFigure, Interval, IntervalFigure, LineFigure
 from deniable.explaining.report import Entry, Report
 from deniable.explaining.svg import render
 from deniable.explaining.writers import Participant
@@ -209,7 +209,7 @@ def test_a_report_shows_words_as_words(about: str, tmp_path: Path) -> None:
 
 
 FIGURES: dict[str, Callable[[str], Any]] = {
-    "lines": lambda text: LineFigure(text, text, text, (Line(text, (0, 1), (0, 1)),), text),
+    "lines": lambda text: LineFigure(text, text, text, (FigureLine(text, (0, 1), (0, 1)),), text),
     "icons": lambda text: IconFigure(text, ((text, 0.3), (text, 0.4)), text),
     "intervals": lambda text: IntervalFigure(text, text, (Interval(text, 1, 0, 2),), text),
     "bars": lambda text: BarFigure(text, text, ((text, 3), (text, 4)), text),

@@ -17,7 +17,7 @@ from sklearn.base import clone
 import deniable as dn
 from deniable.auditing import Pair
 from deniable.learning import SGD
-from deniable.learning.optimizers.base import Bounded, Method
+from deniable.learning.optimizers.base import BallMethod, Method
 from tests.laws.test_estimators import KINDS, fitted_numbers, make
 
 SURE = 1 - 1e-9
@@ -122,7 +122,7 @@ SWAPS = ("phased", "localisation", "last_iterate", "textbook", "frank_wolfe", "f
 def solver_example(solver: str) -> Any:
     """An estimator that offers this solver, under a relation that it has, in a ball where it needs one."""
     kind, method = next((kind, m) for kind in KINDS for m in offered(kind) if m.name == solver)
-    if isinstance(method, Bounded):
+    if isinstance(method, BallMethod):
         method = replace(method, radius=1.0)
     if isinstance(method, SGD):
         method = replace(method, steps=3, rate=0.5)

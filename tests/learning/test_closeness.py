@@ -6,7 +6,7 @@ import mpmath
 import pytest
 
 from deniable.errors import InvalidArgument
-from deniable.learning.closeness import enlarged
+from deniable.learning.privacy import enlarge_mu
 
 
 def curve(mu: mpmath.mpf, epsilon: mpmath.mpf) -> mpmath.mpf:
@@ -20,7 +20,7 @@ def test_the_enlarged_curve_is_above(mu: float, part: float) -> None:
     """e^c δ_μ(ε − 2c) ≤ δ_μ′(ε) from ε = 0 into the far tail."""
     c = part * min(mu / 20, mu * mu / 40)
     try:
-        larger = enlarged(mu, c)
+        larger = enlarge_mu(mu, c)
     except InvalidArgument:
         assert 6 * c * mpmath.exp(mu**2 / 8) > mu / 4  # refused because it would cost too much
         return
@@ -36,12 +36,12 @@ def test_it_is_no_larger_than_needed() -> None:
     """At ε = 0 the needed increase is already a sixth of what is taken."""
     with mpmath.workdps(30):
         mu, c = mpmath.mpf(1), mpmath.mpf("1e-4")
-        less = mu + (mpmath.mpf(enlarged(1.0, 1e-4)) - mu) / 6
+        less = mu + (mpmath.mpf(enlarge_mu(1.0, 1e-4)) - mu) / 6
         assert mpmath.exp(c) * curve(mu, -2 * c) > curve(less, mpmath.mpf(0))
 
 
 def test_what_the_proof_does_not_cover_is_refused() -> None:
-    assert enlarged(0.5, 0.0) == pytest.approx(0.5, rel=1e-12)
+    assert enlarge_mu(0.5, 0.0) == pytest.approx(0.5, rel=1e-12)
     for mu, closeness in ((0.5, 0.02), (0.01, 1e-5), (60.0, 0.0), (0.0, 0.0), (20.0, 0.5), (1.0, -1e-9)):
         with pytest.raises(InvalidArgument):
-            enlarged(mu, closeness)
+            enlarge_mu(mu, closeness)

@@ -16,18 +16,17 @@ from scipy.stats import chi2, norm
 from deniable.errors import NotSupported
 from deniable.guarantees import ApproxDP, PureDP
 from deniable.learning import losses
-from deniable.learning.closeness import enlarged
-from deniable.learning.optimizers import Data, RegularisedExponential, Task, cells
-from deniable.learning.optimizers.cells import Point, draw
-from deniable.learning.optimizers.exponential import Records
-from deniable.learning.table import Table
+from deniable.learning.optimizers import Data, RegularisedExponential, Task, exponential
+from deniable.learning.optimizers.exponential import LatticePoint, Records, draw
+from deniable.learning.privacy import enlarge_mu
+from deniable.learning.table import IntegerTable
 from deniable.noise import InsecureSource
 from deniable.units import REPLACE
 
 AIM = ApproxDP(1, 1e-6)
 
 
-def plain(height: Callable[[np.ndarray], float]) -> Callable[[Point], Fraction]:
+def plain(height: Callable[[np.ndarray], float]) -> Callable[[LatticePoint], Fraction]:
     """A height of floats."""
     return lambda point: Fraction(height(point.floats()))
 
@@ -53,11 +52,11 @@ def test_the_sampler_draws_the_density() -> None:
 def test_cells_are_chosen_by_their_volume(monkeypatch: pytest.MonkeyPatch) -> None:
     """Nine cells in one half of the cube and one in the other, of a flat density: 400 draws within 6 deviations."""
 
-    def lopsided(found: cells._Cells) -> None:
+    def lopsided(found: exponential._Cells) -> None:
         for level in range(9):
             found.cut((found.levels == level) & (found.corners[:, 0] == (1 << level) - 1))
 
-    monkeypatch.setattr(cells._Cells, "refine", lopsided)
+    monkeypatch.setattr(exponential._Cells, "refine", lopsided)
     source = InsecureSource(2)
     flat = [
         draw(plain(lambda t: 0.0), lambda t: (0.0, np.zeros(1)), side=1.0, dimensions=1, source=source)[0]
@@ -125,7 +124,7 @@ def test_a_height_that_is_not_convex_returns_too() -> None:
 def test_it_learns_without_smoothness(loss: losses.LinearLoss, target: ApproxDP) -> None:
     generator = np.random.default_rng(1)
     rows = generator.normal(size=(2000, 2))
-    data = Data(Table.place(rows, norm=2.0), np.where(rows[:, 0] > rows[:, 1], 1.0, -1.0))
+    data = Data(IntegerTable.place(rows, norm=2.0), np.where(rows[:, 0] > rows[:, 1], 1.0, -1.0))
     plan = RegularisedExponential().plan(Task(loss, 2, target, size=2000))
     theta = plan.run(data, source=InsecureSource(1))
     assert np.mean(np.sign(data.table.points() @ theta) == data.labels) > 0.95
@@ -135,7 +134,7 @@ def test_it_learns_without_smoothness(loss: losses.LinearLoss, target: ApproxDP)
 def test_its_risk_is_an_upper_bound_on_average() -> None:
     """The geometric median of 300 points in the plane: mean excess of 20 draws below the bound."""
     points = np.random.default_rng(2).normal(size=(300, 2)) * 0.2 + 0.3
-    data = Data(Table.place(points, norm=1.0))
+    data = Data(IntegerTable.place(points, norm=1.0))
     plan = RegularisedExponential().plan(Task(losses.Distance(), 2, AIM, size=300, radius=1.0))
     loss, rows = losses.Distance(), data.table.points()
     least = min(float(loss.values(np.array([a, b]), rows).mean()) for a in np.linspace(0, 0.6, 31) for b in (0.3, 0.28))
@@ -152,7 +151,7 @@ def test_privacy_pays_for_the_distance() -> None:
             plan = RegularisedExponential().plan(task)
             mu = task.sides * plan.heat * 1.0 / math.sqrt(plan.convexity)
             promised = float(plan.event.guarantee.mu)
-            assert promised * (1 - 2e-5) < enlarged(mu, plan.closeness) <= promised
+            assert promised * (1 - 2e-5) < enlarge_mu(mu, plan.closeness) <= promised
             assert plan.distance(1000, 700.0) <= plan.closeness
             assert plan.convexity >= plan.heat * strength
 
@@ -197,10 +196,10 @@ def test_sums_in_integers_are_right(loss: losses.LinearLoss, weighted: bool) -> 
     rows = generator.normal(size=(12, 2))
     weights = generator.choice([0.0, 0.3, 1.0], 12) if weighted else None
     labels = np.where(rows[:, 0] > 0, 1.0, -1.0)
-    data = Data(Table.place(rows, norm=1.5), labels, weights)
+    data = Data(IntegerTable.place(rows, norm=1.5), labels, weights)
     records = Records(loss, data)
     for side in (1.0, 3.7, 1e-3, 500.0):
-        point = Point((123456789 << 60, (1 << 99) + 7), 100, side)
+        point = LatticePoint((123456789 << 60, (1 << 99) + 7), 100, side)
         entries, power = point.numerators()
         found = records.whole_sum(entries, power, 120)
         with mpmath.workdps(80):
@@ -221,7 +220,7 @@ def test_more_records_than_float64_can_tell_are_drawn_in_integers() -> None:
     """A plan whose distance float64 does not keep: the same density, 300 draws each; two-sample DKW at 1e-6."""
     plan = RegularisedExponential().plan(Task(losses.Logistic(), 1, ApproxDP(8, 1e-6), size=100))
     assert plan.distance(10**10, 1e10) > plan.closeness
-    data = Data(Table.place(np.linspace(-1, 1, 20)[:, None], norm=1.0), np.where(np.arange(20) > 6, 1.0, -1.0))
+    data = Data(IntegerTable.place(np.linspace(-1, 1, 20)[:, None], norm=1.0), np.where(np.arange(20) > 6, 1.0, -1.0))
     strict = replace(plan, closeness=1e-20)
     samples = [
         np.sort([one.run(data, source=InsecureSource(seed))[0] for seed in range(300)]) for one in (plan, strict)
@@ -239,7 +238,7 @@ def test_more_records_than_float64_can_tell_are_drawn_in_integers() -> None:
 def test_the_declared_size_decides_nothing() -> None:
     """One record declared: none, one and thousands are drawn."""
     rows = np.random.default_rng(4).normal(size=(3000, 2))
-    data = Data(Table.place(rows, norm=2.0), np.where(rows[:, 0] > 0, 1.0, -1.0))
+    data = Data(IntegerTable.place(rows, norm=2.0), np.where(rows[:, 0] > 0, 1.0, -1.0))
     for loss in (losses.Logistic(), losses.Hinge(), losses.Distance()):
         for target in (AIM, ApproxDP(1e-3, 1e-9), ApproxDP(30, 1e-6)):
             plan = RegularisedExponential().plan(Task(loss, 2, target, size=1, radius=1.0))
@@ -251,7 +250,7 @@ def test_tangents_are_never_higher_than_is_allowed_for() -> None:
     """Heights in integers against floors of cells, on steep sums: never below the floor less the slack."""
     generator = np.random.default_rng(5)
     rows = generator.normal(size=(400, 2))
-    data = Data(Table.place(rows, norm=2.0), np.where(rows[:, 0] > 0, 1.0, -1.0))
+    data = Data(IntegerTable.place(rows, norm=2.0), np.where(rows[:, 0] > 0, 1.0, -1.0))
     plan = RegularisedExponential().plan(Task(losses.Logistic(), 2, ApproxDP(100, 1e-6), size=400))
     records = Records(plan.task.loss, data)
     slack = plan._slack(400, 400.0)

@@ -17,7 +17,7 @@ from deniable.learning import LogisticRegression, losses
 from deniable.learning.optimizers import FTRL, Data, Task, ftrl
 from deniable.learning.optimizers.base import clipped_sum, gradient_grid
 from deniable.learning.optimizers.ftrl import PrefixNodes, cuts
-from deniable.learning.table import Table
+from deniable.learning.table import IntegerTable
 from deniable.noise import InsecureSource
 from deniable.units import REPLACE, ZERO_OUT
 
@@ -31,7 +31,7 @@ def classification(n: int = N, *, replaced: int | None = None) -> Data:
     labels = np.where(rows[:, 0] + 0.3 * random.normal(size=n) > 0, 1.0, -1.0)
     if replaced is not None:
         rows[replaced], labels[replaced] = [2.0 * labels[replaced], 0, 0], -labels[replaced]
-    return Data(Table.place(rows, norm=2.0), labels)
+    return Data(IntegerTable.place(rows, norm=2.0), labels)
 
 
 def task(target: Any = SWAP, *, size: int = N, **changed: Any) -> Task:

@@ -29,7 +29,7 @@ from deniable.learning.optimizers import (
     Task,
     TextbookGradientDescent,
 )
-from deniable.learning.privacy import multiplier, rounded_up
+from deniable.learning.privacy import multiplier, round_up
 from deniable.ledger import Ledger
 from deniable.units import ADD_REMOVE, REPLACE, Relation
 
@@ -77,7 +77,7 @@ def test_the_textbook_costs_less_than_its_target(tmp_path: Path) -> None:
     plan = TextbookGradientDescent().plan(Task(SMOOTH, 3, target, size=500, radius=1.0))
     with Ledger.create(tmp_path / "one.ledger", unit="row", budget=target) as ledger:
         ledger.charge(plan.event, purpose="fit")
-    mu = rounded_up(2 * math.sqrt(plan.steps) / float(plan.ratio) * (1 + 1e-12))
+    mu = round_up(2 * math.sqrt(plan.steps) / float(plan.ratio) * (1 + 1e-12))
     assert charged(tmp_path, GDP(mu, relation=REPLACE), plan.event)
 
 

@@ -31,9 +31,9 @@ from deniable.learning.optimizers import (
 )
 from deniable.learning.optimizers.phases import blocks
 from deniable.learning.privacy import multiplier
-from deniable.learning.table import Table
+from deniable.learning.table import IntegerTable
 from deniable.noise import InsecureSource
-from deniable.noise.imitation import LEAK
+from deniable.noise.discrete import LEAK
 from deniable.units import REPLACE
 
 N, D = 3000, 4
@@ -45,7 +45,7 @@ def classification(n: int = N, d: int = D) -> Data:
     generator = np.random.default_rng(7)
     rows = generator.normal(size=(n, d))
     labels = np.where(rows[:, 0] + 0.3 * generator.normal(size=n) > 0, 1.0, -1.0)
-    return Data(Table.place(rows, norm=2.0), labels)
+    return Data(IntegerTable.place(rows, norm=2.0), labels)
 
 
 def excess(theta: np.ndarray, data: Data, loss: losses.LinearLoss) -> float:
@@ -189,20 +189,20 @@ def test_sgd_meets_its_target_by_the_accountant() -> None:
 
 
 def test_l1_gradients_are_as_short_as_promised() -> None:
-    from deniable.learning.optimizers.sgd import COARSE, _clipped_in_l1
+    from deniable.learning.optimizers.descent import COARSE, _sum_clipped_in_l1
 
     data = classification(40)
     for loss in (losses.Logistic(), losses.Distance()):
         task, theta = Task(loss, D, BOTH[0], size=40), np.full(D, 0.4)
-        whole = _clipped_in_l1(data, task, theta, clip=0.3)
+        whole = _sum_clipped_in_l1(data, task, theta, clip=0.3)
         for drop in range(40):
-            other = _clipped_in_l1(data.take(np.delete(np.arange(40), drop)), task, theta, clip=0.3)
+            other = _sum_clipped_in_l1(data.take(np.delete(np.arange(40), drop)), task, theta, clip=0.3)
             assert np.abs(whole - other).sum() <= COARSE
 
 
 def test_an_empty_batch_still_moves() -> None:
     """Without a single record the noise alone is released, step by step."""
-    nobody = Data(Table.place(np.zeros((0, D)), norm=1.0), np.zeros(0))
+    nobody = Data(IntegerTable.place(np.zeros((0, D)), norm=1.0), np.zeros(0))
     for norm in (1, 2):
         plan = SGD(steps=30, rate=0.2, norm=norm).plan(Task(SMOOTH, D, BOTH[0], size=N))
         assert (plan.run(nobody, source=InsecureSource(1)) != 0).all()
@@ -256,7 +256,7 @@ def test_phases_move_no_further_than_promised(method: PhasedSGD | Localisation) 
     for swap in range(0, 64, 5):
         rows = data.table.rows.copy()
         rows[swap] = -rows[swap]
-        other, _ = method.work(Data(Table(rows, data.table.lengths, D), data.labels), task, centre, eta)
+        other, _ = method.work(Data(IntegerTable(rows, data.table.lengths, D), data.labels), task, centre, eta)
         far = max(far, float(np.linalg.norm(found - other)))
     assert far <= apart
     assert apart == pytest.approx((2 if isinstance(method, PhasedSGD) else 1) * eta, rel=1e-5)
@@ -267,7 +267,7 @@ def test_late_phases_keep_what_early_ones_found(method: Method) -> None:
     """Steps fall like 4⁻ᵖʰᵃˢᵉ, far below the float spacing of the centre: moves are placed on the grid, not centres."""
     n = 40_000
     rows = np.random.default_rng(2).normal(size=(n, 1))
-    data = Data(Table.place(rows, norm=2.0), np.where(rows[:, 0] > 0, 1.0, -1.0))
+    data = Data(IntegerTable.place(rows, norm=2.0), np.where(rows[:, 0] > 0, 1.0, -1.0))
     theta = method.plan(Task(SMOOTH, 1, SWAP, size=n)).run(data, source=InsecureSource(1))
     assert theta[0] > 1
 
@@ -286,7 +286,7 @@ def test_moments_are_exact_and_bounded() -> None:
     from deniable.learning.table import ONE
 
     generator = np.random.default_rng(5)
-    data = Data(Table.place(generator.normal(size=(60, 3)), norm=1.0), generator.uniform(-1.5, 1.5, size=60))
+    data = Data(IntegerTable.place(generator.normal(size=(60, 3)), norm=1.0), generator.uniform(-1.5, 1.5, size=60))
     vectors = np.column_stack([data.table.rows, np.trunc(np.clip(data.labels, -1, 1) * ONE)]).astype(int).tolist()
     exact = [[sum(v[i] * v[j] for v in vectors) for j in range(4)] for i in range(4)]
     assert _moments(data).tolist() == exact
@@ -302,7 +302,7 @@ def test_statistics_solve_least_squares() -> None:
     generator = np.random.default_rng(6)
     rows = generator.normal(size=(40_000, 2)) * 0.4
     labels = rows @ np.array([0.5, -0.3])
-    data = Data(Table.place(rows, norm=2.0), labels)
+    data = Data(IntegerTable.place(rows, norm=2.0), labels)
     plan = SufficientStatistics().plan(Task(losses.Squared(), 2, ApproxDP(5, 1e-5), size=40_000))
     assert plan.run(data, source=InsecureSource(1)) / 2 == pytest.approx([0.5, -0.3], abs=0.03)
 

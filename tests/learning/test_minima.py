@@ -15,7 +15,7 @@ from deniable.learning.optimizers import Data, ObjectivePerturbation, OutputPert
 from deniable.learning.optimizers.minimum import minimise
 from deniable.learning.optimizers.objective import noise_scale
 from deniable.learning.privacy import multiplier
-from deniable.learning.table import Table
+from deniable.learning.table import IntegerTable
 from deniable.units import REPLACE
 
 N, D = 3000, 4
@@ -26,7 +26,7 @@ BOTH = [ApproxDP(2, 1e-5), ApproxDP(2, 1e-5, relation=REPLACE)]
 @pytest.fixture
 def data() -> Data:
     rows = np.random.default_rng(7).normal(size=(N, D))
-    return Data(Table.place(rows, norm=2.0), np.where(rows[:, 0] > 0, 1.0, -1.0))
+    return Data(IntegerTable.place(rows, norm=2.0), np.where(rows[:, 0] > 0, 1.0, -1.0))
 
 
 def test_minimiser_is_certified(data: Data) -> None:
@@ -39,7 +39,7 @@ def test_minimisers_of_neighbours_are_as_close_as_promised() -> None:
     """Sensitivity L/λ, on the neighbours of a small data set; nearly attained by the worst of them."""
     generator = np.random.default_rng(1)
     rows = np.vstack([generator.normal(size=(20, 2)), [[1.0, 0.0]]])
-    data = Data(Table.place(rows, norm=1.0), np.where(np.arange(21) % 2, 1.0, -1.0))
+    data = Data(IntegerTable.place(rows, norm=1.0), np.where(np.arange(21) % 2, 1.0, -1.0))
     strength = 3.0
     full = minimise(data, SMOOTH, strength=strength, tolerance=1e-9)
 

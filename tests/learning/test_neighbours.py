@@ -31,9 +31,9 @@ from deniable.learning.optimizers import (
 from deniable.learning.optimizers.minimum import Objective, minimise, reachable, rounding
 from deniable.learning.optimizers.objective import laplace_scale
 from deniable.learning.optimizers.whole import Slope
-from deniable.learning.table import ONE, Table
+from deniable.learning.table import ONE, IntegerTable
 from deniable.noise import InsecureSource
-from deniable.noise.imitation import SPREAD
+from deniable.noise.discrete import SPREAD
 from deniable.units import REPLACE
 
 SMOOTH = losses.Logistic()
@@ -60,7 +60,7 @@ def test_minimisers_of_the_worst_neighbours_are_as_far_apart_as_declared(
     target = AIM if relation == "add_remove" else ApproxDP(1, 1e-6, relation=REPLACE)
     strength = 5.0
     plan = OutputPerturbation(strength=strength).plan(Task(loss, 1, target, size=4))
-    table = Table.place(np.array([[0.0], [0.0], [0.0], [1.0]]), norm=1.0)
+    table = IntegerTable.place(np.array([[0.0], [0.0], [0.0], [1.0]]), norm=1.0)
     full = Data(table, np.array([other, other, other, label]))
     near = full.take(np.arange(3)) if relation == "add_remove" else Data(table, np.full(4, other))
     one, two = (minimise(data, loss, strength=strength, tolerance=plan.tolerance) for data in (full, near))
@@ -91,7 +91,7 @@ def test_rounding_counts_all_that_is_added_up() -> None:
 
 def test_a_slope_that_drowns_the_gradient_is_not_certified_in_float64() -> None:
     """At λθ ≈ −10⁹ the sum is rounded to 10⁻⁷: whatever is computed, a gradient below 10⁻⁸ is not proved."""
-    data = Data(Table.place(np.array([[0.7], [0.3]]), norm=1.0), np.array([1.0, -1.0]))
+    data = Data(IntegerTable.place(np.array([[0.7], [0.3]]), norm=1.0), np.array([1.0, -1.0]))
     objective = Objective(data, SMOOTH, 1.0, np.array([1e9]), np.zeros(1))
     at = objective.newton(1e-4)
     assert objective.certified(at, 1e-4)
@@ -102,7 +102,7 @@ def test_a_slope_that_drowns_the_gradient_is_not_certified_in_float64() -> None:
 
 def test_the_certificate_holds_in_exact_arithmetic() -> None:
     """Late phases have λ = 2/η of 10¹² and a centre far away; λθ − λ·centre would cancel to nothing."""
-    data = Data(Table.place(np.array([[0.7], [-0.2], [0.9]]), norm=1.0), np.array([1.0, -1.0, -1.0]))
+    data = Data(IntegerTable.place(np.array([[0.7], [-0.2], [0.9]]), norm=1.0), np.array([1.0, -1.0, -1.0]))
     task = Task(SMOOTH, 1, ApproxDP(1, 1e-6, relation=REPLACE), size=3)
     eta, centre = 2e-12, np.array([1.2345678912345])
     moved, apart = Localisation().work(data, task, centre, eta)
@@ -231,7 +231,7 @@ def longer(data: Data, theta: np.ndarray, rate: float, noise: np.ndarray) -> tup
 def test_rounding_carries_a_pass_no_further_than_is_paid_for() -> None:
     generator = np.random.default_rng(3)
     rows = generator.normal(size=(2000, 3))
-    data = Data(Table.place(rows, norm=2.0), np.where(rows[:, 0] > 0, 1.0, -1.0))
+    data = Data(IntegerTable.place(rows, norm=2.0), np.where(rows[:, 0] > 0, 1.0, -1.0))
     task = Task(SMOOTH, 3, ApproxDP(1, 1e-6, relation=REPLACE), size=2000)
     centre, eta = np.array([3.0, -1.0, 0.5]), 0.9
     moved, apart = PhasedSGD().work(data, task, centre, eta)
@@ -245,7 +245,7 @@ def test_the_last_iterate_is_as_near_to_its_theorem_as_is_paid_for(monkeypatch: 
 
     generator = np.random.default_rng(4)
     rows = generator.normal(size=(300, 2))
-    data = Data(Table.place(rows, norm=2.0), np.where(rows[:, 0] > 0, 1.0, -1.0))
+    data = Data(IntegerTable.place(rows, norm=2.0), np.where(rows[:, 0] > 0, 1.0, -1.0))
     far = 50.0  # never reached, but it bounds what rounding may do, so that the grid is what counts
     plan = LastIterate(rest=50).plan(Task(SMOOTH, 2, ApproxDP(1, 1e-6, relation=REPLACE), size=300, radius=far))
     drawn = np.rint(generator.normal(size=(350, 2)) * iteration._GRID).astype(np.int64)
@@ -331,7 +331,7 @@ def test_records_of_weight_zero_change_nothing(
     generator = np.random.default_rng(8)
     rows = generator.normal(size=(337, 2))
     labels, weights = np.where(rows[:, 0] > 0, 1.0, -1.0), (np.arange(337) < 300).astype(float)
-    data = Data(Table.place(rows, norm=2.0), labels, weights)
+    data = Data(IntegerTable.place(rows, norm=2.0), labels, weights)
     plan = method.plan(Task(loss, 2, target, size=300, radius=radius))
     one, two = (plan.run(part, source=InsecureSource(4)) for part in (data, data.take(np.arange(300))))
     assert one == pytest.approx(two, rel=1e-9, abs=1e-9)

@@ -14,7 +14,7 @@ from deniable.events import Gaussian
 from deniable.guarantees import ApproxDP, PureDP
 from deniable.learning import privacy
 from deniable.noise import InsecureSource
-from deniable.noise.imitation import LEAK, SPREAD
+from deniable.noise.discrete import LEAK, SPREAD
 from deniable.units import ADD_REMOVE, REPLACE
 
 
@@ -104,16 +104,16 @@ def test_gaussian_noise_needs_a_delta() -> None:
 
 
 def test_targets_are_checked() -> None:
-    assert privacy.target_of(0.1, 0, ADD_REMOVE) == PureDP(0.1)
-    assert privacy.target_of(0.1, 1e-6, REPLACE) == ApproxDP(0.1, 1e-6, relation=REPLACE)
+    assert privacy.make_target(0.1, 0, ADD_REMOVE) == PureDP(0.1)
+    assert privacy.make_target(0.1, 1e-6, REPLACE) == ApproxDP(0.1, 1e-6, relation=REPLACE)
     for epsilon, delta in ((0, 0), (-1, 0), (float("nan"), 0), (1, 1), (1, -0.1), ("x", 0)):
         with pytest.raises(InvalidArgument):
-            privacy.target_of(epsilon, delta, ADD_REMOVE)
+            privacy.make_target(epsilon, delta, ADD_REMOVE)
 
 
 def test_rounding_up_rounds_up() -> None:
     for value in (0.1, 1 / 3, 7.0, 123456.789, 9.99999999999):
-        found = privacy.rounded_up(value)
+        found = privacy.round_up(value)
         assert Fraction(value) <= found <= Fraction(value) * (1 + Fraction(1, 10**8))
 
 

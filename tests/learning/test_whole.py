@@ -21,7 +21,7 @@ from deniable.learning import LogisticRegression, losses
 from deniable.learning.optimizers import Data, Localisation, ObjectivePerturbation, OutputPerturbation, Task, minimum
 from deniable.learning.optimizers.minimum import Objective, minimise
 from deniable.learning.optimizers.whole import Slope, WholeObjective, descend
-from deniable.learning.table import ONE, Table
+from deniable.learning.table import ONE, IntegerTable
 from deniable.noise import InsecureSource
 from deniable.units import REPLACE
 
@@ -111,7 +111,7 @@ def test_gradients_in_integers_are_as_near_as_they_say(name: str, form: str) -> 
     loss, generator = LOSSES[name], np.random.default_rng(5)
     rows = generator.normal(size=(20, 3)) * (generator.random((20, 3)) < 0.2 if form == "sparse" else 1.0)
     weights = generator.choice([0.0, 0.1, 1.0, 1e-300], 20) if form == "weighted" else None
-    data = Data(Table.place(rows, norm=2.0), labels_of(loss, generator.integers(0, 6, 20)), weights)
+    data = Data(IntegerTable.place(rows, norm=2.0), labels_of(loss, generator.integers(0, 6, 20)), weights)
     assert sparse.issparse(data.table.rows) == (form == "sparse")
     shape = shape_of(loss, 3)
     origin = generator.normal(size=shape) * 1e3 if form == "moved" else np.zeros(shape)
@@ -137,7 +137,7 @@ def test_the_error_of_float64_is_as_small_as_it_says(name: str) -> None:
     """Long vectors, offsets, 1000 records in several blocks: the true gradient is within the stated error."""
     loss, generator = LOSSES[name], np.random.default_rng(6)
     data = Data(
-        Table.place(generator.normal(size=(1000, 3)), norm=2.0), labels_of(loss, generator.integers(0, 6, 1000))
+        IntegerTable.place(generator.normal(size=(1000, 3)), norm=2.0), labels_of(loss, generator.integers(0, 6, 1000))
     )
     shape = shape_of(loss, 3)
     slope = Slope(np.full(shape, 12345678901234567, dtype=object), 1e-10)
@@ -171,7 +171,7 @@ def hard(loss: losses.LinearLoss) -> dict[str, Data]:
         "one far": (np.vstack([rows[:-1] * 1e-3, [[1.0, 1.0, 1.0]]]), side),
     }
     return {
-        name: Data(Table.place(table, norm=1.5, intercept=1.0), labels_of(loss, codes), None)
+        name: Data(IntegerTable.place(table, norm=1.5, intercept=1.0), labels_of(loss, codes), None)
         for name, (table, codes) in tables.items()
     }
 
@@ -315,7 +315,7 @@ def test_the_declared_size_decides_nothing(target: ApproxDP) -> None:
     generator = np.random.default_rng(8)
     rows = generator.normal(size=(3000, 2))
     for loss in (losses.Logistic(), losses.Multinomial(3)):
-        whole = Data(Table.place(rows, norm=2.0), labels_of(loss, generator.integers(0, 3, 3000)))
+        whole = Data(IntegerTable.place(rows, norm=2.0), labels_of(loss, generator.integers(0, 3, 3000)))
         for method, size, count in itertools.product(
             (OutputPerturbation(), ObjectivePerturbation()), (1, 10**7), (0, 1, 3000)
         ):
@@ -329,7 +329,7 @@ def test_the_declared_size_decides_nothing(target: ApproxDP) -> None:
 def test_extreme_epsilons_run(epsilon: float) -> None:
     generator = np.random.default_rng(9)
     data = Data(
-        Table.place(generator.normal(size=(300, 2)), norm=2.0), np.where(generator.random(300) < 0.5, 1.0, -1.0)
+        IntegerTable.place(generator.normal(size=(300, 2)), norm=2.0), np.where(generator.random(300) < 0.5, 1.0, -1.0)
     )
     for method in (OutputPerturbation(), ObjectivePerturbation()):
         for target in (ApproxDP(epsilon, 1e-6), PureDP(epsilon)):

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from deniable.accounting.filters import Family, Filters, Sum, basic, certify, filters_for
+from deniable.accounting.filters import Family, Filters, SumFilter, basic, certify, filters_for
 from deniable.errors import InvalidArgument, LedgerDamaged
 from deniable.events import Laplace
 from deniable.guarantees import GDP, RDP, TCDP, ZCDP, ApproxDP, ApproxZCDP, Guarantee, PureDP
@@ -162,7 +162,7 @@ def raised(filters: Filters, family: int, place: int, **changes: Any) -> Filters
     families = list(filters.families)
     sums = list(families[family].sums)
     fields = {"kind": sums[place].kind, "limit": sums[place].limit, "share": sums[place].share}
-    sums[place] = Sum(**{**fields, "order": sums[place].order, **changes})
+    sums[place] = SumFilter(**{**fields, "order": sums[place].order, **changes})
     families[family] = Family(families[family].name, tuple(sums), families[family].cap)
     return Filters(tuple(families), filters.alone)
 

@@ -12,12 +12,12 @@ import pytest
 
 from deniable.errors import InvalidArgument
 from deniable.noise import InsecureSource, RecordingSource, ReplaySource, discrete_gaussian
-from deniable.noise.discrete_gaussian import FITS, DiscreteGaussian
+from deniable.noise.discrete import FITS, DiscreteGaussianSampler
 
 
 @pytest.mark.parametrize("variance", [Fraction(10**6), Fraction(10**12, 7), Fraction(10**24)])
 def test_sure_bounds_accept_only_what_every_place_on_the_rung_accepts(variance: Fraction) -> None:
-    sampler = DiscreteGaussian(variance)
+    sampler = DiscreteGaussianSampler(variance)
     far = (1 << sampler.low_bits) - 1
     for rung in [0, 1, 2, 3, 100, 101, 700, 1501]:
         foot = sampler._law.foot(rung)
@@ -31,7 +31,7 @@ def test_sure_bounds_accept_only_what_every_place_on_the_rung_accepts(variance: 
 @pytest.mark.parametrize("word_bits", [8, 64])
 def test_acceptance_is_the_exponential(word_bits: int) -> None:
     """Words on both sides of the exact threshold decide without further bits, as the definition says."""
-    sampler = DiscreteGaussian(Fraction(10**8), word_bits=word_bits)
+    sampler = DiscreteGaussianSampler(Fraction(10**8), word_bits=word_bits)
     for rung, place in [(0, 1), (1, sampler._length - 1), (40, 3), (333, 5), (700, sampler._length // 2)]:
         x = sampler._law.foot(rung)
         with mpmath.workdps(60):
@@ -47,7 +47,7 @@ def test_acceptance_is_the_exponential(word_bits: int) -> None:
 
 
 def test_a_word_on_the_threshold_is_decided_by_the_next_ones() -> None:
-    sampler = DiscreteGaussian(Fraction(10**8), word_bits=8)
+    sampler = DiscreteGaussianSampler(Fraction(10**8), word_bits=8)
     rung, place = 40, sampler._length - 1
     threshold = sampler._sure_list[rung]  # the 8-bit word in which exp(-exponent) lies
     x = sampler._law.foot(rung)
@@ -81,7 +81,7 @@ def test_the_number_of_words_is_independent_of_the_value() -> None:
     Two groups of at least 5000 draws: inner and outer values. The shares that needed a second proposal differ by more
     than the sum of their Hoeffding margins, each at 2.5e-7, with probability below 1e-6.
     """
-    sampler = DiscreteGaussian(Fraction(10**6), rungs=8)
+    sampler = DiscreteGaussianSampler(Fraction(10**6), rungs=8)
     needed: dict[bool, list[int]] = defaultdict(list)
     tape = RecordingSource(InsecureSource(11))
     for _ in range(20_000):
@@ -98,7 +98,7 @@ def test_the_number_of_words_is_independent_of_the_value() -> None:
 
 
 def test_arrays_and_single_draws_agree_word_for_word() -> None:
-    sampler = DiscreteGaussian(Fraction(10**8))
+    sampler = DiscreteGaussianSampler(Fraction(10**8))
     tape = RecordingSource(InsecureSource(8))
     many = sampler._propose(50, tape)
     words = tape.record.reshape(-1, 50).T.reshape(-1)
@@ -115,7 +115,7 @@ def test_huge_scales_are_python_integers() -> None:
 
 
 def test_a_rung_beyond_the_table_is_never_accepted_by_the_bound_of_a_nearer_one() -> None:
-    sampler = DiscreteGaussian(Fraction(10**8))
+    sampler = DiscreteGaussianSampler(Fraction(10**8))
     rung, far = 20 * len(sampler._sure_list), np.uint64(2**64 - 1)
     word = np.uint64(sampler._sure_list[-1] - 1)  # accepted everywhere on the last rung tabulated; here far too large
     sampler._table.draw = lambda size, source: np.full(size, rung)  # type: ignore[method-assign]
@@ -126,7 +126,7 @@ def test_a_rung_beyond_the_table_is_never_accepted_by_the_bound_of_a_nearer_one(
 
 
 def test_a_draw_beyond_64_bits_turns_the_array_into_python_integers() -> None:
-    sampler = DiscreteGaussian(Fraction(2**53) ** 2)
+    sampler = DiscreteGaussianSampler(Fraction(2**53) ** 2)
     assert not sampler.wide
     far = 2 * (FITS >> sampler.low_bits) + 1
     sampler._table.draw = lambda size, source: np.full(size, far)  # type: ignore[method-assign]

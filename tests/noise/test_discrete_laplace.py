@@ -9,7 +9,7 @@ import pytest
 
 from deniable.errors import InvalidArgument
 from deniable.noise import InsecureSource, RecordingSource, discrete_laplace
-from deniable.noise.discrete_laplace import FITS, DiscreteLaplace
+from deniable.noise.discrete import FITS, DiscreteLaplaceSampler
 from deniable.noise.laws import Ladder, Run
 
 SCALES = [Fraction(1, 1000), Fraction(3, 10), Fraction(1), Fraction(100), Fraction(10**6), Fraction(10**12)]
@@ -18,7 +18,7 @@ SCALES = [Fraction(1, 1000), Fraction(3, 10), Fraction(1), Fraction(100), Fracti
 @pytest.mark.parametrize("scale", [Fraction(1, 1000), Fraction(1), Fraction(7, 3) * 10**4, Fraction(10**12)])
 def test_the_parts_multiply_to_the_law(scale: Fraction) -> None:
     """Sign, rung and digits have exponents that add up to |x| / scale, for every x: the factorisation, in fractions."""
-    sampler = DiscreteLaplace(scale)
+    sampler = DiscreteLaplaceSampler(scale)
     top = sampler._top.law
     assert isinstance(top, Ladder)
     assert top.rate == 1 / scale
@@ -38,7 +38,7 @@ def test_the_parts_multiply_to_the_law(scale: Fraction) -> None:
 
 @pytest.mark.parametrize("scale", SCALES)
 def test_every_draw_reads_the_same_number_of_words(scale: Fraction) -> None:
-    tables = 1 + len(DiscreteLaplace(scale)._low)
+    tables = 1 + len(DiscreteLaplaceSampler(scale)._low)
     tape = RecordingSource(InsecureSource(3))
     discrete_laplace(scale, 20_000, source=tape)
     assert tape.count == 20_000 * tables
@@ -49,7 +49,7 @@ def test_every_draw_reads_the_same_number_of_words(scale: Fraction) -> None:
 
 
 def test_arrays_and_single_draws_agree_word_for_word() -> None:
-    sampler = DiscreteLaplace(Fraction(100))
+    sampler = DiscreteLaplaceSampler(Fraction(100))
     tape = RecordingSource(InsecureSource(8))
     many = sampler.draw(50, tape)
     words = tape.record.reshape(-1, 50).T.reshape(-1)  # arrays read table by table, single draws draw by draw
@@ -58,7 +58,7 @@ def test_arrays_and_single_draws_agree_word_for_word() -> None:
 
 
 def test_negative_and_positive_mirror() -> None:
-    sampler = DiscreteLaplace(Fraction(2))
+    sampler = DiscreteLaplaceSampler(Fraction(2))
     foots = [sampler._top.law.foot(k) for k in range(6)]  # type: ignore[attr-defined]
     assert foots == [0, 1, 1, 2, 2, 3]  # 0, -1, 1, -2, 2, -3
 
@@ -79,7 +79,7 @@ def test_huge_scales_are_python_integers(scale: object) -> None:
 
 def test_a_draw_beyond_64_bits_turns_the_array_into_python_integers() -> None:
     """At scale 2**53 such a draw never happens; a table told to return it shows that it is neither wrapped nor cut."""
-    sampler = DiscreteLaplace(Fraction(2**53))
+    sampler = DiscreteLaplaceSampler(Fraction(2**53))
     assert not sampler.wide
     far = 2 * (FITS >> sampler.low_bits) + 1  # the first rung below -2**62
     plain = sampler._top.draw

@@ -13,7 +13,7 @@ from math import copysign, exp, log
 import numpy as np
 
 from deniable.noise import Grid, add, discrete_laplace
-from deniable.noise.discrete_laplace import DiscreteLaplace
+from deniable.noise.discrete import DiscreteLaplaceSampler
 
 SCALE = 1.0  # for a count: epsilon = 1
 
@@ -69,7 +69,9 @@ def test_every_output_can_be_reached_from_both_neighbours() -> None:
 
     An output beyond 40 has probability below 1000 * exp(-39) < 1e-6.
     """
-    sure = DiscreteLaplace(Fraction(1))._top._sure  # how many words lead to each rung; the whole draw at this scale
+    sure = DiscreteLaplaceSampler(
+        Fraction(1)
+    )._top._sure  # how many words lead to each rung; the whole draw at this scale
     for y in set(add(np.full(1000, 1), discrete_laplace(SCALE, 1000)).tolist()):
         for value in (0, 1):
             noise = y - value

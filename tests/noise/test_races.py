@@ -16,8 +16,7 @@ from scipy import integrate, stats
 
 from deniable.errors import InvalidArgument
 from deniable.noise import EXPONENTIAL, GUMBEL, LAPLACE, InsecureSource, Noise, RecordingSource, race, ranking
-from deniable.noise.races import _hopefuls
-from deniable.noise.scores import Gaps
+from deniable.noise.choices import Gaps, _possible_winners
 
 NOISES = [GUMBEL, EXPONENTIAL, LAPLACE]
 SCORES = [Fraction(0), Fraction(1, 2), Fraction(2), Fraction(3, 2), Fraction(-4)]
@@ -136,12 +135,12 @@ def test_the_filter_keeps_unbounded_words_and_distant_starts() -> None:
     """The largest word may win from any distance; the smallest bounds nobody from below."""
     top, zero = 2**64 - 1, 0
     starts = Gaps([0, 10**30, 10**30], Fraction(1))
-    kept = _hopefuls(starts, np.array([2**63, top, 2**63], dtype=np.uint64), 1, GUMBEL, 64)
+    kept = _possible_winners(starts, np.array([2**63, top, 2**63], dtype=np.uint64), 1, GUMBEL, 64)
     assert kept.tolist() == [0, 1]
     starts = Gaps(
         [0, 10**30, 2 * 10**30], Fraction(1)
     )  # the last is cut to the start of the one before: that bounds no one
-    kept = _hopefuls(starts, np.array([zero, 2**60, 2**63], dtype=np.uint64), 1, GUMBEL, 64)
+    kept = _possible_winners(starts, np.array([zero, 2**60, 2**63], dtype=np.uint64), 1, GUMBEL, 64)
     assert kept.tolist() == [0, 1, 2]
 
 

@@ -14,9 +14,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats
 
-from deniable.noise.laws import Bounds, Ladder, Law, Run, Weights
+from deniable.noise.laws import REFINE, Bounds, DrawTable, Ladder, Run, WeightLaw, Weights, _alias
 from deniable.noise.source import InsecureSource, RecordingSource, ReplaySource
-from deniable.noise.tables import REFINE, Table, _alias
 
 MANY = [0, 1, 255, 256, 257, 70_000, 2**24 + 3, 10**9]
 LAWS = {
@@ -33,7 +32,7 @@ LAWS = {
 
 
 @cache
-def probabilities(law: Law, count: int = 4000) -> list[mpmath.mpf]:
+def probabilities(law: WeightLaw, count: int = 4000) -> list[mpmath.mpf]:
     """The law by its definition, at 60 digits."""
     with mpmath.workdps(60):
         if isinstance(law, Ladder):
@@ -71,7 +70,7 @@ def test_laws_enclose_their_weights_and_tails(name: str, bits: int) -> None:
 @pytest.mark.parametrize("word_bits", [4, 8, 64])
 @pytest.mark.parametrize("name", LAWS)
 def test_sure_masses_stay_below_the_probabilities(name: str, word_bits: int) -> None:
-    table = Table(LAWS[name], word_bits=word_bits)
+    table = DrawTable(LAWS[name], word_bits=word_bits)
     true = probabilities(LAWS[name])
     with mpmath.workdps(60):
         for mass, p in zip(table._sure, true, strict=False):
@@ -84,7 +83,7 @@ def test_sure_masses_stay_below_the_probabilities(name: str, word_bits: int) -> 
 
 @pytest.mark.parametrize("name", LAWS)
 def test_every_8_bit_word_is_looked_up_as_the_masses_say(name: str) -> None:
-    table = Table(LAWS[name], word_bits=8)
+    table = DrawTable(LAWS[name], word_bits=8)
     words = np.arange(256, dtype=np.uint64) << np.uint64(56)
     found = Counter(table.look_up(words).tolist())
     expected = Counter({k: mass for k, mass in enumerate(table._sure) if mass})
@@ -104,7 +103,7 @@ def test_the_whole_law_is_exact_with_4_bit_words(name: str) -> None:
     What is decided after that brackets each probability, and what is not is less than a fifth of a 4-bit word.
     """
     law = LAWS[name]
-    table = Table(law, word_bits=4)
+    table = DrawTable(law, word_bits=4)
     decided: dict[int, Fraction] = {k: Fraction(mass, 16) for k, mass in enumerate(table._sure)}
     undecided, atom = Fraction(0), Fraction(1, 16**3)
     for place in range(table.remainder):
@@ -126,7 +125,7 @@ def test_the_whole_law_is_exact_with_4_bit_words(name: str) -> None:
 class Coarse:
     """A law that is first known to 7 bits only: the table must not trust what is not certified."""
 
-    law: Law
+    law: WeightLaw
 
     @property
     def count(self) -> int | None:
@@ -139,9 +138,9 @@ class Coarse:
 @pytest.mark.parametrize("name", ["laplace", "gauss", "run"])
 def test_a_coarsely_known_law_gives_small_masses_and_the_same_draws(name: str) -> None:
     """Refinement makes up for it: each outcome against its exact binomial law, union bound, false alarm below 1e-6."""
-    table = Table(Coarse(LAWS[name]), word_bits=8)
+    table = DrawTable(Coarse(LAWS[name]), word_bits=8)
     true = [float(p) for p in probabilities(LAWS[name])[:20]]
-    assert table.remainder > Table(LAWS[name], word_bits=8).remainder
+    assert table.remainder > DrawTable(LAWS[name], word_bits=8).remainder
     assert all(mass <= p * 256 for mass, p in zip(table._sure, true, strict=False))
     counts = np.bincount(table.draw(5000, InsecureSource(3)), minlength=20)[:20]
     values = [stats.binomtest(int(c), 5000, p).pvalue for c, p in zip(counts, true, strict=False)]
@@ -149,13 +148,13 @@ def test_a_coarsely_known_law_gives_small_masses_and_the_same_draws(name: str) -
 
 
 def test_a_large_multiple_of_a_small_weight_keeps_its_precision() -> None:
-    table = Table(Weights((0, 100), Fraction(1), (1, 3 * 10**43)))
+    table = DrawTable(Weights((0, 100), Fraction(1), (1, 3 * 10**43)))
     assert table.remainder <= 3
 
 
 def test_refinement_ends_and_reaches_far() -> None:
     """A word that means REFINE, then the largest remainder: the outcome lies where the law weighs under 2**-64."""
-    table = Table(LAWS["laplace"])
+    table = DrawTable(LAWS["laplace"])
     words = [(table.remainder - 1), (1 << 64) - 1, (1 << 64) - 1, 123]
     source = ReplaySource(np.array(words, dtype=np.uint64))
     rung = table.refine(source)
@@ -166,10 +165,10 @@ def test_refinement_ends_and_reaches_far() -> None:
 def test_one_word_per_draw() -> None:
     for name, law in LAWS.items():
         tape = RecordingSource(InsecureSource(1))
-        assert Table(law).draw(10_000, tape).shape == (10_000,)
+        assert DrawTable(law).draw(10_000, tape).shape == (10_000,)
         assert tape.count == 10_000, name
     tape = RecordingSource(InsecureSource(1))
-    Table(LAWS["gauss"], word_bits=8).draw(10_000, tape)
+    DrawTable(LAWS["gauss"], word_bits=8).draw(10_000, tape)
     assert tape.count > 10_000  # and with short words the refinements show
 
 

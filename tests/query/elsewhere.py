@@ -14,7 +14,7 @@ from typing import Any
 
 from deniable.query.engines import DuckDB
 from deniable.query.engines.base import Engine
-from deniable.query.engines.remote import Copies, Rows
+from deniable.query.engines.remote import Copies, FetchedTable
 from deniable.query.planning import QueryPlan, plan
 from deniable.query.schema import Column, Kind
 from deniable.units import Relation, Unit
@@ -40,7 +40,9 @@ class DuckDBTables(Copies):
 
     def put(self, name: str, data: Data, *, public: bool) -> Any:
         columns = tuple(Column(column, KINDS[type], type) for column, (type, _) in data.items())
-        return replace(self.keep(name, Rows(columns, [list(values) for _, values in data.values()])), public=public)
+        return replace(
+            self.keep(name, FetchedTable(columns, [list(values) for _, values in data.values()])), public=public
+        )
 
 
 def in_duckdb(tables: Mapping[str, Data], public: Mapping[str, Data]) -> Engine:
@@ -52,7 +54,7 @@ def in_duckdb(tables: Mapping[str, Data], public: Mapping[str, Data]) -> Engine:
 
 def in_postgres(connection: Any, dsn: str, tables: Mapping[str, Data], public: Mapping[str, Data]) -> Engine:
     """Tables in a schema of their own, asked through a connection of its own."""
-    from deniable.query.engines.postgres import PostgreSQL, Stored
+    from deniable.query.engines.postgres import PostgreSQL, PostgresTable
 
     schema = f"s{next(_numbers)}"
     connection.execute(f"CREATE SCHEMA {schema}")
@@ -66,8 +68,8 @@ def in_postgres(connection: Any, dsn: str, tables: Mapping[str, Data], public: M
                 cursor.executemany(f'INSERT INTO {schema}."{name}" VALUES ({places})', rows)
     home = f"{dsn} options='-csearch_path={schema}'"
     engine = PostgreSQL(home)
-    engine.given = {name: engine.add(name, Stored(home, name)) for name in tables}  # type: ignore[attr-defined]
-    engine.given |= {name: engine.add(name, Stored(home, name), public=True) for name in public}  # type: ignore[attr-defined]
+    engine.given = {name: engine.add(name, PostgresTable(home, name)) for name in tables}  # type: ignore[attr-defined]
+    engine.given |= {name: engine.add(name, PostgresTable(home, name), public=True) for name in public}  # type: ignore[attr-defined]
     return engine
 
 

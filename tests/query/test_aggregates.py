@@ -17,12 +17,12 @@ from hypothesis import strategies as st
 
 from deniable.noise import Grid
 from deniable.query import AtMost
-from deniable.query.aggregates import Quantile
-from deniable.query.measures import Different, Measure, People, move
-from deniable.query.readings import Bins, Distinct, Values
+from deniable.query.aggregates import QuantileAggregate
+from deniable.query.measures import Different, Measure, UnitCounts, move
+from deniable.query.readings import BinNumber, Distinct, Values
 from deniable.query.schema import Column, Kind
 from deniable.query.totals import Cells
-from deniable.query.trees import Counts, Tree
+from deniable.query.trees import BinTree, NodeCounts
 from deniable.units import Relation
 
 WIDE = AtMost(groups=1000, rows=1000)
@@ -107,8 +107,8 @@ def test_a_person_counts_once_per_group(answers: Any) -> None:
 @pytest.mark.parametrize(("size", "levels"), [(2, 1), (3, 1), (4, 2), (8, 3)])
 def test_the_move_of_a_tree_is_exact(relation: Relation, size: int, levels: int) -> None:
     """One group, R rows: every way to put up to R rows into the bins, old and new."""
-    tree = Tree(size, round(size ** (1 / levels)), levels) if levels > 1 else Tree.flat(size)
-    counts = Counts(None, bins=Bins(COLUMN, Grid(low=0, high=size - 1, step=1)), tree=tree)
+    tree = BinTree(size, round(size ** (1 / levels)), levels) if levels > 1 else BinTree.flat(size)
+    counts = NodeCounts(None, bins=BinNumber(COLUMN, Grid(low=0, high=size - 1, step=1)), tree=tree)
     for rows in (1, 2):
         shares = []
         for many in range(rows + 1):
@@ -125,7 +125,7 @@ def test_the_move_of_a_tree_is_exact(relation: Relation, size: int, levels: int)
 
 def test_moves_of_people_and_values() -> None:
     limits = AtMost(groups=3, rows=5)
-    people, different = People(None, noun="person"), Different(None, distinct=Distinct(COLUMN))
+    people, different = UnitCounts(None, noun="person"), Different(None, distinct=Distinct(COLUMN))
     assert move(people, limits, groups=10, relation=Relation.ADD_REMOVE) == (3, 3, 3)
     assert move(people, limits, groups=10, relation=Relation.REPLACE) == (6, 3, 6)
     assert move(people, limits, groups=None, relation=Relation.REPLACE) == (6, 3, 6)
@@ -146,7 +146,7 @@ def test_moves_of_people_and_values() -> None:
 def test_ranks_are_read_off_the_tree(size: int, levels: int, groups: int, random: Any) -> None:
     """Below and above every edge, as sums of nodes, whatever the shape of the tree."""
     branching = next(b for b in range(1, size + 1) if b**levels >= size)
-    tree = Tree(size, branching, levels)
+    tree = BinTree(size, branching, levels)
     leaves = np.array([[random.randrange(9) for _ in range(size)] for _ in range(groups)], dtype=np.int64)
     leaves = leaves.reshape(groups, size)
     below = np.concatenate([np.zeros((groups, 1)), np.cumsum(leaves, axis=1)], axis=1)
@@ -160,7 +160,7 @@ def test_ranks_are_read_off_the_tree(size: int, levels: int, groups: int, random
 
 @pytest.mark.parametrize(("size", "levels"), [(1, 1), (30, 1), (121, 2), (1000, 3), (4096, 3)])
 def test_the_shape_has_the_least_noise(size: int, levels: int) -> None:
-    tree = Tree.of_bins(size)
+    tree = BinTree.of_bins(size)
     assert tree.levels == levels
     assert tree.branching**levels >= size
 
@@ -267,7 +267,7 @@ def test_quantiles_of_a_column_share_their_tree(make_plan: Any) -> None:
     assert str(plan.error["a"]).endswith("in rank, of the 50 % quantile")
     assert str(plan.error["b"]).endswith("in rank, of the 1 % quantile"), "the plan says what MIN means"
     assert plan.error["a"]() == 30
-    assert isinstance(plan.aggregates[1], Quantile)
+    assert isinstance(plan.aggregates[1], QuantileAggregate)
     assert plan.aggregates[1].level == Fraction(1, 100)
     plan._engine.close()
 

@@ -19,7 +19,7 @@ from deniable.errors import InvalidArgument, QueryError
 from deniable.events import Claimed
 from deniable.guarantees import ApproxDP, PureDP
 from deniable.query import AtMost
-from deniable.query.measures import Measure, People
+from deniable.query.measures import Measure, UnitCounts
 from deniable.units import Relation
 
 ONE = AtMost(groups=1, rows=1)
@@ -38,7 +38,7 @@ def test_the_plan_says_so(make_plan: Any) -> None:
     assert plan.groups is None
     assert plan.keys[0].private
     part = plan.threshold
-    assert part.measure == People(None, noun="person")
+    assert part.measure == UnitCounts(None, noun="person")
     assert part.epsilon == Fraction(1, 2), "the keys count as one more aggregate"
     assert plan.event == plan.noises[0].event + Claimed(ApproxDP(Fraction(1, 2), 1e-6))
     assert plan.cost == ApproxDP(1, 1e-6, unit="person")

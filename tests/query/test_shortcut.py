@@ -22,11 +22,11 @@ from deniable.query import AtMost, bounding, engines, shortcut
 from deniable.query.bounding import Bounded
 from deniable.query.cells import detailed
 from deniable.query.engines import DuckDB
-from deniable.query.engines.databases import Stored
+from deniable.query.engines.databases import DuckDBTable
 from deniable.query.engines.fakes import FakeDuckDB
 from deniable.query.keys import Keys, declare
 from deniable.query.reading import read
-from deniable.query.readings import Bins, Distinct, Reading, Values
+from deniable.query.readings import BinNumber, Distinct, Reading, Values
 from deniable.query.schema import Column, Kind, Table
 from deniable.query.totals import Totals
 
@@ -42,7 +42,7 @@ def ask(engine: DuckDB, table: Any, limits: AtMost, *, groups: int, kind: str = 
     values = Values(x, Grid(low=0, high=100, step=1))
     if kind == "sums":
         return bounding.bounded(question, keys, [values], unit=unit, limits=limits, groups=groups, units=True)
-    readings: list[Reading] = [values, Distinct(x), Bins(x, Grid(low=0, high=100, step=10))]
+    readings: list[Reading] = [values, Distinct(x), BinNumber(x, Grid(low=0, high=100, step=10))]
     return detailed(question, keys, readings, unit=unit, limits=limits, groups=groups)
 
 
@@ -203,7 +203,7 @@ def test_what_was_checked_is_what_is_added_up() -> None:
     with duckdb.connect() as owner:
         owner.execute("CREATE TABLE t AS SELECT 1::BIGINT AS person, 0::BIGINT AS ward, 1::BIGINT AS x")
         engine = DuckDB(owner)
-        found = ask(engine, engine.add("t", Stored(owner, "t")), AtMost(groups=1, rows=1), groups=3)
+        found = ask(engine, engine.add("t", DuckDBTable(owner, "t")), AtMost(groups=1, rows=1), groups=3)
 
         def insert(call: int) -> None:
             if call == 2:

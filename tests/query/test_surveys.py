@@ -12,7 +12,7 @@ import pandas as pd
 import pytest
 
 from deniable.query import AtMost
-from deniable.query.requests import Place, Request
+from deniable.query.requests import PlanningContext, Request
 from deniable.query.schema import Column, Kind
 from deniable.query.staging import StagedPlan
 from deniable.query.surveys import Survey, bounds, limits
@@ -33,7 +33,7 @@ class Tables:
         self.number += 1
         table = self.engine.add(f"t{self.number}", frame)
         request = Request(sql=sql.format(table.name), epsilon=1, **given)
-        found = request.plan(Place((table,), self.engine, self.ledger, None))
+        found = request.plan(PlanningContext((table,), self.engine, self.ledger, None))
         assert isinstance(found, StagedPlan)
         return found
 

@@ -18,8 +18,7 @@ from numpy.typing import NDArray
 from scipy import stats
 
 from deniable.noise import discrete_gaussian, discrete_laplace, secure
-from deniable.noise.discrete_gaussian import DiscreteGaussian
-from deniable.noise.discrete_laplace import DiscreteLaplace
+from deniable.noise.discrete import DiscreteGaussianSampler, DiscreteLaplaceSampler
 
 N = 1_000_000
 ALARM = 1e-6
@@ -151,11 +150,11 @@ def test_a_scale_of_a_thousandth_returns_zero(name: str) -> None:
 def test_short_words_force_refinement_and_change_nothing(name: str, scale: float, single: bool) -> None:
     """8-bit words: most draws at the larger scales go through the slow path, and the law is the same."""
     exact, n = Fraction(str(scale)), 6000
-    sampler: DiscreteLaplace | DiscreteGaussian
+    sampler: DiscreteLaplaceSampler | DiscreteGaussianSampler
     if name == "laplace":
-        sampler = DiscreteLaplace(exact, word_bits=8)
+        sampler = DiscreteLaplaceSampler(exact, word_bits=8)
     else:
-        sampler = DiscreteGaussian(exact**2, word_bits=8, rungs=16)
+        sampler = DiscreteGaussianSampler(exact**2, word_bits=8, rungs=16)
     source = secure()
     found = np.array([sampler.draw_one(source) for _ in range(n)]) if single else sampler.draw(n, source)
     tail = LAWS[name][1]

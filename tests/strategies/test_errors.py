@@ -11,7 +11,7 @@ from scipy.linalg import toeplitz
 from deniable.errors import InvalidArgument
 from deniable.strategies import EACH, PREFIX, Buffered, Toeplitz, Tree, Workload, once
 from deniable.strategies.banded import by_columns
-from deniable.strategies.variance import Recursion
+from deniable.strategies.workloads import Recursion
 from tests.strategies.examples import mixed_signs, noising, strategies
 
 WORKLOADS = [PREFIX, EACH, Workload(momentum=0.9), Workload(decay=0.8), Workload(momentum=0.5, decay=0.99)]

@@ -28,9 +28,9 @@ from deniable.strategies import (
     proven_gap,
     separated,
 )
-from deniable.strategies.optima import banded, gap
+from deniable.strategies.optima import banded
 from deniable.strategies.optima.banded import _by_steps_left, _cut, _descended, _signed, _start
-from deniable.strategies.optima.toeplitz import Loss
+from deniable.strategies.optima.toeplitz import SeriesLoss
 from tests.strategies.examples import mixed_signs
 
 
@@ -65,27 +65,27 @@ def test_banded_is_the_optimum(steps: int, bands: int) -> None:
 @pytest.mark.parametrize("bands", [1, 2, 5, 9])
 def test_the_gap_is_that_of_dense_matrices(monkeypatch: pytest.MonkeyPatch, bands: int, workload: Workload) -> None:
     """Everything in the proof against its definition, in blocks of four steps, for a strategy far from the optimum."""
-    monkeypatch.setattr(gap, "_BLOCK", 4)
+    monkeypatch.setattr(banded, "_BLOCK", 4)
     steps = 19
     strategy = Banded(_cut(np.random.default_rng(bands).random((steps, bands)) + 0.1))
     matrix, map_ = strategy.matrix(), toeplitz(workload.coefficients(steps), np.zeros(steps))
     gram = matrix.T @ matrix
     dual = np.linalg.inv(gram) @ map_.T @ map_ @ np.linalg.inv(gram)
-    total, band = gap.dual_band(strategy, workload)
+    total, band = banded.dual_band(strategy, workload)
     assert total == pytest.approx(np.trace(map_ @ np.linalg.inv(gram) @ map_.T))
     for k in range(bands):
         np.testing.assert_allclose(band[k:, k], np.diag(dual, -k), rtol=1e-6)
-        np.testing.assert_allclose(gap.gram_band(strategy)[k:, k], np.diag(gram, -k), atol=1e-12)
+        np.testing.assert_allclose(banded.gram_band(strategy)[k:, k], np.diag(gram, -k), atol=1e-12)
     near = np.abs(np.subtract.outer(np.arange(steps), np.arange(steps)))
     off = np.where((near > 0) & (near < bands), dual, 0.0)
     shift = np.diag(np.abs(off).sum(axis=1))
-    np.testing.assert_allclose(gap._row_sums(np.abs(band)), np.diag(shift), rtol=1e-6, atol=1e-9)
+    np.testing.assert_allclose(banded._row_sums(np.abs(band)), np.diag(shift), rtol=1e-6, atol=1e-9)
 
     tables = [np.zeros((steps, bands)), np.zeros((steps, bands))]
     for table, whole in zip(tables, (-off, shift), strict=True):
         for k in range(bands):
             table[k:, k] = np.diag(whole, -k)
-    *curves, squares = gap._curvature(strategy, gap.gram_band(strategy), tables[0], tables[1], workload)
+    *curves, squares = banded._curvature(strategy, banded.gram_band(strategy), tables[0], tables[1], workload)
     mixed = gram @ np.linalg.inv(map_)
     for found, whole in zip(curves, (-off, shift), strict=True):
         expected = mixed.T @ whole @ mixed
@@ -108,7 +108,7 @@ def test_the_nuclear_norm_is_not_overstated(by: float) -> None:
     near = np.abs(np.subtract.outer(np.arange(24), np.arange(24)))
     off = np.where((near > 0) & (near < 4), dual, 0.0)
     proved = []
-    for share in (*gap._SHARES, 1.0):
+    for share in (*banded._SHARES, 1.0):
         tried = dual - off + share * np.diag(np.abs(off).sum(axis=1))
         if np.linalg.eigvalsh(tried)[0] >= 0:
             norm = np.sqrt(np.maximum(np.linalg.eigvalsh(prefix @ tried @ prefix.T), 0)).sum()
@@ -252,7 +252,7 @@ PUBLISHED = Buffered(decays=[0.9999528892, 0.9857068667], weights=[0.0122853238,
 
 def test_published_buffers_are_optimal_here_too() -> None:
     """No change of a published parameter by 1 % lowers our loss, and the slope at them is 0."""
-    loss = Loss(once(100_000), error="max", workload=PREFIX)
+    loss = SeriesLoss(once(100_000), error="max", workload=PREFIX)
     value, slope = loss(PUBLISHED.coefficients)
     powers = np.arange(99_999)[:, None]
     assert np.abs(slope[1:] @ PUBLISHED.decays**powers * PUBLISHED.weights).max() < 1e-5

@@ -32,7 +32,7 @@ from deniable.accounting.contour import NotCertified, contour_curve
 from deniable.accounting.filters.costs import cost
 from deniable.accounting.floats import within_floats
 from deniable.accounting.fold import Folded, fold, gather
-from deniable.accounting.grid import Direction, GridCurve
+from deniable.accounting.grid import GridCurve, GridDirection
 from deniable.accounting.pairs import attained, directions, laws
 from deniable.conversions.formulas import exponential_rho
 from deniable.events import Claimed, Event, ExponentialMechanism, RandomizedResponse
@@ -128,7 +128,7 @@ def grid_curve(folded: Folded, *, of_bound: str = "") -> GridCurve:
     """The grid engine for a folded event without leaks."""
     sides = directions(folded)
     return GridCurve(
-        tuple(Direction.of([law for law, _ in side], [count for _, count in side]) for side in sides),
+        tuple(GridDirection.of([law for law, _ in side], [count for _, count in side]) for side in sides),
         f"grid{of_bound}",
     )
 

@@ -1,9 +1,9 @@
 """The privacy-loss random variable L = ln P(Y)/Q(Y), Y ~ P, of every event.
 
-`losses(event)` gives one `Loss`, or two when the order of the neighbours matters (removing a unit, then adding one).
-The loss of a composition is the sum of the losses of its parts, so means, variances and log moment generating functions
-add. P and Q are the dominating pair that the accountant uses: for a mechanism with a law of its own that is the
-mechanism's worst pair; for a promise it is the worst pair that the promise allows.
+`losses(event)` gives one `PrivacyLoss`, or two when the order of the neighbours matters (removing a unit, then adding
+one). The loss of a composition is the sum of the losses of its parts, so means, variances and log moment generating
+functions add. P and Q are the dominating pair that the accountant uses: for a mechanism with a law of its own that is
+the mechanism's worst pair; for a promise it is the worst pair that the promise allows.
 
 Everything is read off the tails of the law by integrals whose integrands are nowhere negative:
 
@@ -52,15 +52,15 @@ _NEGLIGIBLE = -70.0
 """The logarithm of a share that does not matter to an integral."""
 
 
-def losses(event: Event) -> tuple[Loss, ...]:
+def losses(event: Event) -> tuple[PrivacyLoss, ...]:
     """The loss of an event: one, or two when removing a unit and adding one differ."""
     from deniable.accounting.pairs import directions
 
-    return tuple(Loss(side) for side in directions(within_floats(fold(event))))
+    return tuple(PrivacyLoss(side) for side in directions(within_floats(fold(event))))
 
 
 @dataclass(frozen=True, eq=False)
-class Loss:
+class PrivacyLoss:
     """A sum of independent losses: each law with how often it is added."""
 
     terms: tuple[tuple[Law, int], ...]
@@ -140,10 +140,10 @@ class Loss:
     @property
     def atoms(self) -> tuple[tuple[float, float], ...]:
         """(loss, probability) of a single step whose loss takes finitely many values."""
-        from deniable.accounting.pairs.law import Atoms
+        from deniable.accounting.pairs.law import LossAtoms
 
         law = self._only("atoms")
-        if not isinstance(law, Atoms):
+        if not isinstance(law, LossAtoms):
             raise NotSupported("this loss has a density; use density(at)")
         return tuple(zip(law.losses.tolist(), law.p.tolist(), strict=True))
 
@@ -189,7 +189,7 @@ class Loss:
         return law
 
 
-def draw_loss(loss: Loss, axes: Any) -> None:
+def draw_loss(loss: PrivacyLoss, axes: Any) -> None:
     """Plot the law of a loss on Matplotlib axes, next to the normal law of the central limit theorem."""
     import numpy as np
 
@@ -210,14 +210,14 @@ def _mean(law: Law) -> float:
     """E L."""
     import numpy as np
 
-    from deniable.accounting.pairs.law import Atoms
+    from deniable.accounting.pairs.law import LossAtoms
     from deniable.accounting.pairs.normal import NormalLaw
 
     if law.infinite > _CUT:
         return math.inf
     if isinstance(law, NormalLaw):
         return law.mu**2 / 2
-    if isinstance(law, Atoms):
+    if isinstance(law, LossAtoms):
         # Σ q·(l e^l − e^l + 1) has no negative term.
         return float(np.sum(law.p * law.losses - law.p + law.q)) + law.vanishing
     return math.exp(_log_integral(law, 0.0, lambda at: np.log(np.abs(at))))
@@ -227,14 +227,14 @@ def _variance(law: Law) -> float:
     """E L² − (E L)²."""
     import numpy as np
 
-    from deniable.accounting.pairs.law import Atoms
+    from deniable.accounting.pairs.law import LossAtoms
     from deniable.accounting.pairs.normal import NormalLaw
 
     if law.infinite > _CUT:
         return math.inf
     if isinstance(law, NormalLaw):
         return law.mu**2
-    if isinstance(law, Atoms):
+    if isinstance(law, LossAtoms):
         second = float(np.sum(law.p * law.losses**2))
     else:
         # E L² = ∫₀^∞ 2l·P[L > l] + ∫_{−∞}^0 −2l·P[L ≤ l]
@@ -248,14 +248,14 @@ def _log_mgf(law: Law, order: float) -> float:
     import numpy as np
     from scipy.special import logsumexp
 
-    from deniable.accounting.pairs.law import Atoms
+    from deniable.accounting.pairs.law import LossAtoms
     from deniable.accounting.pairs.normal import NormalLaw
 
     if law.infinite > _CUT:
         return math.inf
     if isinstance(law, NormalLaw):
         return order * (order + 1) * law.mu**2 / 2
-    if isinstance(law, Atoms):
+    if isinstance(law, LossAtoms):
         if order * max(abs(law.low), abs(law.high)) > 30:
             kept = law.p > 0
             return float(logsumexp(order * law.losses[kept] + np.log(law.p[kept])))

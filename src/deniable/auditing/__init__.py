@@ -7,14 +7,13 @@ probability at most α, whenever one looks. `statistics` holds the fixed-sample 
 
 from deniable.auditing import statistics
 from deniable.auditing.auditor import audit, audit_scores
-from deniable.auditing.betting import Wealth
+from deniable.auditing.betting import Progress, Wealth
 from deniable.auditing.claims import Claim, Line
 from deniable.auditing.detectors import Atoms, Bins, Detector, Logistic, Tree, default_detectors, value_detectors
 from deniable.auditing.neighbours import Pair
 from deniable.auditing.replay import Finding
 from deniable.auditing.report import AuditReport, Point, TimingReport
 from deniable.auditing.search import Booleans, Categories, Numbers, Rows, Search
-from deniable.auditing.testing import Progress
 
 __all__ = [
     "Atoms",

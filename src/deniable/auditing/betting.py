@@ -22,17 +22,37 @@ set where p > p₀. docs/auditing.md has the proofs; theory: Waudby-Smith–Ramd
 >>> wealth.update(np.full((1, 16), 0.99), worlds)      # always right, where e^1 : 1 are the odds allowed
 >>> round(wealth.evidence, 2), wealth.refuted(0.05), wealth.rounds_to(0.05)
 (1.66, True, 14)
+
+Lower bounds that may be read at any time: the betting game against every smaller claim.
+
+For each ε of a fixed grid the wealth against the line (ε, δ) is computed from the same rounds and beliefs. The claims
+grow: (ε, δ)-DP implies (ε′, δ)-DP for ε′ > ε. Walking up the grid, the bound is the last ε refuted before the first
+that is not. If the mechanism is (ε*, δ)-DP, the bound exceeds ε* only if the first grid value from ε* on is refuted,
+which has probability at most the level, however long the game went on. No correction is needed, and an isolated larger
+refutation is never reported. The same holds for μ-GDP.
+
+>>> import numpy as np
+>>> sure = GameRounds(np.full((1, 400), 0.999), np.ones(400, dtype=bool))
+>>> lower_epsilon(sure, delta=0, level=0.01) > 4
+True
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+import time
+from collections import Counter
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
 
 import numpy as np
 from numpy.typing import NDArray
 
-from deniable.auditing.claims import Line
+from deniable.auditing.claims import Claim, Line, gaussian_lines
+from deniable.auditing.detectors import Detector
+from deniable.auditing.outputs import Output
+from deniable.auditing.worlds import Round
+from deniable.errors import InvalidArgument
 
 Floats = NDArray[np.float64]
 Worlds = NDArray[np.bool_]
@@ -137,3 +157,186 @@ class Wealth:
         """The richest (detector, line) now."""
         detector, stake = np.unravel_index(int(np.argmax(self._logs)), self._logs.shape)
         return int(detector), int(self.stakes.line[stake])
+
+
+_CHUNK = 256
+_FINEST, _LARGEST = 0.02, 40.0
+
+
+@dataclass(frozen=True)
+class GameRounds:
+    """The rounds of a game: beliefs (detectors, rounds) stated before, and the worlds that it was."""
+
+    beliefs: NDArray[np.float64]
+    worlds: NDArray[np.bool_]
+
+    def refutes(self, lines: Sequence[Line], level: float) -> bool:
+        """Whether a claim of these lines is refuted at some time."""
+        wealth = Wealth(lines, detectors=len(self.beliefs))
+        for start in range(0, len(self.worlds), _CHUNK):
+            wealth.update(self.beliefs[:, start : start + _CHUNK], self.worlds[start : start + _CHUNK])
+            if wealth.refuted(level):
+                return True
+        return False
+
+
+def lower_epsilon(played: GameRounds, *, delta: float, level: float, step: float = 1.07, claimed: float = 1.0) -> float:
+    """The largest ε of a grid below which every (ε, δ) is refuted; 0 if none is. The grid goes through `claimed`."""
+    return _last_refuted(lambda epsilon: played.refutes((Line(epsilon, delta),), level), step, claimed)
+
+
+def lower_mu(played: GameRounds, *, level: float, step: float = 1.07, claimed: float = 1.0) -> float:
+    """The largest μ of a grid below which every μ-GDP is refuted; 0 if none is. The grid goes through `claimed`."""
+    return _last_refuted(lambda mu: played.refutes(gaussian_lines(mu), level), step, claimed)
+
+
+def _last_refuted(refuted: Callable[[float], bool], step: float, claimed: float) -> float:
+    """The last place of the grid claimed·step^k that is refuted without a gap."""
+    anchor = claimed if _FINEST < claimed < _LARGEST else 1.0
+    first = math.ceil(math.log(_FINEST / anchor) / math.log(step))
+    last = math.floor(math.log(_LARGEST / anchor) / math.log(step))
+    found = 0.0
+    for place in (anchor * step**k for k in range(first, last + 1)):
+        if not refuted(place):
+            break
+        found = place
+    return found
+
+
+SMALLEST, LARGEST = 8, 1024
+"""Rounds between two lessons of the detectors: an eighth of the past, within these."""
+
+_ENOUGH = 12
+"""Runs in each world after which a mechanism that gave nothing is refused."""
+
+
+@dataclass(frozen=True)
+class Progress:
+    """How far an audit has come."""
+
+    runs: int
+    seconds: float
+    evidence: float
+
+
+@dataclass(frozen=True)
+class RunBudget:
+    """How many runs, and until when."""
+
+    runs: int
+    until: float | None = None
+
+    def part(self, runs: int) -> RunBudget:
+        """The same time, for so many runs."""
+        return RunBudget(min(runs, self.runs), self.until)
+
+    def left(self, done: int, *, pace: float = 0.0) -> int:
+        """Runs that are left at so many seconds a run; none after the time is up."""
+        runs = max(0, self.runs - done)
+        if self.until is None:
+            return runs
+        seconds = self.until - time.monotonic()
+        return 0 if seconds <= 0 else min(runs, max(1, int(seconds / pace)) if pace > 0 else runs)
+
+
+@dataclass
+class Game:
+    """Rounds against one claim: wealth, beliefs, and what was seen. `rounds` says what a list of worlds gave."""
+
+    claim: Claim
+    detectors: Sequence[Detector]
+    level: float
+    wealth: Wealth = field(init=False)
+    beliefs: list[NDArray[np.float64]] = field(default_factory=list)
+    worlds: list[NDArray[np.bool_]] = field(default_factory=list)
+    crashes: Counter[tuple[str, bool]] = field(default_factory=Counter)
+    something: bool = False
+    """Whether any run gave something to look at."""
+
+    def __post_init__(self) -> None:
+        self.wealth = Wealth(self.claim.lines, detectors=len(self.detectors))
+
+    @property
+    def count(self) -> int:
+        """Rounds so far."""
+        return sum(map(len, self.worlds))
+
+    @property
+    def refuted(self) -> bool:
+        """Whether the claim is refuted."""
+        return self.wealth.refuted(self.level)
+
+    def next_size(self) -> int:
+        """How many rounds come before the next lesson."""
+        return max(SMALLEST, min(LARGEST, self.count // 8))
+
+    def add(self, outputs: Sequence[Output], worlds: NDArray[np.bool_]) -> None:
+        """Some more rounds: beliefs first, then the bets, then the lesson."""
+        self._look(outputs, worlds)
+        beliefs = np.stack([detector.posterior(outputs) for detector in self.detectors])
+        self.wealth.update(beliefs, worlds)
+        for detector in self.detectors:
+            detector.learn(outputs, worlds)
+        self.beliefs.append(beliefs)
+        self.worlds.append(worlds)
+        for output, world in zip(outputs, worlds.tolist(), strict=True):
+            if output.raised is not None:
+                self.crashes[output.raised, world] += 1
+
+    def _look(self, outputs: Sequence[Output], worlds: NDArray[np.bool_]) -> None:
+        """Refuse a mechanism that has never given anything to look at, in either world."""
+        if any(output.raised is None and not output.empty for output in outputs):
+            self.something = True
+        seen = [*self.worlds, worlds]
+        second = sum(int(each.sum()) for each in seen)
+        if self.something or min(second, sum(map(len, seen)) - second) < _ENOUGH:
+            return
+        names = ", ".join(sorted({output.structure for output in outputs}))
+        raise InvalidArgument(
+            "mechanism",
+            f"<{names}>",
+            "a function that runs on the neighbours and returns an output",
+            "So far every run in both worlds raised, or gave None or NaN.",
+        )
+
+    def played(self) -> GameRounds:
+        """The rounds, for bounds."""
+        if not self.worlds:
+            return GameRounds(np.zeros((len(self.detectors), 0)), np.zeros(0, dtype=bool))
+        return GameRounds(np.concatenate(self.beliefs, axis=1), np.concatenate(self.worlds))
+
+    def attack(self) -> str:
+        """The detector and the line that won most."""
+        detector, line = self.wealth.best()
+        found = self.claim.lines[line]
+        return f"{self.detectors[detector].name}, tested at ε = {found.epsilon:.4g}, δ = {found.delta:.3g}"
+
+
+def play_game(
+    games: Sequence[tuple[Game, Callable[[Round], Output]]],
+    run: Callable[[Sequence[tuple[int, bool]]], Sequence[Round]],
+    *,
+    coins: np.random.Generator,
+    budget: RunBudget,
+    done: int,
+    stop_early: bool,
+    watch: Callable[[Progress], None] | None,
+) -> int:
+    """Play until the first game's claim is refuted or the budget is spent; the number of runs now done.
+
+    The first game judges outputs. Others (running times) see the same rounds in their own way, and stop nothing.
+    """
+    start, main, before = time.monotonic(), games[0][0], done
+    while not (stop_early and main.refuted):
+        pace = (time.monotonic() - start) / (done - before) if done > before else 0.0
+        left = budget.left(done, pace=pace)
+        if not left:
+            break
+        worlds = coins.random(min(left, main.next_size())) < 0.5
+        rounds = run([(done + place, bool(world)) for place, world in enumerate(worlds)])
+        done += len(rounds)
+        for game, view in games:
+            game.add([view(each) for each in rounds], worlds)
+        if watch is not None:
+            watch(Progress(done, time.monotonic() - start, main.wealth.evidence))
+    return done

@@ -23,7 +23,7 @@ from deniable.errors import InvalidArgument
 from deniable.units import Relation
 
 
-class Records(Protocol):
+class RecordKind(Protocol):
     """What one record may be."""
 
     def typical(self) -> Any:
@@ -119,7 +119,7 @@ class Booleans(Categories):
 class Rows:
     """Records of named columns, each of its own kind."""
 
-    columns: Mapping[str, Records] = field(hash=False)
+    columns: Mapping[str, RecordKind] = field(hash=False)
 
     def typical(self) -> dict[str, Any]:
         """Every column in the middle."""
@@ -146,7 +146,7 @@ class Search:
     the list.
     """
 
-    records: Records
+    records: RecordKind
     size: int = 12
     base: Sequence[Any] | None = field(default=None, repr=False)
     most: int = 48

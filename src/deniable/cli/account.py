@@ -1,20 +1,76 @@
-"""`deniable account` and `deniable calibrate`: what steps cost, and how much noise a promise needs."""
+"""`deniable account`, `calibrate` and `size`: what steps cost, how much noise a promise needs, how many people."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from json import loads
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from deniable.cli import options
 from deniable.cli.options import text_at
 from deniable.cli.printing import Force, Json, print_json, print_table, say
-from deniable.cli.training import Batch, Delta, Epochs, Examples, Rate, Replace, Steps, relation_of, step, training
 from deniable.errors import InvalidArgument
 
 if TYPE_CHECKING:
     from deniable.events import Event
+    from deniable.units import Relation
+
+
+Rate = Annotated[float | None, typer.Option(help="The probability that one example is in a batch.")]
+Steps = Annotated[int | None, typer.Option(help="How many noisy steps are taken.")]
+Batch = Annotated[float | None, typer.Option(help="The expected batch size, with --examples, instead of --rate.")]
+Examples = Annotated[int | None, typer.Option(help="How many examples there are.")]
+Epochs = Annotated[float | None, typer.Option(help="Passes over the data, instead of --steps.")]
+Replace = Annotated[bool, typer.Option("--replace", help="One example exchanged, instead of added or removed.")]
+Delta = Annotated[float, typer.Option(help="The δ at which ε is stated.", show_default=False)]
+
+
+def training(
+    noise_multiplier: float,
+    *,
+    rate: float | None,
+    steps: int | None,
+    batch: float | None,
+    examples: int | None,
+    epochs: float | None,
+    replace: bool,
+) -> Event:
+    """The event of a training run; epochs are rounded up to whole steps."""
+    from deniable.events import dpsgd
+
+    return dpsgd(
+        noise_multiplier=noise_multiplier,
+        rate=rate,
+        batch=batch,
+        examples=examples,
+        steps=steps,
+        epochs=epochs,
+        relation=neighbour_relation(replace),
+    )
+
+
+def step(noise_multiplier: float, *, rate: float | None, replace: bool) -> Event:
+    """One step of it."""
+    from deniable.events import Repeated, dpsgd
+
+    found = dpsgd(
+        noise_multiplier=noise_multiplier,
+        rate=1 if rate is None else rate,
+        steps=1,
+        relation=neighbour_relation(replace),
+    )
+    return found.event if isinstance(found, Repeated) else found
+
+
+def neighbour_relation(replace: bool) -> Relation:
+    """The relation that `--replace` names."""
+    from deniable.units import Relation
+
+    return Relation.REPLACE if replace else Relation.ADD_REMOVE
+
 
 COUNTS = (1, 10, 100, 1000, 10_000)
 MOST_EPSILON = 1000
@@ -180,7 +236,7 @@ def calibrate(
         lambda sigma: training(
             sigma, rate=rate, steps=steps, batch=batch, examples=examples, epochs=epochs, replace=replace
         ),
-        ApproxDP(epsilon, delta, relation=relation_of(replace)),
+        ApproxDP(epsilon, delta, relation=neighbour_relation(replace)),
     )
     if json:
         print_json(
@@ -195,3 +251,53 @@ def calibrate(
     say(f"noise multiplier  {float(found.value)!r}")
     say(f"event             {found.event!r}")
     say(f"cost              {found.profile.cost(delta)}")
+
+
+def size(
+    what: Annotated[str, typer.Argument(help="mean, sum, count, or share (who say yes).", show_default=False)],
+    n: Annotated[int | None, typer.Option("--n", help="How many people.", show_default=False)] = None,
+    epsilon: Annotated[float | None, typer.Option(help="The ε of the answer.", show_default=False)] = None,
+    error: Annotated[float | None, typer.Option(help="The error, rarely exceeded.", show_default=False)] = None,
+    confidence: Annotated[float, typer.Option(help="How rarely: 0.95 is one time in twenty.")] = 0.95,
+    bounds: Annotated[str | None, typer.Option(help="LOW:HIGH, for mean and sum.", show_default=False)] = None,
+    json: Json = False,
+) -> None:
+    """How many people does this error need? Leave out one of --n, --epsilon and --error, and it is found.
+
+    Example: deniable size mean --bounds 0:1 --epsilon 0.5 --error 0.01
+
+    Example: deniable size share --epsilon 0.5 --error 0.01
+    """
+    from deniable import mechanisms
+    from deniable.units import Relation
+
+    asked: dict[str, Any] = {"n": n, "epsilon": epsilon, "error": error, "confidence": confidence}
+    if what == "share":
+        both = mechanisms.central_and_local(**asked)
+        _print_size(str(both), {"central": _plain_size(both.central), "local": _plain_size(both.local)}, json=json)
+        return
+    kinds: dict[str, Callable[..., mechanisms.Mechanism]] = {
+        "mean": mechanisms.mean,
+        "sum": mechanisms.sum_of,
+        "count": mechanisms.count,
+    }
+    if what not in kinds:
+        raise InvalidArgument("what", what, "mean, sum, count or share")
+    settings: dict[str, Any] = {"relation": Relation.REPLACE} if what == "mean" else {}
+    if what != "count":
+        if bounds is None:
+            raise InvalidArgument("--bounds", bounds, f"given for a {what}", "For example --bounds 0:100.")
+        settings["bounds"] = options.bounds([f"values={bounds}"])["values"]
+    found = mechanisms.size(kinds[what], **asked, **settings)
+    _print_size(str(found), _plain_size(found), json=json)
+
+
+def _plain_size(found: object) -> dict[str, object]:
+    return {name: getattr(found, name) for name in ("n", "epsilon", "error", "confidence")}
+
+
+def _print_size(text: str, plain: dict[str, object], *, json: bool) -> None:
+    if json:
+        print_json(plain)
+    else:
+        say(text)

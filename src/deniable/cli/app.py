@@ -7,7 +7,7 @@ from typing import Annotated, Any
 import typer
 from typer.core import TyperGroup
 
-from deniable.cli import account, audit, convert, demo, explain, ledger, publish, query, size
+from deniable.cli import account, audit, demo, explain, ledger, query
 from deniable.cli.printing import say
 
 
@@ -56,11 +56,11 @@ def _root(
 
 app.add_typer(ledger.app, name="ledger", cls=Commands)
 app.command("query")(query.query)
-app.command("convert")(convert.convert)
-app.command("publish")(publish.publish)
+app.command("convert")(query.convert)
+app.command("publish")(query.publish)
 app.command("account")(account.account)
 app.command("calibrate")(account.calibrate)
-app.command("size")(size.size)
+app.command("size")(account.size)
 app.command("audit")(audit.audit)
 app.command("explain")(explain.explain)
 app.command("report")(explain.report)

@@ -1,21 +1,134 @@
-"""`deniable demo`: a hospital asks, learns, is attacked, and explains itself; the ledger keeps count."""
+"""`deniable demo`: a hospital asks, learns, is attacked, and explains itself; the ledger keeps count.
+
+A made-up hospital for the demo: 4,000 patients, many visits each, the same on every machine.
+
+`visits.csv` has a row for every visit, `patients.csv` one for every patient: who came back within a year?
+
+Nobody in it exists. The numbers come from a hash of the patient and the visit, not from a random generator: this is
+data, not noise.
+
+The Python of the demo: each piece is printed as a person would type it, and then run as it stands.
+"""
 
 from __future__ import annotations
 
 import contextlib
+import csv
+import hashlib
+import io
+import math
 import os
 import shlex
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
+from deniable._files import write_text
 from deniable.cli.printing import Json, print_json, say
 
+CITIES = ("Basel", "Bern", "Geneva", "Lausanne", "Zurich")
+WARDS = ("cardiology", "maternity", "oncology", "surgery")
+PATIENTS = 4000
+
+
+def write_visits(path: Path) -> int:
+    """Write the table of visits as CSV; returns the number of rows."""
+    rows: list[Sequence[object]] = []
+    for patient in range(PATIENTS):
+        home = CITIES[_below(len(CITIES), patient, "home")]
+        age = 18 + _below(72, patient, "age")
+        # A few patients come very often: the reason why contributions are bounded per person.
+        visits = 1 + int(-3.0 * math.log(1.0 - _unit(patient, "visits")))
+        for visit in range(visits):
+            away = _unit(patient, visit, "away") < 0.15
+            city = CITIES[_below(len(CITIES), patient, visit, "city")] if away else home
+            ward = WARDS[_below(len(WARDS), patient, visit, "ward")]
+            cost = round(180.0 * (1 + WARDS.index(ward)) * math.exp(1.2 * _unit(patient, visit, "cost")), 2)
+            rows.append((f"p{patient:04d}", city, ward, age, cost))
+    _write(path, ("patient_id", "city", "ward", "age", "cost"), rows)
+    return len(rows)
+
+
+def write_patients(path: Path) -> None:
+    """Write one row per patient: age, body mass index, smoker, and whether they came back."""
+    rows = []
+    for patient in range(PATIENTS):
+        age = 18 + _below(72, patient, "age")
+        bmi = round(18 + 17 * _unit(patient, "bmi"), 1)
+        smoker = int(_unit(patient, "smoker") < 0.3)
+        score = (age - 54) / 12 + (bmi - 26.5) / 5 + 1.5 * (smoker - 0.3)
+        rows.append((age, bmi, smoker, int(_unit(patient, "returned") < 1 / (1 + math.exp(-score)))))
+    _write(path, ("age", "bmi", "smoker", "returned"), rows)
+
+
+def _write(path: Path, header: Sequence[str], rows: Sequence[Sequence[object]]) -> None:
+    text = io.StringIO(newline="")
+    csv.writer(text).writerows([header, *rows])
+    write_text(path, text.getvalue())
+
+
+def _unit(*what: object) -> float:
+    """A number in [0, 1) that depends on nothing but its arguments."""
+    digest = hashlib.sha256(repr(what).encode()).digest()
+    return int.from_bytes(digest[:6], "big") / 2**48
+
+
+def _below(n: int, *what: object) -> int:
+    return int(_unit(*what) * n)
+
+
+MODEL = """\
+from pathlib import Path
+import numpy as np
+import deniable as dn
+from sklearn.linear_model import LogisticRegression
+
+table = np.loadtxt("patients.csv", delimiter=",", skiprows=1)
+X = dn.learning.RangeScaler(bounds=[(18, 90), (15, 40), (0, 1)]).fit_transform(table[:, :3])
+y = table[:, 3].astype(int)
+
+private = dn.learning.LogisticRegression(
+    epsilon=0.5, delta=1e-6, data_norm=3**0.5, classes=[0, 1], ledger="hospital.ledger", unit="patient_id"
+).fit(X[:3000], y[:3000])
+plain = LogisticRegression().fit(X[:3000], y[:3000])
+print(f"right about patients it has not seen: {private.score(X[3000:], y[3000:]):.1%} with privacy,"
+      f" {plain.score(X[3000:], y[3000:]):.1%} without")
+print(private.profile_.cost(delta=1e-6))
+"""
+
+AUDIT = """\
+few = np.column_stack([X, y])[:60]
+one_more = np.vstack([few, [1, 1, 1, 1]])  # the same patients, and one who stands out
+
+def train(patients):
+    model = dn.learning.LogisticRegression(
+        epsilon=0.5, delta=1e-6, data_norm=3**0.5, classes=[0, 1], size=60, solver="output")
+    return model.fit(patients[:, :3], patients[:, 3].astype(int)).coef_.ravel()
+
+honest = dn.audit(train, neighbours=(few, one_more), claim=dn.ApproxDP(0.5, 1e-6), runs=600)
+print(honest)
+Path("audit.json").write_text(honest.to_json(), encoding="utf-8")
+"""
+
+BROKEN = """\
+generator = np.random.default_rng()
+
+def train_wrongly(patients):  # noise for a mean of n patients, added to a model that one patient can move much further
+    model = LogisticRegression().fit(patients[:, :3], patients[:, 3].astype(int))
+    return model.coef_.ravel() + generator.normal(scale=1 / (0.5 * len(few)), size=3)
+
+broken = dn.audit(train_wrongly, neighbours=(few, one_more), claim=dn.ApproxDP(0.5, 1e-6), runs=600)
+print(broken)
+Path("broken.json").write_text(broken.to_json(), encoding="utf-8")
+"""
+
+
 BOUNDED = ["--groups-per-unit", "2", "--rows-per-unit", "4", "--ledger", "hospital.ledger"]
-CITIES = ["--keys", "city=Basel,Bern,Geneva,Lausanne,Zurich"]
-WARDS = ["--keys", "ward=cardiology,maternity,oncology,surgery"]
+CITY_KEYS = ["--keys", "city=Basel,Bern,Geneva,Lausanne,Zurich"]
+WARD_KEYS = ["--keys", "ward=cardiology,maternity,oncology,surgery"]
 COSTS = ["--bounds", "cost=0:2500"]
 FILES = (
     "visits.csv", "patients.csv", "hospital.ledger", "hospital.ledger-wal", "hospital.ledger-shm", "audit.json",
@@ -67,7 +180,6 @@ def _check_folder(place: Path) -> None:
 
 
 def _ask(place: Path) -> None:
-    from deniable.cli.hospital import PATIENTS, write_patients, write_visits
 
     _chapter("Ask")
     _narrate(f"A hospital keeps its visits in {place / 'visits.csv'}.")
@@ -80,14 +192,14 @@ def _ask(place: Path) -> None:
 
     _narrate("How many visits does each city see? Looking at the plan is free and reads no data.")
     count = ["query", "visits.csv", "SELECT city, COUNT(*) AS visits FROM visits GROUP BY city", "--epsilon", "0.5"]
-    _type(*count, *CITIES, *BOUNDED, "--dry-run", lines=11)
+    _type(*count, *CITY_KEYS, *BOUNDED, "--dry-run", lines=11)
 
     _narrate("An error of ± 48 will do. Now it costs: the ledger is charged first, then the table is read.")
-    _type(*count, *CITIES, *BOUNDED)
+    _type(*count, *CITY_KEYS, *BOUNDED)
 
     _narrate("What does a visit cost, by ward? Bounds come from the price list, never from the data.")
     by_ward = "SELECT ward, AVG(cost) AS cost FROM visits GROUP BY ward"
-    _type("query", "visits.csv", by_ward, "--epsilon", "0.8", *COSTS, *WARDS, *BOUNDED)
+    _type("query", "visits.csv", by_ward, "--epsilon", "0.8", *COSTS, *WARD_KEYS, *BOUNDED)
 
     _narrate("A third question asks for more than is left. It is refused, and says what would fit.")
     older = ["query", "visits.csv", "SELECT SUM(cost) AS total FROM visits WHERE age >= 65", *COSTS, *BOUNDED]
@@ -98,20 +210,19 @@ def _ask(place: Path) -> None:
 
 
 def _learn_and_audit() -> None:
-    from deniable.cli import story
 
     names: dict[str, Any] = {}
     _chapter("Learn")
     _narrate(
         "Who comes back within a year? A private model, charged to the same ledger, beside its twin without privacy."
     )
-    if not _run(story.MODEL, names):
+    if not _run(MODEL, names):
         return
     _chapter("Attack")
     _narrate("Why should anybody believe that? An auditor trains it hundreds of times, with and without one patient.")
-    _run(story.AUDIT, names)
+    _run(AUDIT, names)
     _narrate("A colleague's version adds too little noise. A few runs on the same randomness prove it.")
-    _run(story.BROKEN, names)
+    _run(BROKEN, names)
     _type("explain", "broken.json", "--picture", "broken.svg", lines=5)
 
 

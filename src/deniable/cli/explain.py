@@ -23,7 +23,7 @@ SUBJECT = "a ledger (a file, its export, or postgresql://…), or a JSON file wi
 SUBJECT_HELP = SUBJECT[0].upper() + SUBJECT[1:] + "."
 
 
-class Reader(StrEnum):
+class Audience(StrEnum):
     """Who the words are for."""
 
     participant = "participant"
@@ -40,7 +40,7 @@ def explain(
     prior: Annotated[
         float | None, typer.Option(help="What an attacker believed before, between 0 and 1.", show_default=False)
     ] = None,
-    reader: Annotated[Reader, typer.Option(help="Who the words are for.")] = Reader.participant,
+    reader: Annotated[Audience, typer.Option(help="Who the words are for.")] = Audience.participant,
     picture: Annotated[
         Path | None,
         typer.Option(
@@ -66,7 +66,7 @@ def explain(
     told = explained(what, prior=prior, reader=_writer(reader))
     if picture is not None:
         from deniable.explaining.audits import Audit, audit_tradeoff
-        from deniable.explaining.icons import icon_array
+        from deniable.explaining.odds import icon_array
         from deniable.explaining.svg import render
 
         figure = audit_tradeoff(what) if isinstance(what, Audit) else icon_array(told.odds, labels=told.labels)
@@ -112,13 +112,13 @@ def _promise(epsilon: float | None, delta: float, mu: float | None, unit: str) -
     return ApproxDP(epsilon or 0, delta, unit=unit) if delta else PureDP(epsilon or 0, unit=unit)
 
 
-def _writer(reader: Reader) -> Writer:
+def _writer(reader: Audience) -> Writer:
     from deniable.explaining import Analyst, Participant, Regulator
 
-    writers: dict[Reader, Writer] = {
-        Reader.participant: Participant(),
-        Reader.analyst: Analyst(),
-        Reader.regulator: Regulator(),
+    writers: dict[Audience, Writer] = {
+        Audience.participant: Participant(),
+        Audience.analyst: Analyst(),
+        Audience.regulator: Regulator(),
     }
     return writers[reader]
 

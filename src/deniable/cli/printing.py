@@ -3,6 +3,8 @@
 Purposes, keys, names of columns and files are other people's words. Everything goes to the terminal through this
 module, which shows what would act there, escape sequences and signs that turn the writing round, as plain escapes. No
 message shows a password.
+
+Progress on a terminal, and Ctrl-C: what is left behind is said in one sentence, exit code 130.
 """
 
 from __future__ import annotations
@@ -13,7 +15,7 @@ import json
 import re
 import sys
 import warnings
-from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -23,6 +25,7 @@ from deniable._escapes import dump_json, printable, redacted
 if TYPE_CHECKING:
     from deniable.ledger import Ledger
     from deniable.query import Publication, QueryPlan, StagedPlan
+
 
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON object instead of text.")]
 """The option that every command has."""
@@ -100,3 +103,46 @@ def print_bars(counts: Mapping[str, int], *, title: str, most: int = 30, width: 
     longest = max(counts.values())
     for name in sorted(counts)[-most:]:
         say(f"{printable(name)}  {'█' * max(1, round(width * counts[name] / longest))} {counts[name]}")
+
+
+INTERRUPTED = 130
+
+
+@contextlib.contextmanager
+def progress() -> Iterator[Callable[[str, int, int], None]]:
+    """A bar on standard error, if that is a terminal; otherwise nothing is shown."""
+    if not sys.stderr.isatty():
+        yield lambda name, done, of: None
+        return
+    from rich.console import Console
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+
+    columns = (TextColumn("{task.description}", markup=False), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
+    with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
+        task = bar.add_task("", total=None)
+
+        def told(name: str, done: int, of: int) -> None:
+            bar.update(task, description=printable(name), completed=done, total=of)
+
+        yield told
+
+
+@contextlib.contextmanager
+def waiting(what: str) -> Iterator[None]:
+    """A spinner with the time that passed, on a terminal."""
+    with progress() as told:
+        told(what, 0, 1)
+        yield
+
+
+@contextlib.contextmanager
+def interruptible(ledger: Any, *, remedy: str = "") -> Iterator[None]:
+    """Ctrl-C ends with a sentence that says whether something was charged; the record itself is always whole."""
+    before = ledger.head().seq
+    try:
+        yield
+    except KeyboardInterrupt:
+        after = ledger.head().seq
+        charged = "nothing was charged" if after == before else f"the charge stands, as row {after} of the ledger"
+        complain(f"interrupted; {charged}.{' ' + remedy if remedy else ''}")
+        raise typer.Exit(INTERRUPTED) from None

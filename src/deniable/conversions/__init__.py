@@ -44,9 +44,14 @@ from deniable.conversions.gdp import (
     gdp_to_zcdp,
     laplace_to_gdp,
 )
-from deniable.conversions.group import for_group
+from deniable.conversions.group import (
+    add_remove_to_replace,
+    for_group,
+    post_processed,
+    replace_to_add_remove,
+    zero_out_to_replace,
+)
 from deniable.conversions.parallel import parallel, parallel_under_replace
-from deniable.conversions.postprocessing import post_processed
 from deniable.conversions.pure import (
     pure_to_approx,
     pure_to_fdp,
@@ -59,7 +64,6 @@ from deniable.conversions.pure import (
     pure_to_zcdp,
     pure_to_zcdp_classic,
 )
-from deniable.conversions.relations import add_remove_to_replace, replace_to_add_remove, zero_out_to_replace
 from deniable.conversions.renyi import (
     interpolated_rdp,
     linear_rdp_to_zcdp,

@@ -21,6 +21,36 @@ the second by ρkα as long as kα < ω; they add up to k²ρα.
 μ ≤ 1.50, a group of 3 records added or removed
 >>> print(for_group(ApproxDP(0.5, 1e-6), 4))
 ε ≤ 2.00, δ = 9.9e-6, a group of 4 records added or removed
+
+Between relations: add/remove to replace, and why there is no way back.
+
+Replacing a unit is removing it and adding another: a path of two steps through the data without it. So a promise about
+one unit added or removed becomes the promise for a group of two, under REPLACE. The same path through the blanked-out
+unit leads from ZERO_OUT to REPLACE. A direct analysis under REPLACE is often better.
+
+| added or removed | replaced |
+|---|---|
+| ε | 2ε |
+| (ε, δ) | (2ε, (1 + e^ε)δ) |
+| ρ-zCDP | 4ρ |
+| (ρ, ω)-tCDP | (4ρ, ω/2) |
+| (α, ε)-RDP, α ≥ 4 | (α/2, 3ε) |
+| μ-GDP | 2μ |
+| f-DP | 1 − (1 − f)∘(1 − f) |
+
+>>> from deniable.guarantees import PureDP
+>>> add_remove_to_replace(PureDP(1))
+PureDP(epsilon=2, relation=REPLACE)
+
+Post-processing: nothing computed from a private result, without the data, costs anything.
+
+For any randomised F that does not touch the data, every divergence and trade-off function obeys the data-processing
+inequality: D(F(P)‖F(Q)) ≤ D(P‖Q), T(F(P), F(Q)) ≥ T(P, Q). So every kind of promise survives unchanged (Dwork–Roth
+2014, Prop. 2.1; Dong–Roth–Su 2019, Prop. 2.8; van Erven–Harremoës 2014).
+
+>>> from deniable.guarantees import GDP
+>>> post_processed(GDP(1))
+GDP(mu=1)
 """
 
 from __future__ import annotations
@@ -28,13 +58,14 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 from fractions import Fraction
-from typing import Any, TypeVar
+from typing import Any, NoReturn, TypeVar
 
 from deniable import _checks
 from deniable.conversions.formulas import group_delta
-from deniable.errors import NoConversion
+from deniable.errors import NoConversion, UnitMismatch
 from deniable.guarantees import FDP, GDP, RDP, TCDP, ZCDP, ApproxDP, ApproxZCDP, Guarantee, PureDP, TradeOff
 from deniable.numerics.exact import short_above
+from deniable.units import Relation
 
 Kind = TypeVar("Kind", bound=Guarantee)
 
@@ -140,3 +171,34 @@ _RULES: dict[type[Guarantee], Callable[[Any, int], Any]] = {
     GDP: gdp_for_group,
     FDP: fdp_for_group,
 }
+
+
+def add_remove_to_replace(guarantee: Kind) -> Kind:
+    """Two steps: one unit leaves, another enters. Upper bound."""
+    _stated(guarantee, Relation.ADD_REMOVE)
+    return replace(for_group(guarantee, 2), relation=Relation.REPLACE, unit=guarantee.unit)
+
+
+def zero_out_to_replace(guarantee: Kind) -> Kind:
+    """Two steps: one unit is blanked out, another takes its place. Upper bound."""
+    _stated(guarantee, Relation.ZERO_OUT)
+    return replace(for_group(guarantee, 2), relation=Relation.REPLACE, unit=guarantee.unit)
+
+
+def replace_to_add_remove(guarantee: Guarantee) -> NoReturn:
+    """Does not exist: publishing the exact number of units is free under one relation and fatal under the other."""
+    raise NoConversion(
+        f"{guarantee!r} says nothing about adding or removing: publishing the exact number of units is free under"
+        " REPLACE, where it is public, and reveals everything under ADD_REMOVE. State the sensitivity under ADD_REMOVE."
+    )
+
+
+def _stated(guarantee: Guarantee, relation: Relation) -> None:
+    if guarantee.relation is not relation:
+        raise UnitMismatch(f"expected a promise under {relation.name}; this one is under {guarantee.relation.name}.")
+
+
+def post_processed(guarantee: Kind) -> Kind:
+    """The promise of any function of the result that uses public data and fresh randomness only. Exact."""
+    _checks.member("guarantee", guarantee, Guarantee)
+    return guarantee

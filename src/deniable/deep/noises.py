@@ -28,7 +28,7 @@ from deniable.deep.sampling import Poisson, Sampling, Schedule
 from deniable.errors import InvalidArgument
 from deniable.events import Claimed, Event, Gaussian, Laplace
 from deniable.guarantees import ApproxDP
-from deniable.noise.imitation import LEAK
+from deniable.noise.discrete import LEAK
 from deniable.numerics.exact import root_below
 from deniable.units import Relation
 

@@ -19,7 +19,7 @@ from deniable.deep.noises import MOST_PARAMETERS, GaussianNoise, GridNoise, Lapl
 from deniable.deep.plan import Plan
 from deniable.deep.randomness import Generator
 from deniable.errors import DataError, NotSupported
-from deniable.noise.imitation import SPREAD
+from deniable.noise.discrete import SPREAD
 from deniable.numerics.rounding import float_above
 
 Sums = dict[str, Tensor]

@@ -34,8 +34,7 @@ from deniable.events.leaves import (
     RandomizedResponse,
     TreeGaussian,
 )
-from deniable.events.sampling import Sampled, SampledWithoutReplacement, Shuffled
-from deniable.events.training import dpsgd
+from deniable.events.sampling import Sampled, SampledWithoutReplacement, Shuffled, dpsgd
 
 __all__ = [
     "Claimed",

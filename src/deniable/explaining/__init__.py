@@ -9,9 +9,8 @@ from __future__ import annotations
 
 from deniable import _checks
 from deniable._checks import Number
-from deniable.explaining.explanation import Explanation, Section
 from deniable.explaining.subjects import Explainable, subject
-from deniable.explaining.writers import Analyst, Participant, Regulator, Writer
+from deniable.explaining.writers import Analyst, Explanation, Participant, Regulator, Section, Writer
 
 __all__ = ["Analyst", "Explanation", "Participant", "Regulator", "Section", "Writer", "explain"]
 

@@ -17,7 +17,7 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Protocol, runtime_checkable
 
 from deniable.descriptions import Description
-from deniable.explaining.figures import Line, LineFigure
+from deniable.explaining.figures import FigureLine, LineFigure
 from deniable.explaining.labels import ENGLISH_LABELS, Labels
 from deniable.guarantees import TradeOff
 from deniable.guarantees.printing import small
@@ -72,8 +72,8 @@ def audit_figure(points: Sequence[Measured], *, verdict: str, labels: Labels = E
     shown = [point for point in points if math.isfinite(point[1])]
     claimed = [point for point in points if math.isfinite(point[2])]
     lines = (
-        Line(labels.audit_claimed, tuple(max(p[0], _SMALLEST) for p in claimed), tuple(p[2] for p in claimed)),
-        Line(labels.audit_measured, tuple(max(p[0], _SMALLEST) for p in shown), tuple(p[1] for p in shown)),
+        FigureLine(labels.audit_claimed, tuple(max(p[0], _SMALLEST) for p in claimed), tuple(p[2] for p in claimed)),
+        FigureLine(labels.audit_measured, tuple(max(p[0], _SMALLEST) for p in shown), tuple(p[1] for p in shown)),
     )
     first = [
         labels.audit_alt_point.format(delta=small(d), claimed=f"{c:.3g}", lower=f"{low:.3g}")
@@ -97,7 +97,7 @@ def audit_tradeoff(audit: Audit, *, labels: Labels = ENGLISH_LABELS) -> LineFigu
     lines = (
         _curve(labels.audit_above, stated, above),
         _curve(labels.audit_below.format(finding=finding), [(delta, lower)], below),
-        Line(labels.guessing, (0.0, 1.0), (1.0, 0.0), dashed=True),
+        FigureLine(labels.guessing, (0.0, 1.0), (1.0, 0.0), dashed=True),
     )
     return LineFigure(
         labels.audit.format(verdict=verdict),
@@ -115,11 +115,11 @@ def _beyond(lower: float, claimed: float) -> float:
     return lower - claimed if math.isfinite(claimed) else -math.inf
 
 
-def _curve(label: str, bounds: Iterable[tuple[float, float]], rounded: Callable[[float], float]) -> Line:
+def _curve(label: str, bounds: Iterable[tuple[float, float]], rounded: Callable[[float], float]) -> FigureLine:
     """The trade-off function of pairs (δ, ε) by its corners; e^ε is rounded to the side that says less."""
     odds = [(max(1.0, rounded(math.exp(min(epsilon, _LARGEST)))), delta) for delta, epsilon in bounds]
     corners = TradeOff.of_lines(odds).corners
-    return Line(label, tuple(float(a) for a, _ in corners), tuple(float(b) for _, b in corners))
+    return FigureLine(label, tuple(float(a) for a, _ in corners), tuple(float(b) for _, b in corners))
 
 
 def _down(value: float) -> str:

@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from fractions import Fraction
 
 from deniable.accounting.theorems.compare import Comparison
-from deniable.explaining.figures import BarFigure, Interval, IntervalFigure, Line, LineFigure
+from deniable.explaining.figures import BarFigure, FigureLine, Interval, IntervalFigure, LineFigure
 from deniable.explaining.labels import ENGLISH_LABELS, Labels
 from deniable.guarantees import Profile
 from deniable.guarantees.printing import small
@@ -36,8 +36,8 @@ def tradeoff_figure(claims: Mapping[str, Profile], *, labels: Labels = ENGLISH_L
     """
     rates = tuple(i / _POINTS for i in range(_POINTS + 1))
     tangents = {name: _tangents(profile) for name, profile in claims.items()}
-    lines = [Line(name, rates, tuple(_missed(found, at) for at in rates)) for name, found in tangents.items()]
-    lines.append(Line(labels.guessing, (0.0, 1.0), (1.0, 0.0), dashed=True))
+    lines = [FigureLine(name, rates, tuple(_missed(found, at) for at in rates)) for name, found in tangents.items()]
+    lines.append(FigureLine(labels.guessing, (0.0, 1.0), (1.0, 0.0), dashed=True))
     said = [
         labels.tradeoff_alt_line.format(name=name, missed=math.floor(100 * _missed(found, 0.1)))
         for name, found in tangents.items()
@@ -74,7 +74,7 @@ def profile_figure(
     most = most if 0 < most < math.inf else 10.0
     grid = tuple(most * i / _POINTS for i in range(_POINTS + 1))
     lines = tuple(
-        Line(name, grid, tuple(max(profile.delta(e), smallest) for e in grid)) for name, profile in claims.items()
+        FigureLine(name, grid, tuple(max(profile.delta(e), smallest) for e in grid)) for name, profile in claims.items()
     )
     said = [
         labels.profile_alt_line.format(name=name, epsilon=f"{profile.epsilon(1e-6):.3g}", delta="1e-6")
@@ -107,7 +107,7 @@ def belief_figure(
         labels.belief,
         labels.belief_before,
         labels.belief_after,
-        (Line(name, priors, after), Line(labels.belief_same, (0.0, 1.0), (0.0, 1.0), dashed=True)),
+        (FigureLine(name, priors, after), FigureLine(labels.belief_same, (0.0, 1.0), (0.0, 1.0), dashed=True)),
         alt=labels.belief_alt.format(most=math.ceil(100 * _grown(0.1, factor))),
         x_range=(0, 1),
         y_range=(0, 1),
@@ -123,7 +123,7 @@ def comparison_figure(comparison: Comparison, *, labels: Labels = ENGLISH_LABELS
     """ε against the number of releases under every theorem: the graph of the lecture notes."""
     counts = tuple(map(float, comparison.counts))
     lines = tuple(
-        Line(
+        FigureLine(
             labels.comparison_estimate.format(theorem=line.theorem) if line.estimate else line.theorem,
             counts,
             line.epsilons,

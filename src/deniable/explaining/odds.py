@@ -12,12 +12,16 @@ what was done. A guarantee without a mechanism has the curve of the worst mechan
 Odds(without=39, with_you=61, of=100)
 >>> odds(account(Claimed(PureDP(0.5))))  # any mechanism with ε = 0.5
 Odds(without=38, with_you=62, of=100)
+
+The odds sentence as a picture: two crowds of a hundred possible reports, the dark ones point at you.
 """
 
 from __future__ import annotations
 
 from typing import NamedTuple
 
+from deniable.explaining.figures import IconFigure
+from deniable.explaining.labels import ENGLISH_LABELS, Labels
 from deniable.guarantees import Profile
 
 _LARGEST = 1_000_000
@@ -48,3 +52,14 @@ def odds(profile: Profile) -> Odds:
 def success(profile: Profile) -> float:
     """How often the best guess is right when both worlds are equally likely: a proven upper end."""
     return profile.accuracy(0.5)
+
+
+def icon_array(found: Odds, *, labels: Labels = ENGLISH_LABELS) -> IconFigure:
+    """Two arrays of a hundred: without you, and with you."""
+    of = f"{found.of:,}"
+    pairs = ((labels.odds_without, found.without), (labels.odds_with, found.with_you))
+    return IconFigure(
+        labels.odds,
+        tuple((labels.odds_count.format(name=name, many=f"{many:,}", of=of), many / found.of) for name, many in pairs),
+        alt=labels.odds_alt.format(without=f"{found.without:,}", with_you=f"{found.with_you:,}", of=of),
+    )

@@ -11,9 +11,8 @@ from typing import TYPE_CHECKING
 from deniable import _files
 from deniable._escapes import printable
 from deniable.errors import InvalidArgument, MissingExtra
-from deniable.explaining.figures import BarFigure, Figure, IconFigure, IntervalFigure, LineFigure
+from deniable.explaining.figures import BarFigure, Figure, IconFigure, IntervalFigure, LineFigure, linear_ticks
 from deniable.explaining.svg import COLOURS, DASHES, INK, PALE, REFERENCE
-from deniable.explaining.ticks import linear
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -77,7 +76,7 @@ def _bars(figure: BarFigure, axes: Axes) -> None:
     axes.bar(range(len(figure.bars)), [value for _, value in figure.bars], color=COLOURS[0])
     every = math.ceil(len(figure.bars) / MOST_NAMES) or 1
     axes.set_xticks(range(0, len(figure.bars), every), [_literal(name) for name, _ in figure.bars[::every]])
-    axes.set_yticks(linear(0, max((value for _, value in figure.bars), default=1), whole=True))
+    axes.set_yticks(linear_ticks(0, max((value for _, value in figure.bars), default=1), whole=True))
     axes.set(title=_literal(figure.title), ylabel=_literal(figure.y_label))
 
 

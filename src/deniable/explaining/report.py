@@ -5,32 +5,176 @@ The page needs no network and no script. It holds what a description says, which
 
 from __future__ import annotations
 
+import math
 import os
 from collections import Counter
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, fields, replace
 from datetime import UTC, datetime
+from fractions import Fraction
 from importlib.metadata import version
 from pathlib import Path
+from typing import Any, Protocol, runtime_checkable
 
 from deniable import _files
+from deniable._checks import shown
 from deniable._escapes import dump_json, escape_html
 from deniable.accounting import account
 from deniable.errors import InvalidArgument
-from deniable.events import Event
+from deniable.events import (
+    Claimed,
+    Event,
+    Gaussian,
+    Laplace,
+    RandomizedResponse,
+    Sampled,
+    SampledWithoutReplacement,
+    Shuffled,
+)
 from deniable.explaining.audits import Audit, audit_tradeoff
-from deniable.explaining.curves import belief_figure, charges_figure, profile_figure, tradeoff_figure
-from deniable.explaining.edges import edges_met
-from deniable.explaining.figures import Figure, IntervalFigure
-from deniable.explaining.icons import icon_array
-from deniable.explaining.registry import registry
+from deniable.explaining.curves import belief_figure, charges_figure, intervals_figure, profile_figure, tradeoff_figure
+from deniable.explaining.figures import Figure, Interval, IntervalFigure
+from deniable.explaining.labels import ENGLISH_LABELS, Labels
+from deniable.explaining.odds import icon_array, success
 from deniable.explaining.subjects import Describable, Explainable, Subject, subject
 from deniable.explaining.svg import render
 from deniable.explaining.texts import ENGLISH, Texts
-from deniable.explaining.values import Answers, value_figures
 from deniable.explaining.writers import Participant, Regulator
 from deniable.guarantees import ApproxDP
 from deniable.guarantees.printing import cost_line
+from deniable.units import Relation, Unit
+
+EDGES: tuple[tuple[str, Callable[[Event], bool]], ...] = (
+    (
+        "edge_claimed",
+        lambda part: isinstance(part, Claimed),
+    ),
+    (
+        "edge_sampled",
+        lambda part: isinstance(part, Sampled | SampledWithoutReplacement),
+    ),
+    (
+        "edge_shuffled",
+        lambda part: isinstance(part, Shuffled),
+    ),
+    (
+        "edge_floats",
+        lambda part: type(part) in (Gaussian, Laplace),
+    ),
+    (
+        "edge_local",
+        lambda part: isinstance(part, RandomizedResponse),
+    ),
+    (
+        "edge_size",
+        lambda part: part.relation is not Relation.ADD_REMOVE,
+    ),
+)
+
+
+def edges_met(events: Iterable[Event], unit: Unit, *, texts: Texts = ENGLISH) -> list[str]:
+    """The sentences that apply to these events and this unit, each once."""
+    parts = {part for event in events for part in _parts(event)}
+    met = ["edge_row"] if unit.column is None else []
+    met += [name for name, applies in EDGES if any(map(applies, parts))]
+    return [getattr(texts, name) for name in met]
+
+
+def _parts(event: Event) -> Iterator[Event]:
+    """An event and everything inside it."""
+    yield event
+    for field in fields(event):
+        value = getattr(event, field.name)
+        for inner in value if isinstance(value, tuple) else (value,):
+            if isinstance(inner, Event):
+                yield from _parts(inner)
+
+
+def registry(subject: Subject, *, curator: str, use: str, releases: int, audits: int) -> dict[str, Any]:
+    """The registry's entry for a subject.
+
+    A deployment in the form that registries of differential privacy ask for: one JSON object, no private value in it.
+
+    The entries follow what such registries have in common (Dwork, Kohli and Mulligan 2019, "an epsilon registry"): who
+    curates the data, for what use, who is protected against what, the parameters, how they were accounted for, and by
+    what software.
+    """
+    guarantee = subject.guarantee
+    return {
+        "curator": curator,
+        "use": use,
+        "title": subject.title,
+        "unit": subject.unit.plain,
+        "relation": subject.relation.name,
+        "model": "central",
+        "guarantee": None if guarantee is None else type(guarantee).__name__,
+        "parameters": {} if guarantee is None else {k: _plain(v) for k, v in guarantee.numbers.items()},
+        "accounting": {
+            "method": subject.profile.method,
+            "covers": "this release" if subject.own else "what is released under this promise",
+        },
+        "risk": {"best_guess_at_even_odds": success(subject.profile), "advantage": subject.profile.advantage},
+        "releases": releases,
+        "audits": audits,
+        "implementation": {"name": "deniable", "version": version("deniable")},
+        "facts": dict(subject.facts),
+    }
+
+
+def _plain(value: object) -> str:
+    return shown(value) if isinstance(value, Fraction) else str(value)
+
+
+MOST_FIGURE_ROWS = 40
+"""How many rows a figure shows, the first ones."""
+
+
+@runtime_checkable
+class Answers(Protocol):
+    """What is drawn of a release: its columns, where a number `n` is followed by `n_low` and `n_high`."""
+
+    @property
+    def confidence(self) -> Fraction:
+        """Of every interval."""
+        ...
+
+    @property
+    def columns(self) -> Mapping[str, Sequence[Any]]:
+        """The answer by column."""
+        ...
+
+
+def value_figures(release: Answers, *, labels: Labels = ENGLISH_LABELS) -> list[IntervalFigure]:
+    """One figure per released number; a row is named by its keys.
+
+    Released values with their intervals, drawn from a release: one figure for every number it holds.
+
+    >>> class Visits:
+    ...     confidence = Fraction(19, 20)
+    ...     columns = {"city": ["Bern", "Basel"], "n": [9, 4], "n_low": [7, 2], "n_high": [11, 6]}
+    >>> [figure] = value_figures(Visits())
+    >>> figure.title, figure.alt
+    ('n', 'Bern: 9, from 7 to 11. Basel: 4, from 2 to 6.')
+    """
+    columns = release.columns
+    label = labels.values_intervals.format(confidence=shown(100 * release.confidence))
+    numbers = [name for name in columns if f"{name}_low" in columns and f"{name}_high" in columns]
+    ends = {f"{name}{ending}" for name in numbers for ending in ("_low", "_high", "_among")}
+    keys = [column for name, column in columns.items() if name not in numbers and name not in ends]
+    figures = []
+    for name in numbers:
+        cells = zip(columns[name], columns[f"{name}_low"], columns[f"{name}_high"], strict=True)
+        rows = [
+            Interval(", ".join(str(column[place]) for column in keys) or name, *map(float, ends_of))
+            for place, ends_of in enumerate(cells)
+            if all(map(math.isfinite, ends_of))
+        ]
+        if rows:
+            cut = labels.values_first.format(name=name, shown=MOST_FIGURE_ROWS, all=len(rows))
+            title = cut if len(rows) > MOST_FIGURE_ROWS else name
+            figures.append(intervals_figure(title, rows[:MOST_FIGURE_ROWS], x_label=label, labels=labels))
+    return figures
+
 
 MOST_ROWS = 200
 """How many charges the table shows, the last ones; the rest is in the ledger."""

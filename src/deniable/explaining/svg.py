@@ -9,7 +9,7 @@ import math
 from functools import singledispatch
 
 from deniable._escapes import escape_html
-from deniable.explaining import ticks
+from deniable.explaining import figures
 from deniable.explaining.figures import BarFigure, Figure, IconFigure, IntervalFigure, LineFigure, span
 
 INK, PALE, GRID = "#1b1b1f", "#c9cbd6", "#e4e5ea"
@@ -76,10 +76,10 @@ def _intervals(figure: IntervalFigure) -> str:
     across = _Scale(*span([v for row in figure.rows for v in (row.low, row.high)]), left, _WIDTH - 24, False)
     bottom = _TOP + line * len(figure.rows)
     parts = []
-    for value in ticks.linear(across.low, across.high):
+    for value in figures.linear_ticks(across.low, across.high):
         x = across(value)
         parts.append(f'<line x1="{x:.1f}" x2="{x:.1f}" y1="{_TOP - 6}" y2="{bottom}" stroke="{GRID}"/>')
-        parts.append(_text(x, bottom + 18, ticks.label(value), anchor="middle"))
+        parts.append(_text(x, bottom + 18, figures.tick_label(value), anchor="middle"))
     for number, row in enumerate(figure.rows):
         y = _TOP + line * number + line / 2
         parts.append(_text(left - 12, y + 4, _short(row.name, 17), anchor="end"))
@@ -96,10 +96,10 @@ def _intervals(figure: IntervalFigure) -> str:
 def _bars(figure: BarFigure) -> str:
     up = _Scale(0, max((value for _, value in figure.bars), default=0) or 1, _HEIGHT - _BOTTOM, _TOP, False)
     parts = []
-    for value in ticks.linear(up.low, up.high, whole=True):
+    for value in figures.linear_ticks(up.low, up.high, whole=True):
         y = up(value)
         parts.append(f'<line x1="{_LEFT}" x2="{_WIDTH - _RIGHT}" y1="{y:.1f}" y2="{y:.1f}" stroke="{GRID}"/>')
-        parts.append(_text(_LEFT - 8, y + 4, ticks.label(value), anchor="end"))
+        parts.append(_text(_LEFT - 8, y + 4, figures.tick_label(value), anchor="end"))
     step = (_WIDTH - _LEFT - _RIGHT) / max(1, len(figure.bars))
     every = math.ceil(len(figure.bars) / 4)
     for number, (name, value) in enumerate(figure.bars):
@@ -133,11 +133,13 @@ class _Scale:
 
     @property
     def ticks(self) -> list[float]:
-        found = ticks.logarithmic(self.low, self.high) if self.log else ticks.linear(self.low, self.high)
+        found = (
+            figures.logarithmic_ticks(self.low, self.high) if self.log else figures.linear_ticks(self.low, self.high)
+        )
         return found or [self.low, self.high]
 
     def label(self, value: float) -> str:
-        return ticks.label(value, log=self.log and math.log10(value).is_integer())
+        return figures.tick_label(value, log=self.log and math.log10(value).is_integer())
 
 
 def _axes(across: _Scale, up: _Scale, x_label: str, y_label: str) -> list[str]:

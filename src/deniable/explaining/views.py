@@ -22,8 +22,7 @@ from deniable.events import Event
 from deniable.explaining.audits import Audit, audit_tradeoff
 from deniable.explaining.curves import charges_figure, profile_figure, tradeoff_figure
 from deniable.explaining.figures import Figure
-from deniable.explaining.icons import icon_array
-from deniable.explaining.odds import odds
+from deniable.explaining.odds import icon_array, odds
 from deniable.explaining.subjects import Explainable, Subject, subject
 from deniable.explaining.svg import render
 from deniable.explaining.texts import ENGLISH
@@ -40,7 +39,7 @@ _CELL = "padding:.15rem .9rem .15rem 0;border:0;background:none;vertical-align:t
 _ROW = "display:flex;flex-wrap:wrap;gap:1rem;margin-top:.6rem"
 
 
-class Charge(Protocol):
+class ChargeView(Protocol):
     """What is shown of a charge."""
 
     @property
@@ -68,7 +67,7 @@ class Charge(Protocol):
 class Record(Protocol):
     """What is shown of a ledger."""
 
-    def charges(self) -> Iterable[Charge]:
+    def charges(self) -> Iterable[ChargeView]:
         """Every charge, in order."""
         ...
 
@@ -113,7 +112,7 @@ def _figures(what: Explainable, found: Subject) -> list[Figure]:
     return [profile_figure(curve) if isinstance(what, Profile) else crowd, tradeoff_figure(curve, labels=labels)]
 
 
-def _charges(charges: Sequence[Charge]) -> str:
+def _charges(charges: Sequence[ChargeView]) -> str:
     """The last charges as a table."""
     if not charges:
         return ""

@@ -13,19 +13,133 @@ If you do not take part, 39 of 100 possible reports would lead your manager to b
 from __future__ import annotations
 
 import math
+import textwrap
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import Protocol, runtime_checkable
+from statistics import NormalDist
+from typing import NamedTuple, Protocol, runtime_checkable
 
 from deniable import _checks
 from deniable._checks import Number, shown
-from deniable.explaining.explanation import Explanation, Section
+from deniable._escapes import escape_html, printable
+from deniable.accounting.closed import GaussianCurve
+from deniable.explaining.labels import ENGLISH_LABELS, Labels
 from deniable.explaining.odds import Odds, odds, success
-from deniable.explaining.risks import FALSE_POSITIVES, beliefs
 from deniable.explaining.subjects import Subject
 from deniable.explaining.texts import ENGLISH, Texts
-from deniable.guarantees import ApproxDP, PureDP
+from deniable.guarantees import ApproxDP, Profile, PureDP
 from deniable.guarantees.printing import rounded_up, small
+
+FAILURES = (Fraction(0), Fraction(1, 10**6), Fraction(1, 1000), Fraction(1, 20))
+"""Shares of possible outputs that a bound on beliefs may leave out."""
+
+FALSE_POSITIVES = (Fraction(1, 1000), Fraction(1, 10**5))
+"""Where to look: a test that accuses few innocents says more than one that is often right (Carlini et al. 2022)."""
+
+_SLACK = 1 + 2.0**-40
+"""More than the rounding of a dozen float operations and of the standard library's normal quantile."""
+
+
+class Belief(NamedTuple):
+    """The most that an attacker can come to believe, but for a share `failure` of the outputs."""
+
+    failure: Fraction
+    most: float
+
+
+def beliefs(profile: Profile, *, prior: Number, own: bool) -> tuple[Belief, ...]:
+    """The posterior bound for each share in `FAILURES`; the exact quantile where Gaussian noise itself was added.
+
+    What an attacker can come to believe, in numbers that are rounded against us.
+
+    With prior odds o and loss L, the posterior odds are o·e^L. Pure ε bounds L for every output. A curve with δ > 0
+    bounds it for all but a stated share of the outputs (`Profile.posterior`). For Gaussian noise itself the quantile of
+    L ~ N(μ²/2, μ²) is exact, and smaller. It may not be quoted for everything that promises μ-GDP: merging outputs can
+    raise the chance that L exceeds a level, though it can raise no δ(ε).
+
+    >>> from deniable.accounting import account
+    >>> from deniable.events import Claimed, Gaussian
+    >>> from deniable.guarantees import GDP, PureDP
+    >>> [f"{b.most:.3f}" for b in beliefs(account(Claimed(PureDP(1))), prior=0.1, own=False)]
+    ['0.232', '0.232', '0.232', '0.232']
+    >>> [f"{b.most:.3f}" for b in beliefs(account(Gaussian(scale=1)), prior=0.1, own=True)]
+    ['1.000', '0.955', '0.801', '0.487']
+    >>> [f"{b.most:.3f}" for b in beliefs(account(Claimed(GDP(1))), prior=0.1, own=False)]
+    ['1.000', '0.962', '0.838', '0.578']
+    """
+    found = []
+    for failure in FAILURES:
+        most = profile.posterior(prior, failure=failure)
+        if own and failure and isinstance(profile.curve, GaussianCurve):
+            most = min(most, gaussian_posterior(profile.curve.mu_squared, prior=prior, failure=failure))
+        found.append(Belief(failure, most))
+    return tuple(found)
+
+
+def gaussian_posterior(mu_squared: Fraction, *, prior: Number, failure: Number) -> float:
+    """The posterior at the upper quantile of the loss of Gaussian noise, L ~ N(μ²/2, μ²) when the person is in."""
+    chance = float(_checks.inner_probability("prior", prior))
+    tail = float(_checks.inner_probability("failure", failure))
+    mu = math.sqrt(mu_squared) * _SLACK
+    loss = (mu * mu / 2 - mu * NormalDist().inv_cdf(tail)) * _SLACK
+    return min(1.0, _SLACK / (1 + (1 - chance) / chance * math.exp(-loss)))
+
+
+_WIDTH = 100
+
+
+@dataclass(frozen=True)
+class Section:
+    """A heading and its sentences."""
+
+    heading: str
+    sentences: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Explanation:
+    """What was explained, in sections; `odds` is what an icon array draws."""
+
+    title: str
+    sections: tuple[Section, ...]
+    odds: Odds
+    labels: Labels = ENGLISH_LABELS
+    """The words of its picture."""
+
+    def __repr__(self) -> str:
+        return str(self)  # what a shell shows
+
+    def __str__(self) -> str:
+        blocks = [printable(self.title)]
+        for section in self.sections:
+            sentences = map(printable, section.sentences)
+            lines = [textwrap.fill(s, _WIDTH, initial_indent="  ", subsequent_indent="  ") for s in sentences]
+            blocks.append("\n".join([printable(section.heading), *lines]))
+        return "\n\n".join(blocks)
+
+    def to_plain(self) -> dict[str, object]:
+        """The same as plain values, for JSON."""
+        return {
+            "title": self.title,
+            "sections": [{"heading": s.heading, "sentences": list(s.sentences)} for s in self.sections],
+            "odds": self.odds._asdict(),
+        }
+
+    def to_html(self) -> str:
+        """The sections as HTML, without styles: a page or a notebook brings its own."""
+        parts = []
+        for section in self.sections:
+            parts.append(f"<h3>{escape_html(section.heading)}</h3>")
+            parts.extend(f"<p>{escape_html(sentence)}</p>" for sentence in section.sentences)
+        return "\n".join(parts)
+
+    def _repr_html_(self) -> str:
+        from deniable.explaining.odds import icon_array
+        from deniable.explaining.svg import render
+
+        return (
+            f"<h2>{escape_html(self.title)}</h2>\n{self.to_html()}\n{render(icon_array(self.odds, labels=self.labels))}"
+        )
 
 
 @runtime_checkable

@@ -10,8 +10,7 @@ prints itself in one form, rounded up:
 True
 """
 
-from deniable.guarantees.base import Guarantee
-from deniable.guarantees.kinds import FDP, GDP, RDP, TCDP, ZCDP, ApproxDP, ApproxZCDP, PureDP
+from deniable.guarantees.kinds import FDP, GDP, RDP, TCDP, ZCDP, ApproxDP, ApproxZCDP, Guarantee, PureDP
 from deniable.guarantees.profile import Curve, Profile
 from deniable.guarantees.tradeoff import TradeOff
 from deniable.numerics.rounding import Bracket

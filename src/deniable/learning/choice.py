@@ -12,11 +12,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from deniable.errors import DeniableError, NotSupported
-from deniable.learning.optimizers.base import Method, Plan, Task
+from deniable.learning.optimizers.base import Method, MethodPlan, Task
 
 
 @dataclass(frozen=True)
-class Entry:
+class MethodEntry:
     """One method's line in the table."""
 
     name: str
@@ -25,12 +25,12 @@ class Entry:
 
 
 @dataclass(frozen=True)
-class Choice:
+class MethodChoice:
     """The method that was taken, its plan, and what all methods predicted."""
 
-    plan: Plan
+    plan: MethodPlan
     method: Method
-    table: tuple[Entry, ...]
+    table: tuple[MethodEntry, ...]
 
     @property
     def name(self) -> str:
@@ -46,19 +46,19 @@ class Choice:
         return "\n".join(lines)
 
 
-def choose(task: Task, methods: Sequence[Method], *, otherwise: Choice | None = None) -> Choice:
+def choose(task: Task, methods: Sequence[Method], *, otherwise: MethodChoice | None = None) -> MethodChoice:
     """The applicable method with the smallest predicted excess risk; `otherwise` where none applies, or an error."""
     entries, best = [], None
     for method in methods:
         try:
             plan = method.plan(task)
         except DeniableError as refusal:
-            entries.append(Entry(method.name, math.inf, str(refusal)))
+            entries.append(MethodEntry(method.name, math.inf, str(refusal)))
             continue
         except ArithmeticError:
-            entries.append(Entry(method.name, math.inf, str(method.refuse("its numbers leave floating point."))))
+            entries.append(MethodEntry(method.name, math.inf, str(method.refuse("its numbers leave floating point."))))
             continue
-        entries.append(Entry(method.name, plan.risk, method.theorem))
+        entries.append(MethodEntry(method.name, plan.risk, method.theorem))
         if best is None or plan.risk < best[0].risk:
             best = plan, method
     if best is None and otherwise is not None:
@@ -66,4 +66,4 @@ def choose(task: Task, methods: Sequence[Method], *, otherwise: Choice | None = 
     if best is None:
         reasons = " ".join(f"{entry.name}: {entry.note}" for entry in entries)
         raise NotSupported(f"no solver applies. {reasons}")
-    return Choice(best[0], best[1], tuple(entries))
+    return MethodChoice(best[0], best[1], tuple(entries))

@@ -11,7 +11,7 @@ row that is removed changes that order for everybody else. Here nothing is round
 Products and sums of whole numbers below 2⁵³ are exact in float64 whatever the order, so fast matrix products (dense, or
 sparse where most entries are 0) give the exact integer sums to which integer noise is added.
 
->>> table = Table.place(np.array([[3.0, 4.0], [0.0, 20.0]]), norm=10)
+>>> table = IntegerTable.place(np.array([[3.0, 4.0], [0.0, 20.0]]), norm=10)
 >>> table.rows.tolist(), table.lengths.tolist()
 ([[19660.0, 26214.0], [0.0, 65535.0]], [32768, 65535])
 """
@@ -43,7 +43,7 @@ _SPARSE = 0.25
 
 
 @dataclass(frozen=True, eq=False)
-class Table:
+class IntegerTable:
     """Integer rows with |row| ≤ 2¹⁶, and their lengths rounded up."""
 
     rows: Any
@@ -51,7 +51,7 @@ class Table:
     columns: int
 
     @classmethod
-    def place(cls, rows: Any, *, norm: float, intercept: float = 0.0) -> Table:
+    def place(cls, rows: Any, *, norm: float, intercept: float = 0.0) -> IntegerTable:
         """Rows as integers. A row longer than `norm` is shortened; with `intercept` > 0 a constant column is appended.
 
         The constant counts `intercept` × norm, and the whole row is scaled by its greatest possible length. What is no
@@ -101,9 +101,9 @@ class Table:
         """How many rows; private under ADD_REMOVE."""
         return int(self.lengths.size)
 
-    def take(self, kept: Array) -> Table:
+    def take(self, kept: Array) -> IntegerTable:
         """Some of the rows, by index or mask."""
-        return Table(self.rows[kept], self.lengths[kept], self.columns)
+        return IntegerTable(self.rows[kept], self.lengths[kept], self.columns)
 
     def points(self) -> NDArray[np.float64]:
         """The rows as vectors of norm at most 1."""

@@ -7,11 +7,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from deniable.accounting.filters import Entry, Totals, admitted, nothing
+from deniable.accounting.filters import FilterEntry, FilterTotals, admitted, nothing
 from deniable.errors import LedgerDamaged
 from deniable.ledger import points, records, refusals
 from deniable.ledger.records import RULES, Header, Terms
-from deniable.ledger.stores import Balance, Row, Source
+from deniable.ledger.stores import Balance, RecordSource, Row
 
 COMMON = ""
 """The owner of the budget that everybody shares; analysts own theirs by name."""
@@ -23,7 +23,7 @@ class Account:
 
     owner: str
     terms: Terms
-    totals: Totals
+    totals: FilterTotals
     rules: int = RULES
     kept: Balance | None = None
 
@@ -48,7 +48,7 @@ class Account:
         return Balance(self.owner, seq, terms, records.totals_text(self.totals, rules=self.rules))
 
 
-def read(source: Source, owner: str) -> Account | None:
+def read(source: RecordSource, owner: str) -> Account | None:
     """An owner's account; None when they have none."""
     found = source.balance(owner)
     return None if found is None else of(found)
@@ -71,7 +71,7 @@ def vouched(account: Account, row: Row | None, header: Header) -> None:
         raise LedgerDamaged(f"the ledger's totals are not those of row {account.seq}; they were edited.")
 
 
-def decide(entry: Entry, accounts: list[Account], *, curves: bool) -> tuple[Entry, list[Account]] | None:
+def decide(entry: FilterEntry, accounts: list[Account], *, curves: bool) -> tuple[FilterEntry, list[Account]] | None:
     """The entry that every account admits, and the accounts after it; `curves` allows a point of the event's curve."""
     if (after := _admitted(entry, accounts)) is not None:
         return entry, after
@@ -85,7 +85,7 @@ def decide(entry: Entry, accounts: list[Account], *, curves: bool) -> tuple[Entr
     return None
 
 
-def _admitted(entry: Entry, accounts: list[Account]) -> list[Account] | None:
+def _admitted(entry: FilterEntry, accounts: list[Account]) -> list[Account] | None:
     """Every account with the entry added, or None when one of them does not admit it."""
     after = []
     for account in accounts:

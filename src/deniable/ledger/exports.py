@@ -19,7 +19,7 @@ from typing import Any, BinaryIO, NamedTuple
 from deniable.errors import LedgerDamaged, LedgerError, LedgerMissing
 from deniable.ledger import records
 from deniable.ledger.records import Head
-from deniable.ledger.stores import Balance, Row, Source
+from deniable.ledger.stores import Balance, RecordSource, Row
 from deniable.ledger.stores.places import file_at, shown_place
 
 FORMAT = 1
@@ -34,7 +34,7 @@ _STEP = 1000
 """Every so many rows their place in the file is noted, so that later rows are found without reading all before them."""
 
 
-def export(source: Source) -> Iterator[str]:
+def export(source: RecordSource) -> Iterator[str]:
     """The lines of an export, without their line feeds."""
     with source.reading():
         header, last, balances = source.header(), source.last(), source.balances()

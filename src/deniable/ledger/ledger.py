@@ -26,7 +26,7 @@ from numbers import Number
 from typing import Any
 
 from deniable import _checks
-from deniable.accounting.filters import Entry, Filters, accepts, basic, filters_for
+from deniable.accounting.filters import FilterEntry, Filters, accepts, basic, filters_for
 from deniable.errors import InvalidArgument, LedgerDamaged, LedgerError
 from deniable.events import Claimed, Event
 from deniable.guarantees import ApproxDP, Guarantee, PureDP
@@ -128,7 +128,7 @@ class Ledger(LedgerRecord):
             records.check_who(who)
         if key is not None:
             records.check_key(key)
-        entry = Entry(event) if at is None else points.stated(event, at)
+        entry = FilterEntry(event) if at is None else points.stated(event, at)
         made = self._attempt(entry, curves=False, purpose=purpose, who=who, key=key)
         if made is None and at is None:
             # An event may fit at a point of its curve. That takes time, so it is computed while no lock is held.
@@ -141,7 +141,7 @@ class Ledger(LedgerRecord):
     def fits(self, event: Event, *, who: str | None = None, at: ApproxDP | PureDP | None = None) -> bool:
         """Whether `charge` would take the event now. Looking is free and charges nothing."""
         self._check(event, at)
-        entry = Entry(event) if at is None else points.stated(event, at)
+        entry = FilterEntry(event) if at is None else points.stated(event, at)
         return decide(entry, self._payers(who), curves=at is None) is not None
 
     def allot(self, who: str, budget: Guarantee) -> None:
@@ -160,7 +160,7 @@ class Ledger(LedgerRecord):
         own = budget.about(self.unit)
         terms = Terms(own, filters_for(own))
         self._refuse_second(who)
-        if decide(Entry(Claimed(own)), [Account.opened(COMMON, self._header.terms)], curves=True) is None:
+        if decide(FilterEntry(Claimed(own)), [Account.opened(COMMON, self._header.terms)], curves=True) is None:
             raise refusals.allotment_refusal(own, self.budget, who=who)
         # Rows never change: all that are there are read while no lock is held, and under the lock only newer ones.
         chain = verification.Chain(self._header_text)
@@ -208,7 +208,9 @@ class Ledger(LedgerRecord):
         if self._store.balance(who) is not None:
             raise LedgerError(f"{who} already has a budget here; an allotment is made once and never changed.")
 
-    def _attempt(self, entry: Entry, *, curves: bool, purpose: str, who: str | None, key: str | None) -> Charge | None:
+    def _attempt(
+        self, entry: FilterEntry, *, curves: bool, purpose: str, who: str | None, key: str | None
+    ) -> Charge | None:
         """One try, as the sole writer; None when it does not fit."""
         what = records.what(entry, who)
         with self._store.writing():
@@ -269,7 +271,7 @@ class Ledger(LedgerRecord):
             what = records.ending({"who": None, "recount": {"rules": records.RULES}})
             self._append(what, accounts, last, time=records.now(), purpose="recount", key=None)
 
-    def _refusal(self, entry: Entry, who: str | None) -> Exception:
+    def _refusal(self, entry: FilterEntry, who: str | None) -> Exception:
         """Why it does not fit. An analyst is told about their own budget only."""
         own = self._payers(who)[-1]
         asked = refusals.requested(entry, own.terms.budget)

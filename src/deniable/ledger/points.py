@@ -12,7 +12,7 @@ from fractions import Fraction
 from functools import lru_cache
 
 from deniable._checks import exact
-from deniable.accounting.filters import Entry, Filters, Totals, cost, families_of, room_left
+from deniable.accounting.filters import FilterEntry, Filters, FilterTotals, cost, families_of, room_left
 from deniable.errors import InvalidArgument, NotSupported
 from deniable.events import Event
 from deniable.guarantees import ApproxDP, Profile, PureDP
@@ -22,7 +22,7 @@ from deniable.numerics.rounding import float_below
 _STEP = 10**12
 
 
-def basic_room(filters: Filters, totals: Totals, *, alone: bool = False) -> ApproxDP | None:
+def basic_room(filters: Filters, totals: FilterTotals, *, alone: bool = False) -> ApproxDP | None:
     """What the basic filter still holds; with `alone`, what it would hold if the first request chose it alone."""
     if alone and totals.choice == "open" and filters.alone is not None:
         return ApproxDP(filters.alone.sums[0].limit, filters.alone.cap)
@@ -33,7 +33,7 @@ def basic_room(filters: Filters, totals: Totals, *, alone: bool = False) -> Appr
     return None
 
 
-def entry_within(event: Event, rooms: Iterable[ApproxDP | None]) -> Entry | None:
+def entry_within(event: Event, rooms: Iterable[ApproxDP | None]) -> FilterEntry | None:
     """The event at a point of its curve that fits every room, with the least ε there; None when there is none."""
     found = list(rooms)
     held = [room for room in found if room is not None]
@@ -49,18 +49,18 @@ def entry_within(event: Event, rooms: Iterable[ApproxDP | None]) -> Entry | None
     least = profile.epsilon(float_below(delta))
     if math.isfinite(least):
         epsilon = min(epsilon, ceiling(Fraction(least), grid=_STEP))
-    return Entry(event, ApproxDP(epsilon, delta))
+    return FilterEntry(event, ApproxDP(epsilon, delta))
 
 
-def stated(event: Event, at: ApproxDP | PureDP) -> Entry:
+def stated(event: Event, at: ApproxDP | PureDP) -> FilterEntry:
     """The event at a point that the caller stated, if the event keeps that promise."""
     point = at if isinstance(at, ApproxDP) else ApproxDP(at.epsilon, 0)
     if _is_plain(event, point):
-        return Entry(event, ApproxDP(point.epsilon, point.delta))
+        return FilterEntry(event, ApproxDP(point.epsilon, point.delta))
     profile = curve(event)
     if profile is None or not _keeps(profile, point.epsilon, point.delta):
         raise InvalidArgument("at", at, "a promise that the event keeps", "account(event).epsilon(delta) gives one.")
-    return Entry(event, ApproxDP(point.epsilon, point.delta))
+    return FilterEntry(event, ApproxDP(point.epsilon, point.delta))
 
 
 def _is_plain(event: Event, point: ApproxDP) -> bool:

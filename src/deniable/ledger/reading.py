@@ -33,7 +33,7 @@ from deniable.ledger import exports, records, verification
 from deniable.ledger.accounts import COMMON, Account, read, vouched
 from deniable.ledger.exports import ExportFile
 from deniable.ledger.records import Charge, Head, Header, Terms
-from deniable.ledger.stores import Row, Source
+from deniable.ledger.stores import RecordSource, Row
 from deniable.units import Relation, Unit
 
 PAGE = 1000
@@ -43,7 +43,7 @@ PAGE = 1000
 class LedgerRecord(Shown):
     """What was charged against one budget, for one unit under one relation. `Ledger.read_export` reads one."""
 
-    def __init__(self, source: Source) -> None:
+    def __init__(self, source: RecordSource) -> None:
         """The record in a source, whose header and whose end are checked; `verify` checks all of it."""
         self._source = source
         with source.reading():

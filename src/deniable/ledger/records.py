@@ -25,7 +25,7 @@ from typing import Any, NamedTuple
 
 from deniable import _checks
 from deniable._escapes import printable
-from deniable.accounting.filters import Entry, Filters, Totals, certify
+from deniable.accounting.filters import FilterEntry, Filters, FilterTotals, certify
 from deniable.errors import DeniableError, LedgerDamaged
 from deniable.events import Claimed, Event
 from deniable.guarantees import ApproxDP, Guarantee
@@ -226,7 +226,7 @@ def promise(found: Any) -> Guarantee:
 # rows
 
 
-def what(entry: Entry, who: str | None) -> str:
+def what(entry: FilterEntry, who: str | None) -> str:
     """The end of a row, which decides what it costs: the same text for equal charges."""
     at = None if entry.at is None else plain(Claimed(entry.at))
     return ending({"who": who, "at": at, "event": plain(entry.event)})
@@ -263,16 +263,16 @@ def fields_of(body: str) -> Fields | None:
     return None if match is None else match.groups()  # type: ignore[return-value]
 
 
-def entry_of(found: Mapping[str, Any]) -> Entry:
+def entry_of(found: Mapping[str, Any]) -> FilterEntry:
     """The entry in a parsed row."""
     at = None if found["at"] is None else promise(found["at"])
     if at is not None and not isinstance(at, ApproxDP):
         raise LedgerDamaged("a row of the ledger enters at something that is not an (ε, δ); it was edited.")
-    return Entry(event_of(found["event"]), at)
+    return FilterEntry(event_of(found["event"]), at)
 
 
 @lru_cache(maxsize=4096)
-def entry_in(what: str) -> Entry:
+def entry_in(what: str) -> FilterEntry:
     """The entry at the end of a row."""
     try:
         return entry_of(parsed("{" + what))
@@ -358,16 +358,16 @@ def vouchers(row: Row) -> dict[str, Any]:
     return {} if fields is None else parsed(fields[2])
 
 
-def totals_text(totals: Totals, *, rules: int) -> str:
+def totals_text(totals: FilterTotals, *, rules: int) -> str:
     """Running totals in canonical JSON, with the version of the rules they were computed by."""
     return canonical({"rules": rules, **totals.to_plain()})
 
 
-def totals_of(text: str) -> tuple[Totals, int]:
+def totals_of(text: str) -> tuple[FilterTotals, int]:
     """The running totals that `totals_text` wrote, and the version of their rules."""
     found = parsed(text)
     try:
-        return Totals.from_plain(found), int(found["rules"])
+        return FilterTotals.from_plain(found), int(found["rules"])
     except (KeyError, TypeError, ValueError, AttributeError):
         raise LedgerDamaged("the running totals of the ledger cannot be read; they were edited.") from None
 

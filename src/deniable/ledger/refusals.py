@@ -7,8 +7,18 @@ from dataclasses import replace
 from fractions import Fraction
 from typing import Any, NamedTuple
 
-from deniable.accounting.filters import Cost, Filters, Sum, Totals, addends, cost, families_of, filters_for, room_left
-from deniable.accounting.filters.totals import Entry
+from deniable.accounting.filters import (
+    Cost,
+    Filters,
+    FilterTotals,
+    SumFilter,
+    addends,
+    cost,
+    families_of,
+    filters_for,
+    room_left,
+)
+from deniable.accounting.filters.totals import FilterEntry
 from deniable.conversions.formulas import pure_rho, response_divergence
 from deniable.errors import BudgetExceeded, LedgerError, NotSupported
 from deniable.events import Event
@@ -26,7 +36,7 @@ class Left(NamedTuple):
     room: Guarantee
 
 
-def left(budget: Guarantee, filters: Filters, totals: Totals) -> Left:
+def left(budget: Guarantee, filters: Filters, totals: FilterTotals) -> Left:
     """What remains of a budget. Of a fresh one, all of it: a first request that needs everything gets it."""
     if totals.choice == "open":
         return Left(budget, budget)
@@ -44,7 +54,7 @@ def left(budget: Guarantee, filters: Filters, totals: Totals) -> Left:
     return Left(_about(best.largest, budget), _about(best.room, budget))
 
 
-def _room(budget: Guarantee, kept: Sum, amount: Fraction, own: Fraction) -> Guarantee:
+def _room(budget: Guarantee, kept: SumFilter, amount: Fraction, own: Fraction) -> Guarantee:
     """One sum's room, as a guarantee of its kind."""
     match kept.kind:
         case "epsilon":
@@ -59,7 +69,7 @@ def _room(budget: Guarantee, kept: Sum, amount: Fraction, own: Fraction) -> Guar
             return ApproxZCDP(amount, own) if isinstance(budget, ApproxZCDP) else ZCDP(amount)
 
 
-def pure_within(kept: Sum, amount: Fraction) -> Fraction:
+def pure_within(kept: SumFilter, amount: Fraction) -> Fraction:
     """The largest ε, to six figures and rounded down, whose ε-DP step a sum can still add."""
     if kept.kind == "epsilon":
         return amount
@@ -76,7 +86,7 @@ def pure_within(kept: Sum, amount: Fraction) -> Fraction:
     return short_below(bisect(exceeds, high / 2 if high > 1 else Fraction(0), high, turns=24)[0], figures=6)
 
 
-def requested(entry: Entry, budget: Guarantee) -> Guarantee | None:
+def requested(entry: FilterEntry, budget: Guarantee) -> Guarantee | None:
     """What an entry costs, in the budget's kind; None where no finite number is known."""
     stated = isinstance(budget, PureDP | ApproxDP) and entry.at is not None
     found = entry.at if stated else _requested(entry.event, budget)
@@ -97,7 +107,7 @@ def _requested(event: Event, budget: Guarantee) -> Guarantee | None:
         epsilon = math.inf if profile is None else profile.epsilon(float_below(delta))
         return ApproxDP(epsilon, delta) if math.isfinite(epsilon) else None
     family = filters_for(budget).families[0]
-    spent = addends(family, Entry(event))
+    spent = addends(family, FilterEntry(event))
     kept, amount = family.sums[0], spent.amounts[0]
     if amount is None:
         return None

@@ -11,14 +11,14 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 
-from deniable.accounting.filters import Entry, accepts, certify, nothing
+from deniable.accounting.filters import FilterEntry, accepts, certify, nothing
 from deniable.accounting.filters import replay as replay_filters
-from deniable.accounting.filters.totals import ROUNDED, Totals
+from deniable.accounting.filters.totals import ROUNDED, FilterTotals
 from deniable.errors import DeniableError, LedgerDamaged
 from deniable.ledger import accounts, records
 from deniable.ledger.accounts import COMMON, Account
 from deniable.ledger.records import Head, Header, Terms, digest, fields_of
-from deniable.ledger.stores import Balance, Row, Source
+from deniable.ledger.stores import Balance, RecordSource, Row
 
 
 @dataclass
@@ -31,11 +31,11 @@ class Tail:
 
 
 @dataclass(frozen=True)
-class Kind:
+class RowKind:
     """What rows with one ending say: a charge (`entry`), or a budget for an analyst (`terms`), or a recount."""
 
     who: str | None
-    entry: Entry | None
+    entry: FilterEntry | None
     terms: Terms | None
     rows: Tail
 
@@ -49,7 +49,7 @@ class Chain:
         self._keys: set[str] = set()
 
     def follow(
-        self, source: Source, *, stop: int, known: Head | None = None, wanted: Collection[int] = ()
+        self, source: RecordSource, *, stop: int, known: Head | None = None, wanted: Collection[int] = ()
     ) -> dict[int, Row]:
         """Check every hash and link up to a row; the wanted rows, by number. `known` is a head that must be met."""
         seq, prev = self.head
@@ -87,32 +87,32 @@ class Chain:
         self.head = Head(seq, prev)
         return picked
 
-    def kinds(self) -> list[Kind]:
+    def kinds(self) -> list[RowKind]:
         """What the rows say, in the order in which it was said first. Rows with the same ending are read once."""
         return [_kind(what, tail) for what, tail in self._tails.items()]
 
 
-def _kind(what: str, tail: Tail) -> Kind:
+def _kind(what: str, tail: Tail) -> RowKind:
     plain = records.parsed("{" + what)
     who = plain["who"]
     if records.ending(plain) == what:
         match list(plain):
             case ["who", "at", "event"]:
-                return Kind(who, records.entry_of(plain), None, tail)
+                return RowKind(who, records.entry_of(plain), None, tail)
             case ["who", "allot"] if who and tail.count == 1:
-                return Kind(who, None, Terms.from_plain(plain["allot"]), tail)
+                return RowKind(who, None, Terms.from_plain(plain["allot"]), tail)
             case ["who", "recount"]:
-                return Kind(who, None, None, tail)
+                return RowKind(who, None, None, tail)
     raise LedgerDamaged(f"row {tail.first} of the ledger says nothing that a ledger writes.")
 
 
-def head(source: Source) -> Head:
+def head(source: RecordSource) -> Head:
     """Where the record ends."""
     last = source.last()
     return Head(0, records.digest(source.header())) if last is None else Head(last.seq, last.hash)
 
 
-def verify(source: Source, known: Head | None) -> Head:
+def verify(source: RecordSource, known: Head | None) -> Head:
     """The head of a record that verifies; `LedgerDamaged` with the first row that does not."""
     source.examine()
     with source.reading():
@@ -131,7 +131,7 @@ def verify(source: Source, known: Head | None) -> Head:
 
 
 def _check_accounts(
-    header: Header, kinds: list[Kind], rows: Mapping[int, Row], balances: Sequence[Balance], end: int
+    header: Header, kinds: list[RowKind], rows: Mapping[int, Row], balances: Sequence[Balance], end: int
 ) -> None:
     """Every owner's totals must be the sum of what the rows charge them, and their budget must hold it."""
     terms = {COMMON: header.terms} | _allotments(header, kinds)
@@ -147,7 +147,7 @@ def _check_accounts(
         _check_totals(account, kinds)
 
 
-def _allotments(header: Header, kinds: Iterable[Kind]) -> dict[str, Terms]:
+def _allotments(header: Header, kinds: Iterable[RowKind]) -> dict[str, Terms]:
     """The budget of every analyst. From the first of them on, every charge names an analyst who has one."""
     terms: dict[str, Terms] = {}
     for kind in kinds:
@@ -179,13 +179,13 @@ def concerns(owner: str, who: str | None) -> bool:
     return owner == COMMON or who is None or who == owner
 
 
-def replay(owner: str, terms: Terms, kinds: Iterable[Kind], *, choice: str | None = None) -> Totals:
+def replay(owner: str, terms: Terms, kinds: Iterable[RowKind], *, choice: str | None = None) -> FilterTotals:
     """An owner's totals, exactly, as if their filters had been there from the first row."""
     entries = [(k.entry, k.rows.count) for k in kinds if k.entry is not None and concerns(owner, k.who)]
     return replay_filters(terms.filters, entries, choice="alone" if choice == "alone" else "list" if choice else None)
 
 
-def _check_totals(account: Account, kinds: list[Kind]) -> None:
+def _check_totals(account: Account, kinds: list[RowKind]) -> None:
     """The stored totals must cover the recomputed ones, and be equal unless a sum had to be shortened."""
     mine = [kind for kind in kinds if kind.entry is not None and concerns(account.owner, kind.who)]
     filters, stored = account.terms.filters, account.totals
@@ -212,7 +212,7 @@ def _check_totals(account: Account, kinds: list[Kind]) -> None:
                 raise LedgerDamaged(f"{whose} totals are not the sum of the rows.")
 
 
-def recount(source: Source) -> list[Account]:
+def recount(source: RecordSource) -> list[Account]:
     """Every account with its totals computed again from the rows, by this version's rules."""
     last, header_text = source.last(), source.header()
     chain = Chain(header_text)
@@ -225,7 +225,7 @@ def recount(source: Source) -> list[Account]:
     return [_count_again(account, kinds) for account in stored]
 
 
-def _count_again(account: Account, kinds: list[Kind]) -> Account:
+def _count_again(account: Account, kinds: list[RowKind]) -> Account:
     # The choice was made by the first charge, and stands. By the first rules an analyst's account did not know it.
     stands = account.totals.choice != "open" and (account.owner == COMMON or account.rules > 1)
     totals = replay(account.owner, account.terms, kinds, choice=account.totals.choice if stands else None)

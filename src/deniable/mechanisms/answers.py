@@ -53,7 +53,7 @@ _VECTOR_STEPS = 1 << 10
 
 
 @dataclass(frozen=True, repr=False)
-class Answer(AdditiveMechanism):
+class AnswerMechanism(AdditiveMechanism):
     """A computed number or vector, with noise. `laplace` and `gaussian` make these."""
 
     sensitivity: Fraction
@@ -87,7 +87,7 @@ class Answer(AdditiveMechanism):
         return float_above(self.noise.radius(failure(confidence)) * self.step + rounding)
 
 
-class Laplace(Answer):
+class Laplace(AnswerMechanism):
     """An answer with discrete Laplace noise."""
 
 
@@ -138,7 +138,7 @@ def _fields(
     step: Number | None,
     relation: Relation,
 ) -> dict[str, Any]:
-    """The fields of an `Answer`."""
+    """The fields of an `AnswerMechanism`."""
     exact_sensitivity = _checks.positive(
         "sensitivity", sensitivity, remedy="An answer that nobody can change needs no noise."
     )
@@ -194,7 +194,7 @@ def _norms(sensitivity: Fraction, norm: float, size: int) -> tuple[Fraction, Fra
     return sensitivity * size, sensitivity * root
 
 
-class Gaussian(Answer):
+class Gaussian(AnswerMechanism):
     """An answer with discrete Gaussian noise."""
 
 

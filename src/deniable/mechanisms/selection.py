@@ -47,7 +47,7 @@ from deniable.units import Relation
 
 
 @dataclass(frozen=True, repr=False)
-class Choice(Mechanism):
+class SelectionMechanism(Mechanism):
     """A private choice of one or more of `candidates` by their utilities. `epsilon` is the guarantee."""
 
     candidates: int
@@ -96,7 +96,7 @@ def check_monotone(relation: Relation, *, what: str, monotone: bool) -> None:
 def _check_choice(
     candidates: int, sensitivity: Number, epsilon: Number, step: Number | None, relation: Relation, *, monotone: bool
 ) -> dict[str, object]:
-    """Checks the arguments of a choice and returns the fields of a `Choice`."""
+    """Checks the arguments of a choice and returns the fields of a `SelectionMechanism`."""
     remedy = "Utilities that nobody can change are public."
     exact_sensitivity, grid = grids.check_sensitivity(sensitivity, step, remedy=remedy)
     check_monotone(relation, what="utility", monotone=monotone)
@@ -111,7 +111,7 @@ def _check_choice(
 
 
 @dataclass(frozen=True, repr=False)
-class NoisyMax(Choice):
+class NoisyMax(SelectionMechanism):
     """The position of the largest noisy utility."""
 
     noise: Noise = EXPONENTIAL
@@ -246,7 +246,7 @@ def permute_and_flip(
 
 
 @dataclass(frozen=True, repr=False)
-class TopK(Choice):
+class TopK(SelectionMechanism):
     """The `places` best candidates, which cost (ε, δ) together."""
 
     places: int = 1

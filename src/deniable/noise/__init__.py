@@ -10,11 +10,9 @@ means the operating system's randomness; tests pass an `InsecureSource`.
 """
 
 from deniable.noise.bernoulli import bernoulli, bernoulli_exp
-from deniable.noise.categorical import Categorical, categorical
-from deniable.noise.discrete_gaussian import discrete_gaussian
-from deniable.noise.discrete_laplace import discrete_laplace
+from deniable.noise.choices import EXPONENTIAL, GUMBEL, LAPLACE, Categorical, Noise, categorical, race, ranking
+from deniable.noise.discrete import discrete_gaussian, discrete_laplace
 from deniable.noise.grid import Grid, add
-from deniable.noise.races import EXPONENTIAL, GUMBEL, LAPLACE, Noise, race, ranking
 from deniable.noise.shapes import blocks
 from deniable.noise.source import InsecureSource, RecordingSource, ReplaySource, SecureSource, Source, secure
 from deniable.noise.uniform import permutation, uniform

@@ -20,8 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from deniable._checks import Number, nonnegative, probability
-from deniable.noise.comparison import Enclosure, is_below, take
-from deniable.noise.enclosure import ceil_div, ceil_shift, exp_neg
+from deniable.noise.enclosure import Enclosure, ceil_div, ceil_shift, exp_neg, is_below, take
 from deniable.noise.shapes import Shape, Size, shaped
 from deniable.noise.source import Source, secure
 

@@ -20,12 +20,12 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from deniable.query.aggregates import Aggregate, Choice, Estimate, Noisy
+from deniable.query.aggregates import Aggregate, Choice, EstimateColumn, Noisy
 from deniable.query.keys import Keys
 from deniable.query.measures import Measure
 from deniable.query.outputs import KeyOutput
-from deniable.query.reading import Question
-from deniable.query.thresholds import Noise, chosen
+from deniable.query.reading import ParsedQuery
+from deniable.query.thresholds import MeasureNoise, chosen
 from deniable.query.totals import Totals
 from deniable.query.values import name
 
@@ -37,14 +37,14 @@ class Answer(NamedTuple):
     """Released columns: keys by output name, and an estimate per aggregate."""
 
     keys: dict[str, list[Any]]
-    estimates: dict[str, Estimate | Choice]
+    estimates: dict[str, EstimateColumn | Choice]
 
 
 def answered(
-    question: Question,
+    question: ParsedQuery,
     keys: Sequence[Keys],
     aggregates: Sequence[Aggregate],
-    noises: Sequence[Noise],
+    noises: Sequence[MeasureNoise],
     totals: Totals,
     *,
     failure: Fraction,
@@ -71,16 +71,16 @@ def answered(
 
 def _estimates(
     aggregates: Sequence[Aggregate],
-    noises: Sequence[Noise],
+    noises: Sequence[MeasureNoise],
     totals: Totals,
     known: Mapping[Measure, NDArray[Any]],
     *,
     failure: Fraction,
-) -> dict[str, Estimate | Choice]:
+) -> dict[str, EstimateColumn | Choice]:
     """Every aggregate of every group, from measures with fresh noise; those in `known` have theirs."""
     groups = len(totals.rows)
     size = max(1, AT_ONCE // max(part.measure.cells for part in noises))
-    found: dict[str, list[Estimate | Choice]] = {aggregate.name: [] for aggregate in aggregates}
+    found: dict[str, list[EstimateColumn | Choice]] = {aggregate.name: [] for aggregate in aggregates}
     for start in range(0, max(groups, 1), size):
         places = np.arange(start, min(start + size, groups))
         some = totals if size >= groups else totals.part(places)
@@ -95,7 +95,7 @@ def _estimates(
     return {name: _joined(parts) for name, parts in found.items()}
 
 
-def _joined(parts: Sequence[Estimate | Choice]) -> Estimate | Choice:
+def _joined(parts: Sequence[EstimateColumn | Choice]) -> EstimateColumn | Choice:
     first = parts[0]
     return first if len(parts) == 1 else type(first)(*(np.concatenate(column) for column in zip(*parts, strict=True)))
 
@@ -104,11 +104,13 @@ def _columns_of(columns: Mapping[str, list[Any]], rows: NDArray[np.int64]) -> di
     return {name: [values[i] for i in rows.tolist()] for name, values in columns.items()}
 
 
-def _estimates_of(estimates: Mapping[str, Estimate | Choice], rows: NDArray[np.int64]) -> dict[str, Estimate | Choice]:
+def _estimates_of(
+    estimates: Mapping[str, EstimateColumn | Choice], rows: NDArray[np.int64]
+) -> dict[str, EstimateColumn | Choice]:
     return {name: type(found)(*(column[rows] for column in found)) for name, found in estimates.items()}
 
 
-def _key_columns(question: Question, keys: Sequence[Keys], totals: Totals) -> dict[str, list[Any]]:
+def _key_columns(question: ParsedQuery, keys: Sequence[Keys], totals: Totals) -> dict[str, list[Any]]:
     """The keys of every group, by output. Declared ones are read off the group's number, whose first column counts
     slowest."""
     numbers = np.arange(len(totals.rows)) if totals.groups is None else totals.groups

@@ -16,8 +16,8 @@ from deniable.query import choice, portable
 from deniable.query.choice import KEY_PARAMETERS, Base
 from deniable.query.keys import Keys
 from deniable.query.limits import AtMost
-from deniable.query.reading import Question
-from deniable.query.readings import Bins, Distinct, Reading
+from deniable.query.reading import ParsedQuery
+from deniable.query.readings import BinNumber, Distinct, Reading
 from deniable.query.schema import Column, Kind
 from deniable.query.shortcut import Shortcut, shortcut
 from deniable.query.values import column_as, name
@@ -53,7 +53,7 @@ class Bounded:
 
 
 def bounded(
-    question: Question,
+    question: ParsedQuery,
     keys: Sequence[Keys],
     readings: Sequence[Reading],
     *,
@@ -121,7 +121,7 @@ def _answer(
 
 
 def rows(
-    question: Question,
+    question: ParsedQuery,
     keys: Sequence[Keys],
     readings: Sequence[Reading],
     *,
@@ -139,7 +139,7 @@ def rows(
     return choice.rows(source, limits=limits, groups=groups)
 
 
-def base(question: Question, keys: Sequence[Keys], readings: Sequence[Reading], *, unit: Column | None) -> Base:
+def base(question: ParsedQuery, keys: Sequence[Keys], readings: Sequence[Reading], *, unit: Column | None) -> Base:
     """The rows that count."""
     group, joins, conditions = {"g": _group_number(keys)}, [], []
     for i, k in enumerate(keys, start=1):
@@ -151,7 +151,7 @@ def base(question: Question, keys: Sequence[Keys], readings: Sequence[Reading], 
         else:
             joins.append(f"JOIN {_listed(_keys_parameter(i), k.texts, k.type)} AS k{i} ON {_found(k, f'k{i}')}")
     for i, reading in enumerate(readings, start=1):
-        if isinstance(reading, Bins) and reading.grid is None:
+        if isinstance(reading, BinNumber) and reading.grid is None:
             listed = _listed(_bins_parameter(i), reading.texts, reading.type)
             joins.append(f"LEFT JOIN {listed} AS b{i} ON {_found(reading, f'b{i}')}")
     person = None if unit is None else _whole(unit, unit.type)
@@ -170,7 +170,7 @@ def lists(keys: Sequence[Keys], readings: Sequence[Reading] = ()) -> dict[str, t
     categories = {
         _bins_parameter(i): reading.texts
         for i, reading in enumerate(readings, start=1)
-        if isinstance(reading, Bins) and reading.grid is None
+        if isinstance(reading, BinNumber) and reading.grid is None
     }
     return found | categories
 
@@ -181,7 +181,7 @@ def _listed(parameter: str, texts: Sequence[str], type: str) -> str:
     return f"(SELECT UNNEST(CAST(${parameter} AS {type}[])) AS k, UNNEST(RANGE({len(texts)})) AS i)"
 
 
-def _found(listed: Keys | Bins, place: str) -> str:
+def _found(listed: Keys | BinNumber, place: str) -> str:
     """That a row's value is one of a list."""
     return f"{column_as(listed.column, listed.type)} = {place}.k"
 

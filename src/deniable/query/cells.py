@@ -17,15 +17,15 @@ from deniable.query.bounding import EVERY_ROW, Bounded
 from deniable.query.choice import Base
 from deniable.query.keys import Keys
 from deniable.query.limits import AtMost
-from deniable.query.reading import Question
-from deniable.query.readings import Bins, Distinct, Reading, Values
+from deniable.query.reading import ParsedQuery
+from deniable.query.readings import BinNumber, Distinct, Reading, Values
 from deniable.query.schema import Column
 from deniable.query.shortcut import shortcut
 from deniable.query.totals import Cells, Totals, joined
 
 
 def detailed(
-    question: Question,
+    question: ParsedQuery,
     keys: Sequence[Keys],
     readings: Sequence[Reading],
     *,
@@ -60,7 +60,7 @@ def _lines(source: Base, steps: Sequence[str], readings: Sequence[Reading]) -> s
         f"SELECT {i}, {by}, CAST(v{i} AS BIGINT), COUNT(*), 0{_nothing(readings)}\n"
         f"FROM rows WHERE v{i} IS NOT NULL GROUP BY {by}, v{i}"
         for i, reading in enumerate(readings, start=1)
-        if isinstance(reading, Bins)
+        if isinstance(reading, BinNumber)
     ]
     # The number of a group serves to tell the lines of a group apart from others; no choice depends on it.
     number = f"DENSE_RANK() OVER (ORDER BY {by}) - 1 AS i"
@@ -83,7 +83,7 @@ def _totals(readings: Sequence[Reading]) -> str:
 
 def _nothing(readings: Sequence[Reading]) -> str:
     """As many zeros."""
-    return ", 0" * sum({Values: 3, Distinct: 1, Bins: 0}[type(reading)] for reading in readings)
+    return ", 0" * sum({Values: 3, Distinct: 1, BinNumber: 0}[type(reading)] for reading in readings)
 
 
 def gather(bounded: Bounded, found: dict[str, NDArray[Any]], *, groups: int | None) -> Totals:
@@ -103,7 +103,7 @@ def gather(bounded: Bounded, found: dict[str, NDArray[Any]], *, groups: int | No
     counts: dict[Values, NDArray[Any]] = {}
     sums: dict[Values, NDArray[Any]] = {}
     distincts: dict[Distinct, NDArray[Any]] = {}
-    cells: dict[Bins, Cells] = {}
+    cells: dict[BinNumber, Cells] = {}
     for i, reading in enumerate(bounded.values, start=1):
         if isinstance(reading, Values):
             counts[reading], sums[reading] = filled(f"m{i}"), joined(filled(f"h{i}"), filled(f"l{i}"))

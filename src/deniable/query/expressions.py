@@ -19,11 +19,11 @@ from sqlglot import exp
 from deniable.query import ranges
 from deniable.query.functions import FUNCTIONS, NUMBER, TEXT, Function
 from deniable.query.making import TYPES
-from deniable.query.moments import Moments, calendar
+from deniable.query.moments import TimeFunctions, calendar
 from deniable.query.ranges import Range
 from deniable.query.schema import Column, Kind
 from deniable.query.scope import bare, is_literal, shown, written
-from deniable.query.texts import Texts
+from deniable.query.texts import TextFunctions
 from deniable.query.values import Value, column_as, literal, name
 
 _BIGINT = 1 << 63
@@ -51,7 +51,7 @@ ALONE = "an aggregate is selected by itself; HAVING compares it, and more can be
 """What to do in place of computing with aggregates."""
 
 
-class Expressions(Texts, Moments):
+class Expressions(TextFunctions, TimeFunctions):
     """Reads expressions over the columns in scope."""
 
     @abstractmethod

@@ -59,7 +59,7 @@ _LONGEST = 40
 """Letters of a number."""
 
 
-class Value(NamedTuple):
+class OptionValue(NamedTuple):
     """A name or a number, and the token that it starts with."""
 
     token: Token
@@ -156,9 +156,9 @@ class _Pass:
             per_row=per_row,
         )
 
-    def _options(self, i: int) -> tuple[dict[str, Value], int]:
+    def _options(self, i: int) -> tuple[dict[str, OptionValue], int]:
         """OPTIONS(name = value, …), from the bracket on: values by name, and the place after it."""
-        found: dict[str, Value] = {}
+        found: dict[str, OptionValue] = {}
         self._expect(i, TokenType.L_PAREN)
         while True:
             name = self._at(i + 1).text.lower()
@@ -233,11 +233,11 @@ class _Pass:
         number = self._number(value)
         return -number if minus else number, after
 
-    def _value(self, i: int) -> tuple[Value, int]:
+    def _value(self, i: int) -> tuple[OptionValue, int]:
         """A name or a number, which may begin with its point; and the place after it."""
         token, pointed = self._at(i), self._at(i).token_type is TokenType.DOT
         after = self._at(i + pointed)
-        return Value(token, f".{after.text}" if pointed else token.text), i + 1 + pointed
+        return OptionValue(token, f".{after.text}" if pointed else token.text), i + 1 + pointed
 
     def _respell(self, start: int) -> None:
         """Backticks and double quotes, which mean names and texts in GoogleSQL, as SQL writes them elsewhere."""
@@ -262,7 +262,7 @@ class _Pass:
         if len(ours) > len(theirs):
             raise QueryError("a comment of GoogleSQL is not one in plain SQL; start it with --")
 
-    def _number(self, value: Value) -> Fraction:
+    def _number(self, value: OptionValue) -> Fraction:
         try:
             if value.token.token_type in (TokenType.NUMBER, TokenType.DOT) and len(value.text) < _LONGEST:
                 return _checks.exact(Fraction(value.text))
@@ -270,7 +270,7 @@ class _Pass:
             pass
         raise self._refused(value.token, f"{value.text} is not a number; here it must be one, written out")
 
-    def _count(self, value: Value) -> int:
+    def _count(self, value: OptionValue) -> int:
         number = self._number(value)
         if number.denominator != 1 or number < 1:
             raise self._refused(value.token, "max_groups_contributed must be a whole number, 1 or more")

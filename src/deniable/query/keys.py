@@ -27,7 +27,7 @@ from typing import Any
 from deniable import _checks
 from deniable.errors import DataError, InvalidArgument, QueryError
 from deniable.query.moments import calendar
-from deniable.query.reading import Question, is_key
+from deniable.query.reading import ParsedQuery, is_key
 from deniable.query.schema import Column, Kind
 from deniable.query.scope import Named
 from deniable.query.values import Value, column_as, is_unicode, meeting_type, name, plain_text, read_text
@@ -103,14 +103,14 @@ Look = Callable[[str], Sequence[tuple[Any, ...]]]
 """Runs SQL over public tables."""
 
 
-class Declared:
+class DeclaredKeys:
     """What a caller said about keys: `keys={"city": [...], "year": "years.year"}`, or `keys="cities.name"` alone.
 
     A name is that of a column where it is grouped, or else of an output. A text in place of a list names a column of a
     public table, whose values `look` lists.
     """
 
-    def __init__(self, given: object, question: Question, look: Look) -> None:
+    def __init__(self, given: object, question: ParsedQuery, look: Look) -> None:
         self._look, self._given = look, dict[str, object]()
         if isinstance(given, str) and len(question.groups) == 1:
             self._given[name(question.groups[0])] = given
@@ -132,7 +132,7 @@ class Declared:
         self._question = question
 
     @staticmethod
-    def _place(key: Any, question: Question, aliases: Mapping[str, Column], used: set[str]) -> str:
+    def _place(key: Any, question: ParsedQuery, aliases: Mapping[str, Column], used: set[str]) -> str:
         """The SQL of what a key of `keys` names: a column, as in GROUP BY, or else an output."""
         alias = aliases.get(str(key).casefold())
         try:
@@ -180,7 +180,7 @@ class Declared:
         )  # fmt: skip
 
 
-def _used(question: Question) -> set[str]:
+def _used(question: ParsedQuery) -> set[str]:
     """The columns whose keys matter: keys of another one would be passed over in silence."""
     modes = (output.column for output in question.aggregates if output.function == "mode")
     return {name(column) for column in (*question.groups, *modes) if column is not None}

@@ -36,7 +36,7 @@ from deniable.query.readings import Distinct, Reading, Values
 from deniable.query.totals import Totals, largest
 from deniable.units import Relation
 
-__all__ = ["Different", "Measure", "Move", "People", "Totals", "Values", "move"]
+__all__ = ["Different", "Measure", "Move", "Totals", "UnitCounts", "Values", "move"]
 
 
 @dataclass(frozen=True)
@@ -114,7 +114,7 @@ class Measure:
 
 
 @dataclass(frozen=True)
-class People(Measure):
+class UnitCounts(Measure):
     """The number of units in each group: however many rows a unit has there, it counts once."""
 
     noun: str = "unit"

@@ -10,7 +10,7 @@ from deniable.query.schema import Column, Kind
 from deniable.query.values import column_as
 
 
-class Moments(Maker):
+class TimeFunctions(Maker):
     """Reads functions of dates and times."""
 
     def time(self, node: exp.Expr) -> str:

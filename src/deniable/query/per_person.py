@@ -25,13 +25,13 @@ from deniable.query.schema import Column, Kind
 from deniable.query.values import double, name, quoted
 
 if TYPE_CHECKING:
-    from deniable.query.reading import Question
+    from deniable.query.reading import ParsedQuery
 
 _WIDEST = 1 << 50
 """Steps of the grid that one row's value may be away from 0."""
 
 
-def derived(question: Question, person: str, bounds: Sequence[Ends | None]) -> Question:
+def derived(question: ParsedQuery, person: str, bounds: Sequence[Ends | None]) -> ParsedQuery:
     """The question of a GoogleSQL text as one over people; `bounds` are those of each output's call."""
     if not question.table.has(person):
         raise QueryError(f"privacy_unit_column={person} is not a column of {question.table.name}")

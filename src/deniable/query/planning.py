@@ -33,15 +33,15 @@ from deniable.query.bounding import Bounded, bounded
 from deniable.query.cells import detailed
 from deniable.query.engines.base import Engine
 from deniable.query.explanation import explain, words
-from deniable.query.keys import Declared, Keys
+from deniable.query.keys import DeclaredKeys, Keys
 from deniable.query.limits import ONE_ROW, AtMost
-from deniable.query.measures import Measure, People, Values, move
+from deniable.query.measures import Measure, UnitCounts, Values, move
 from deniable.query.notebook import plan_html
-from deniable.query.reading import Question, read
+from deniable.query.reading import ParsedQuery, read
 from deniable.query.release import Release
 from deniable.query.schema import Column, Table
 from deniable.query.split import shares
-from deniable.query.thresholds import Noise
+from deniable.query.thresholds import MeasureNoise
 from deniable.units import Relation, Unit
 
 DELTA_SHARE = Fraction(1, 100)
@@ -73,11 +73,11 @@ class QueryPlan:
     """A private query, ready to run. Every field is public."""
 
     sql: str
-    question: Question
+    question: ParsedQuery
     aggregates: tuple[Aggregate, ...]
     keys: tuple[Keys, ...]
     limits: AtMost
-    noises: tuple[Noise, ...]
+    noises: tuple[MeasureNoise, ...]
     bounded: Bounded
     cost: PureDP | ApproxDP
     confidence: Fraction
@@ -107,7 +107,7 @@ class QueryPlan:
         return (self.bounded,)
 
     @property
-    def threshold(self) -> Noise | None:
+    def threshold(self) -> MeasureNoise | None:
         """What decides which groups are released, where keys are private."""
         return next((part for part in self.noises if part.threshold is not None), None)
 
@@ -180,7 +180,7 @@ def plan(
     limits = _limits(per_unit, unit)
     _check_joins(question, unit, engine)
     grids = gridding.collect(question.reader, bounds)
-    said = Declared(keys, question, lambda sql: engine.look(sql))
+    said = DeclaredKeys(keys, question, lambda sql: engine.look(sql))
     declared = said.groups()
     aggregates = tuple(
         build(output, grids, unit=column, categories=said.of(output.column) if output.function == "mode" else None)
@@ -238,11 +238,11 @@ def _groups(keys: Sequence[Keys]) -> int | None:
     return prod(sizes) if len(sizes) == len(keys) else None
 
 
-def _shown(question: Question, keys: Sequence[Keys], unit: Unit) -> Measure | None:
+def _shown(question: ParsedQuery, keys: Sequence[Keys], unit: Unit) -> Measure | None:
     """What decides which groups are shown: the number of units in each, where keys are private."""
     if not any(k.private for k in keys):
         return None
-    return Measure(None) if unit.column is None else People(None, noun=question.table.find(unit.column).name)
+    return Measure(None) if unit.column is None else UnitCounts(None, noun=question.table.find(unit.column).name)
 
 
 def _delta(delta: Number | None, keys: Sequence[Keys], ledger: Budget, who: str | None) -> Fraction | None:
@@ -273,7 +273,7 @@ def _cost(epsilon: Fraction, delta: Fraction | None, ledger: Budget) -> PureDP |
     return ApproxDP(epsilon, delta, relation=ledger.relation, unit=ledger.unit)
 
 
-def _check_joins(question: Question, unit: Unit, engine: Engine) -> None:
+def _check_joins(question: ParsedQuery, unit: Unit, engine: Engine) -> None:
     """Where a row is a unit, a join must not make several rows of one. The tables that are asked are public."""
     for join in question.joins:
         if unit.column is None and join.table.public and engine.look(join.repeats)[0][0]:
@@ -284,7 +284,7 @@ def _check_joins(question: Question, unit: Unit, engine: Engine) -> None:
 
 
 def _bounded(
-    question: Question,
+    question: ParsedQuery,
     keys: Sequence[Keys],
     measures: Sequence[Measure],
     *,
@@ -296,7 +296,7 @@ def _bounded(
     """The SQL that measures them: of sums alone, or of rows where a measure needs them."""
     readings = tuple(dict.fromkeys(m.reading for m in measures if m.reading is not None))
     if all(isinstance(reading, Values) for reading in readings):
-        units = any(isinstance(m, People) for m in measures)
+        units = any(isinstance(m, UnitCounts) for m in measures)
         found = bounded(
             question, keys, readings, unit=unit, limits=limits, groups=groups, units=units, alike=engine.alike
         )
@@ -332,7 +332,7 @@ def _noise(
     relation: Relation,
     *,
     delta: Fraction | None,
-) -> Noise:
+) -> MeasureNoise:
     """Noise that makes a measure ε-DP: scale = sensitivity / ε, as an exact fraction; with δ, and a threshold."""
     moved = move(measure, limits, groups=groups, relation=relation)
     scale = Fraction(moved.sensitivity) / epsilon
@@ -342,7 +342,7 @@ def _noise(
         from deniable.mechanisms.counts import StabilityHistogram  # loads scipy, which few queries need
 
         threshold = StabilityHistogram(epsilon, delta, limits.groups, relation)
-        return Noise(measure, epsilon, moved, threshold.noise, threshold)
+        return MeasureNoise(measure, epsilon, moved, threshold.noise, threshold)
     event = DiscreteLaplace(
         scale,
         moved.sensitivity,
@@ -350,4 +350,4 @@ def _noise(
         reach=moved.reach if relation is Relation.REPLACE else None,
         coordinates=moved.coordinates,
     )
-    return Noise(measure, epsilon, moved, event)
+    return MeasureNoise(measure, epsilon, moved, event)

@@ -1,4 +1,4 @@
-"""A sqlglot tree, read into a `Question`: which aggregates of which columns, by which groups, under which condition.
+"""A sqlglot tree, read into a `ParsedQuery`: which aggregates of which columns, by which groups, under which condition.
 
 The walk is a whitelist. Each clause, each node and each part of a node is either understood or refused by name and
 position.
@@ -70,7 +70,7 @@ _CLAUSES = ("expressions", "from", "from_", "joins", "where", "group", "having",
 
 
 @dataclass(frozen=True)
-class Question:
+class ParsedQuery:
     """What a query asks."""
 
     tables: tuple[Table, ...]
@@ -103,7 +103,7 @@ class Question:
         return tuple(output for output in self.outputs if isinstance(output, AggregateOutput))
 
 
-def read(sql: str, tables: tuple[Table, ...], ranges: Mapping[str | Column, Range] | None = None) -> Question:
+def read(sql: str, tables: tuple[Table, ...], ranges: Mapping[str | Column, Range] | None = None) -> ParsedQuery:
     """What a SQL text asks of these tables; `ranges` are the declared bounds of columns and expressions."""
     try:
         form = googlesql.form(sql)
@@ -114,7 +114,9 @@ def read(sql: str, tables: tuple[Table, ...], ranges: Mapping[str | Column, Rang
         raise QueryError("the SQL is nested too deeply; write a shorter condition") from None
 
 
-def _question(sql: str, tree: exp.Select, tables: tuple[Table, ...], ranges: Mapping[str | Column, Range]) -> Question:
+def _question(
+    sql: str, tree: exp.Select, tables: tuple[Table, ...], ranges: Mapping[str | Column, Range]
+) -> ParsedQuery:
     for clause, value in tree.args.items():
         if value not in (None, False, []) and clause not in _CLAUSES:
             parts = [part for part in (value if isinstance(value, list) else [value]) if isinstance(part, exp.Expr)]
@@ -129,10 +131,10 @@ def _question(sql: str, tree: exp.Select, tables: tuple[Table, ...], ranges: Map
     _check_outputs(reader, tree, outputs, groups)
     condition = reader.condition(where.this) if where is not None else None
     finish = Finisher(reader, outputs, lambda node: _output(reader, node, groups)).read(tree)
-    return Question(tables, reader.table, outputs, groups, condition, joins, finish, reader)
+    return ParsedQuery(tables, reader.table, outputs, groups, condition, joins, finish, reader)
 
 
-def _google_question(sql: str, form: Form, tables: tuple[Table, ...]) -> Question:
+def _google_question(sql: str, form: Form, tables: tuple[Table, ...]) -> ParsedQuery:
     """What a GoogleSQL text asks: of people's numbers, or of rows where bounds are per row."""
     tree = parse(form.text)
     question = _question(sql, tree, tables, {})

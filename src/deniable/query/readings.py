@@ -1,8 +1,8 @@
 """What is read of every row: the SQL of `read` gives a value or NULL, and no row can make it fail.
 
-`Values` are whole numbers to be counted and added up, `Distinct` anything to be told apart, `Bins` the number of a cell
-in which rows are counted. Readings are public; the engine answers with totals of them (see `totals`). `place` is the
-SQL of a row's place in a list, for a reading that is looked up in one.
+`Values` are whole numbers to be counted and added up, `Distinct` anything to be told apart, `BinNumber` the number of a
+cell in which rows are counted. Readings are public; the engine answers with totals of them (see `totals`). `place` is
+the SQL of a row's place in a list, for a reading that is looked up in one.
 """
 
 from __future__ import annotations
@@ -83,7 +83,7 @@ class Distinct:
 
 
 @dataclass(frozen=True)
-class Bins:
+class BinNumber:
     """The number of a row's bin, from 0: a point of a grid, or the place of a declared category."""
 
     column: Column
@@ -103,4 +103,4 @@ class Bins:
         return place if self.grid is None else f"{on_grid(self.column, self.grid)} - {self.grid.lowest}"
 
 
-Reading: TypeAlias = Values | Distinct | Bins
+Reading: TypeAlias = Values | Distinct | BinNumber

@@ -22,13 +22,13 @@ from deniable.descriptions import Description
 from deniable.errors import NotSupported
 from deniable.events import Event
 from deniable.guarantees import ApproxDP, Guarantee, PureDP
-from deniable.query.aggregates.base import Choice, Estimate
+from deniable.query.aggregates.base import Choice, EstimateColumn
 from deniable.query.explanation import aligned
 from deniable.query.keys import Keys
 from deniable.query.limits import AtMost
 from deniable.query.notebook import release_html
 from deniable.query.outputs import KeyOutput
-from deniable.query.reading import Question
+from deniable.query.reading import ParsedQuery
 from deniable.query.surveys.diagnosis import Findings
 
 MOST_SHOWN = 60
@@ -43,7 +43,7 @@ class Value(NamedTuple):
     high: int | float
 
 
-class Chosen(NamedTuple):
+class ReleasedCategory(NamedTuple):
     """A released category, and the categories that it may be in truth."""
 
     value: Any
@@ -61,11 +61,11 @@ class Found(NamedTuple):
 class Release:
     """Private answers; all of it may be published. Group keys come in the declared order."""
 
-    question: Question
+    question: ParsedQuery
     keys: tuple[Keys, ...] = field(repr=False)
     key_values: Mapping[str, Sequence[Any]] = field(repr=False)
     """The keys of every released row, by output."""
-    estimates: Mapping[str, Estimate | Choice] = field(repr=False)
+    estimates: Mapping[str, EstimateColumn | Choice] = field(repr=False)
     cost: PureDP | ApproxDP
     event: Event
     confidence: Fraction
@@ -101,7 +101,7 @@ class Release:
             else:
                 endings = self.estimates[output.name].endings
                 ends = (self.columns[output.name + ending] for ending in endings)
-                made = Value if len(endings) == 3 else Chosen
+                made = Value if len(endings) == 3 else ReleasedCategory
                 parts[output.name] = [made(*cells) for cells in zip(*ends, strict=True)]
         return tuple(dict(zip(parts, row, strict=True)) for row in zip(*parts.values(), strict=True))
 
@@ -206,7 +206,7 @@ class Release:
         return str(self)  # what a shell shows
 
     def _repr_html_(self) -> str:
-        names = [name for name, estimate in self.estimates.items() if isinstance(estimate, Estimate)]
+        names = [name for name, estimate in self.estimates.items() if isinstance(estimate, EstimateColumn)]
         return release_html(self, self._cells(), names=names, note=self._rest)
 
     @property

@@ -24,7 +24,7 @@ from deniable.query import googlesql, planning
 from deniable.query.accuracy import solve
 from deniable.query.engines.base import Engine
 from deniable.query.grids import declared
-from deniable.query.keys import Declared
+from deniable.query.keys import DeclaredKeys
 from deniable.query.limits import AtMost
 from deniable.query.planning import Budget, QueryPlan
 from deniable.query.reading import read
@@ -35,7 +35,7 @@ Plan: TypeAlias = QueryPlan | StagedPlan
 
 
 @dataclass(frozen=True)
-class Place:
+class PlanningContext:
     """Where a request is planned: the tables, the engine that holds them, the ledger, who asks, and the key of the
     choice of rows, where it is fixed."""
 
@@ -62,7 +62,7 @@ class Request:
     diagnose: Number | None = None
     delta: Number | None = None
 
-    def plan(self, place: Place) -> Plan:
+    def plan(self, place: PlanningContext) -> Plan:
         """The plan; free, reads no rows. The engine has bound every statement of it."""
         plan = self._frozen()._completed(place)._plan(place)
         for statement in plan.statements:
@@ -79,7 +79,7 @@ class Request:
         }
         return replace(self, **copied)
 
-    def _completed(self, place: Place) -> Request:
+    def _completed(self, place: PlanningContext) -> Request:
         """The request with what a GoogleSQL text itself says about privacy."""
         form = googlesql.form(self.sql)
         if form is None:
@@ -93,7 +93,7 @@ class Request:
         question = read(self.sql, place.tables)
         if question.groups and form.groups is None:
             raise QueryError("max_groups_contributed is missing from OPTIONS: one unit may be in many groups")
-        said = Declared(self.keys, question, place.engine.look)
+        said = DeclaredKeys(self.keys, question, place.engine.look)
         found = any(said.of(column) is None for column in question.groups)
         return replace(
             self,
@@ -102,7 +102,7 @@ class Request:
             per_unit=AtMost(groups=form.groups or 1, rows=googlesql.ROWS if form.per_row else 1),
         )
 
-    def _plan(self, place: Place) -> Plan:
+    def _plan(self, place: PlanningContext) -> Plan:
         if self.epsilon is None and self.error is None:
             raise InvalidArgument("epsilon", None, "given, or error in its place", "For example epsilon=0.5.")
         if self.epsilon is not None and self.error is not None:
@@ -123,7 +123,7 @@ class Request:
             raise InvalidArgument("group_size", self.group_size, "left out unless error is given")
         return _checks.positive("epsilon", self.epsilon or 0, remedy="Try epsilon=0.5.")
 
-    def _accurate(self, place: Place) -> tuple[Fraction, Mapping[str, Number] | None]:
+    def _accurate(self, place: PlanningContext) -> tuple[Fraction, Mapping[str, Number] | None]:
         """The ε, and the weights, that give the error; the diagnosis' share comes on top."""
         named = self.bounds.values() if isinstance(self.bounds, Mapping) else [self.bounds]
         if any(isinstance(given, str) for given in (self.per_unit, *named)) or self.error is None:
@@ -141,7 +141,7 @@ class Request:
 
     def _planned(
         self,
-        place: Place,
+        place: PlanningContext,
         epsilon: Fraction,
         bounds: Any,
         limits: Any,

@@ -31,7 +31,7 @@ from deniable.query.engines import opening
 from deniable.query.engines.files import Files
 from deniable.query.limits import AtMost
 from deniable.query.release import Release
-from deniable.query.requests import Place, Plan, Request
+from deniable.query.requests import Plan, PlanningContext, Request
 from deniable.query.schema import Kind, Table, listed
 from deniable.units import Unit
 
@@ -144,9 +144,9 @@ class Session:
         return self.plan(sql, **options).run()
 
     @property
-    def place(self) -> Place:
+    def place(self) -> PlanningContext:
         """Where requests are planned."""
-        return Place(self._tables, self._engine, self.ledger, self.who, self._key)
+        return PlanningContext(self._tables, self._engine, self.ledger, self.who, self._key)
 
     def close(self) -> None:
         """Let go of the tables and their temporary files; the ledger keeps its record."""

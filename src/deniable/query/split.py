@@ -4,8 +4,8 @@ Private keys count as one more aggregate, called `keys`. Every aggregate gets a 
 unless stated), and divides it evenly among its measures; a measure that serves several aggregates is taken once and
 gets all their parts. The shares add up to ε as fractions.
 
->>> from deniable.query.aggregates import Count
->>> shares([Count("n", None), Count("m", None)], epsilon=Fraction(1, 2), weights=None)
+>>> from deniable.query.aggregates import CountAggregate
+>>> shares([CountAggregate("n", None), CountAggregate("m", None)], epsilon=Fraction(1, 2), weights=None)
 {Measure(values=None, summed=False, centre=0): Fraction(1, 2)}
 """
 

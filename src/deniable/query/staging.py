@@ -36,12 +36,12 @@ from deniable.query.limits import AtMost
 from deniable.query.measures import Measure
 from deniable.query.notebook import plan_html
 from deniable.query.planning import QueryPlan
-from deniable.query.reading import Question
+from deniable.query.reading import ParsedQuery
 from deniable.query.readings import Distinct
 from deniable.query.release import Found, Release
 from deniable.query.schema import Column
 from deniable.query.surveys import BoundsSurvey, Diagnosis, LimitsSurvey, Survey, bounds, diagnosis, limits
-from deniable.query.surveys.rows import Rows
+from deniable.query.surveys.rows import SurveyRows
 
 PRIVATE = "private"
 """What a caller writes in place of bounds or limits that are to be found privately."""
@@ -77,7 +77,7 @@ class StagedPlan:
         return self.answer.sql
 
     @property
-    def question(self) -> Question:
+    def question(self) -> ParsedQuery:
         """The question as it was read."""
         return self.answer.question
 
@@ -225,7 +225,7 @@ def _diagnosis(plan: QueryPlan, planned: Diagnosis | None) -> Diagnosis | None:
 
 def stage(
     remake: Remake,
-    question: Question,
+    question: ParsedQuery,
     *,
     epsilon: Fraction,
     given: Bounds | Mapping[str, Sequence[Number] | str] | str | None,
@@ -271,7 +271,7 @@ def stage(
     return found
 
 
-def _private_columns(question: Question, given: object) -> tuple[dict[str | Column, Any], tuple[Column, ...]]:
+def _private_columns(question: ParsedQuery, given: object) -> tuple[dict[str | Column, Any], tuple[Column, ...]]:
     """The stated bounds, and the columns whose bounds are to be found."""
     needed = dict.fromkeys(
         a.column
@@ -310,10 +310,10 @@ def _widest(column: Column) -> tuple[Fraction, Fraction]:
     return grid.low, grid.high
 
 
-def _rows(plan: QueryPlan) -> Rows:
+def _rows(plan: QueryPlan) -> SurveyRows:
     unit = plan._ledger.unit.column
     column = None if unit is None else plan.question.table.find(unit)
-    return Rows(plan.question, plan.keys, column, plan._ledger.relation)
+    return SurveyRows(plan.question, plan.keys, column, plan._ledger.relation)
 
 
 def grids(plan: QueryPlan) -> dict[Column, Grid]:

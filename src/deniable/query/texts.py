@@ -18,7 +18,7 @@ MOST_TEXTS = 20
 """Texts of one CONCAT."""
 
 
-class Texts(Maker):
+class TextFunctions(Maker):
     """Reads functions of texts."""
 
     def texts(self, node: exp.Expr) -> str:

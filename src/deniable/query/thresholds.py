@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class Noise:
+class MeasureNoise:
     """The noise of one measure: its part of ε, how far a unit moves the measure, and the law. With a `threshold`, the
     measure is the number of units that decides which groups are shown."""
 
@@ -58,7 +58,7 @@ class Noise:
         return noise.add(exact, noise.discrete_laplace(self.scale, exact.shape))
 
 
-def chosen(part: Noise, totals: Totals) -> tuple[NDArray[np.int64], NDArray[Any]]:
+def chosen(part: MeasureNoise, totals: Totals) -> tuple[NDArray[np.int64], NDArray[Any]]:
     """The groups whose noisy number of units reaches the threshold, ascending, and those numbers."""
     if part.threshold is None:
         raise TypeError("only private keys have a threshold")

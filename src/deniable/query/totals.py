@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from deniable.query.readings import Bins, Distinct, Values
+from deniable.query.readings import BinNumber, Distinct, Values
 
 
 class Cells(NamedTuple):
@@ -36,7 +36,8 @@ class Cells(NamedTuple):
 @dataclass(frozen=True)
 class Totals:
     """Per group the rows and units, of every `Values` the count and the sum, of every `Distinct` how many there are, of
-    every `Bins` the rows in each. Where keys are private there is an entry per group that was found, and `keys` holds
+    every `BinNumber` the rows in each. Where keys are private there is an entry per group that was found, and `keys`
+    holds
     the found keys by the place of their column in GROUP BY, from 1."""
 
     rows: NDArray[Any]
@@ -44,7 +45,7 @@ class Totals:
     sums: dict[Values, NDArray[Any]]
     units: NDArray[Any] = field(default_factory=lambda: np.zeros(0, dtype=np.int64))
     distincts: Mapping[Distinct, NDArray[Any]] = field(default_factory=dict)
-    cells: Mapping[Bins, Cells] = field(default_factory=dict)
+    cells: Mapping[BinNumber, Cells] = field(default_factory=dict)
     groups: NDArray[np.int64] | None = None
     """The number of each found group over the columns with declared keys; None when all groups are declared."""
     keys: Mapping[int, NDArray[Any]] = field(default_factory=dict)

@@ -9,7 +9,7 @@ l·(b − 1) nodes of variance ∝ l² are added, so l³(b − 1) is made least 
 
 Sensitivity: a row is in l nodes, so K·R·l in L1 when a unit is added or removed, and twice that when it is replaced.
 
->>> Tree.of_bins(10).levels, Tree.of_bins(2500).levels, Tree.of_bins(2500).branching
+>>> BinTree.of_bins(10).levels, BinTree.of_bins(2500).levels, BinTree.of_bins(2500).branching
 (1, 3, 14)
 """
 
@@ -24,12 +24,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from deniable.query.measures import Measure
-from deniable.query.readings import Bins, Reading
+from deniable.query.readings import BinNumber, Reading
 from deniable.query.totals import Totals
 
 
 @dataclass(frozen=True)
-class Tree:
+class BinTree:
     """The shape of a tree over `size` bins."""
 
     size: int
@@ -37,13 +37,13 @@ class Tree:
     levels: int
 
     @classmethod
-    def of_bins(cls, size: int) -> Tree:
+    def of_bins(cls, size: int) -> BinTree:
         """The shape with the least noise at an edge."""
         shapes = [cls(size, _root(size, levels), levels) for levels in range(1, max(2, size.bit_length() + 1))]
         return min(shapes, key=lambda shape: shape.levels**3 * (shape.branching - 1))
 
     @classmethod
-    def flat(cls, size: int) -> Tree:
+    def flat(cls, size: int) -> BinTree:
         """One level: a histogram."""
         return cls(size, size, 1)
 
@@ -108,11 +108,11 @@ class Tree:
 
 
 @dataclass(frozen=True)
-class Counts(Measure):
+class NodeCounts(Measure):
     """The rows in every node of a tree over bins."""
 
-    bins: Bins = field(kw_only=True)
-    tree: Tree = field(kw_only=True)
+    bins: BinNumber = field(kw_only=True)
+    tree: BinTree = field(kw_only=True)
 
     @property
     def reading(self) -> Reading | None:

@@ -7,10 +7,9 @@
 '5.36 3.10'
 """
 
-from deniable.strategies.banded import Banded
+from deniable.strategies.banded import Banded, Dense
 from deniable.strategies.base import Strategy
 from deniable.strategies.buffered import Buffered
-from deniable.strategies.dense import Dense
 from deniable.strategies.optima import (
     lower_bound,
     optimal_banded,
@@ -19,8 +18,7 @@ from deniable.strategies.optima import (
     optimal_toeplitz,
     proven_gap,
 )
-from deniable.strategies.participation import Participation, once, ordered, separated
-from deniable.strategies.sensitivity import Sensitivity
+from deniable.strategies.sensitivity import Participation, Sensitivity, once, ordered, separated
 from deniable.strategies.store import stored
 from deniable.strategies.streams import Stream
 from deniable.strategies.toeplitz import Toeplitz

@@ -27,8 +27,7 @@ from deniable._checks import Number
 from deniable.errors import InvalidArgument
 from deniable.events import MatrixGaussian
 from deniable.strategies import sensitivity as bounds
-from deniable.strategies.participation import Participation, once
-from deniable.strategies.sensitivity import Sensitivity
+from deniable.strategies.sensitivity import Participation, Sensitivity, once
 from deniable.strategies.series import Array
 from deniable.strategies.streams import Stream
 from deniable.strategies.workloads import EACH, PREFIX, Workload

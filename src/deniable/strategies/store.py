@@ -20,7 +20,7 @@ from typing import Any
 from deniable import _files
 from deniable.errors import FileError, InvalidArgument
 from deniable.strategies.base import FORMAT, Strategy
-from deniable.strategies.participation import Participation
+from deniable.strategies.sensitivity import Participation
 
 
 def stored(

@@ -22,8 +22,7 @@ from deniable.strategies import sensitivity as bounds
 from deniable.strategies import series
 from deniable.strategies.banded import BandedStream
 from deniable.strategies.base import Strategy, finite, packed, unpacked
-from deniable.strategies.participation import Participation
-from deniable.strategies.sensitivity import Sensitivity
+from deniable.strategies.sensitivity import Participation, Sensitivity
 from deniable.strategies.series import Array
 from deniable.strategies.streams import Stream
 from deniable.strategies.workloads import PREFIX, Workload

@@ -14,8 +14,8 @@ import pytest
 
 from deniable.accounting.contour.atoms import randomized_response
 from deniable.accounting.contour.direction import Direction
+from deniable.accounting.contour.gaussian import Normal
 from deniable.accounting.contour.integral import Contour
-from deniable.accounting.contour.normal import Normal
 from deniable.accounting.contour.search import contour, saddle_at_delta, saddle_at_epsilon
 
 SQUARE = 1.44

@@ -15,8 +15,8 @@ from deniable.accounting.accountant import account, grid_curve
 from deniable.accounting.contour import contour_curve
 from deniable.accounting.contour.atoms import randomized_response
 from deniable.accounting.contour.direction import Direction
+from deniable.accounting.contour.integral import smoothing_squares
 from deniable.accounting.contour.laplace import Laplacian
-from deniable.accounting.contour.smoothing import squares
 from deniable.accounting.fold import fold
 from deniable.events import DiscreteGaussian, DiscreteLaplace, Event, Laplace, RandomizedResponse
 
@@ -47,7 +47,7 @@ def test_the_lemma(s: str) -> None:
 
 def test_the_sizes_are_those_of_the_lemma() -> None:
     for tilt in (1e-3, 0.7, 30.0, 1e5):
-        less, more = map(Fraction, squares(tilt))
+        less, more = map(Fraction, smoothing_squares(tilt))
         assert less <= Fraction(1, 4)
         assert more >= 4 * less * (1 + less) ** 2
 

@@ -17,13 +17,10 @@ import pytest
 
 from deniable.accounting.certificate import NotCertified
 from deniable.accounting.contour.atoms import discrete_laplace, randomized_response
-from deniable.accounting.contour.discrete_gaussian import discrete_gaussian
-from deniable.accounting.contour.laplace import Laplacian
-from deniable.accounting.contour.mixture import Mixture
-from deniable.accounting.contour.mixture_pair import Side
-from deniable.accounting.contour.normal import Normal
+from deniable.accounting.contour.gaussian import Normal, discrete_gaussian
+from deniable.accounting.contour.laplace import Laplacian, Spread
+from deniable.accounting.contour.mixture import Mixture, Side
 from deniable.accounting.contour.sampled_laplace import _RULE_ERROR, SampledLaplacian, _rule
-from deniable.accounting.contour.spread import Spread
 from deniable.accounting.contour.transform import Transform
 
 Exact = Callable[[mpmath.mpc], mpmath.mpc]

@@ -13,12 +13,21 @@ from functools import cache
 
 import pytest
 
-from deniable.accounting.filters import Entry, Filters, Totals, accepts, admitted, after, filters_for, nothing
+from deniable.accounting.filters import (
+    FilterEntry,
+    Filters,
+    FilterTotals,
+    accepts,
+    admitted,
+    after,
+    filters_for,
+    nothing,
+)
 from deniable.events import Claimed
 from deniable.guarantees import ApproxDP
 
 Menu = tuple[tuple[Fraction, Fraction], ...]
-Step = Callable[[Filters, Totals, Entry], Totals | None]
+Step = Callable[[Filters, FilterTotals, FilterEntry], FilterTotals | None]
 
 
 def worst_delta(budget: ApproxDP, menu: Menu, rounds: int, decide: Step) -> float:
@@ -32,11 +41,11 @@ def worst_delta(budget: ApproxDP, menu: Menu, rounds: int, decide: Step) -> floa
                 (float(delta), 0.0), (0.0, float(delta))]  # fmt: skip
 
     @cache
-    def next_totals(totals: Totals, epsilon: Fraction, delta: Fraction) -> Totals | None:
-        return decide(filters, totals, Entry(Claimed(ApproxDP(epsilon, delta))))
+    def next_totals(totals: FilterTotals, epsilon: Fraction, delta: Fraction) -> FilterTotals | None:
+        return decide(filters, totals, FilterEntry(Claimed(ApproxDP(epsilon, delta))))
 
     @cache
-    def value(totals: Totals, left: int, p: float, q: float) -> float:
+    def value(totals: FilterTotals, left: int, p: float, q: float) -> float:
         best = max(0.0, p - threshold * q)
         if left == 0 or q == 0.0 or p == 0.0:
             return best
@@ -65,14 +74,14 @@ def test_no_strategy_gets_more_than_the_budget(budget: ApproxDP, menu: Menu, rou
 def test_the_adversary_beats_a_ledger_that_forgets_what_other_filters_let_through() -> None:
     """The negative control: a filter that does not count the charges that another one accepted."""
 
-    def forgetful(filters: Filters, totals: Totals, entry: Entry) -> Totals | None:
+    def forgetful(filters: Filters, totals: FilterTotals, entry: FilterEntry) -> FilterTotals | None:
         reached = after(filters, totals, entry)
         for index in range(len(reached.tallies)):
             one = Filters((filters.families[index],))
-            if accepts(one, Totals((reached.tallies[index],), "list")):
+            if accepts(one, FilterTotals((reached.tallies[index],), "list")):
                 kept = list(totals.tallies)
                 kept[index] = reached.tallies[index]
-                return Totals(tuple(kept), "list")
+                return FilterTotals(tuple(kept), "list")
         return None
 
     budget, menu, rounds = ApproxDP(0.3, 0.02), ((Fraction(3, 10), Fraction(0)), (Fraction(1, 10), Fraction(0))), 6

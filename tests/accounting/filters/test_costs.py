@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from deniable.accounting.filters import Entry, addends, cost, filters_for
+from deniable.accounting.filters import FilterEntry, addends, cost, filters_for
 from deniable.accounting.filters.costs import mu_squared, rho_below
 from deniable.conversions import formulas
 from deniable.errors import NotSupported
@@ -243,7 +243,7 @@ def test_an_unknown_event_is_refused_by_name() -> None:
     try:
         with pytest.raises(NotSupported, match="Unheard"):
             cost(Unheard())
-        entry = Entry(Unheard())
+        entry = FilterEntry(Unheard())
         assert addends(filters_for(PureDP(1)).families[0], entry).amounts == (None,)
     finally:
         del Event.registry["Unheard"]

@@ -5,7 +5,7 @@
 | binary randomized response, any ε-DP promise (`conversions.pure`) | ε, −ε | ε + 2εℤ |
 | k-ary randomized response | ε, 0, −ε | εℤ |
 | discrete Laplace, shift Δ, a = 1/scale | aΔ, a(Δ − 2x) for 0 < x < Δ, −aΔ | aΔ + 2aℤ |
-| discrete Gaussian (`discrete_gaussian.py`), shift Δ, scale σ | (Δ² − 2Δx)/(2σ²), x whole | Δ²/(2σ²) + (Δ/σ²)ℤ |
+| discrete Gaussian (`gaussian.py`), shift Δ, scale σ | (Δ² − 2Δx)/(2σ²), x whole | Δ²/(2σ²) + (Δ/σ²)ℤ |
 
 All are the same in both directions. Nothing is left out, or what is left out is bounded; there is no quadrature.
 
@@ -25,26 +25,26 @@ import numpy as np
 
 from deniable.accounting.certificate import NotCertified
 from deniable.accounting.contour.cloud import Points, TiltedPoints, moments_of
-from deniable.accounting.contour.ends import ends_decay
-from deniable.accounting.contour.transform import Lattice, Moments
+from deniable.accounting.contour.laplace import ends_decay
+from deniable.accounting.contour.transform import LogMoments, LossLattice
 from deniable.numerics.arrays import CALL, UNIT, Reals
 
 _MOST_ATOMS = 4096
 
 
 @dataclass(frozen=True)
-class Atoms:
+class LatticeAtoms:
     """Weighted losses in rising order, one lattice spacing apart; what is left out has method error `missed(tilt)`."""
 
     points: Points
-    lattice: Lattice
+    lattice: LossLattice
     largest: float
     left_out: tuple[float, float, float, float] | None = None
     """For a law cut at both ends: log weight and log of the factor per step, at the low end and at the high end."""
     geometric: bool = False
     """Whether the inner atoms are a geometric series (discrete Laplace noise)."""
 
-    def moments(self, lambdas: Reals) -> Moments:
+    def moments(self, lambdas: Reals) -> LogMoments:
         """From the atoms."""
         return moments_of(self.points, lambdas)
 
@@ -122,19 +122,19 @@ def _exact_points(masses: Reals, losses: Reals) -> Points:
     return Points(weight, losses, base, np.zeros_like(masses), 4 * UNIT * np.abs(losses))
 
 
-def randomized_response(epsilon: Fraction, categories: int = 2) -> Atoms:
+def randomized_response(epsilon: Fraction, categories: int = 2) -> LatticeAtoms:
     """Truth with probability e^ε/(e^ε + k − 1); k = 2 is also the worst ε-DP mechanism."""
     e = float(epsilon)
     whole = 1 + (categories - 1) * math.exp(-e)
     truth, other = 1 / whole, math.exp(-e) / whole
     if categories == 2:
         points = _exact_points(np.array([other, truth]), np.array([-e, e]))
-        return Atoms(points, Lattice(epsilon, 2 * epsilon), e)
+        return LatticeAtoms(points, LossLattice(epsilon, 2 * epsilon), e)
     points = _exact_points(np.array([other, (categories - 2) * other, truth]), np.array([-e, 0.0, e]))
-    return Atoms(points, Lattice(Fraction(0), epsilon), e)
+    return LatticeAtoms(points, LossLattice(Fraction(0), epsilon), e)
 
 
-def discrete_laplace(scale: Fraction, shift: int) -> Atoms:
+def discrete_laplace(scale: Fraction, shift: int) -> LatticeAtoms:
     """P[X = x] ∝ e^{−|x|/scale} against the same moved by `shift`: finitely many losses."""
     if shift > _MOST_ATOMS:
         raise NotCertified("too many atoms")
@@ -143,5 +143,5 @@ def discrete_laplace(scale: Fraction, shift: int) -> Atoms:
     ends = 1 / (1 + math.exp(-a))
     masses = np.concatenate([[math.exp(-a * shift) * ends], -math.expm1(-a) * ends * np.exp(-a * inside), [ends]])
     losses = np.concatenate([[-a * shift], a * (shift - 2 * inside), [a * shift]])
-    lattice = Lattice(Fraction(shift) / scale, 2 / scale)
-    return Atoms(_exact_points(masses, losses), lattice, a * shift, geometric=shift >= 4)
+    lattice = LossLattice(Fraction(shift) / scale, 2 / scale)
+    return LatticeAtoms(_exact_points(masses, losses), lattice, a * shift, geometric=shift >= 4)

@@ -6,13 +6,10 @@ from deniable.accounting.certificate import NotCertified
 from deniable.accounting.contour.atoms import discrete_laplace, randomized_response
 from deniable.accounting.contour.curve import ContourCurve
 from deniable.accounting.contour.direction import Direction
-from deniable.accounting.contour.discrete_gaussian import discrete_gaussian
-from deniable.accounting.contour.laplace import Laplacian
-from deniable.accounting.contour.mixture import Mixture
-from deniable.accounting.contour.mixture_pair import Side
-from deniable.accounting.contour.normal import Normal
+from deniable.accounting.contour.gaussian import Normal, discrete_gaussian
+from deniable.accounting.contour.laplace import Laplacian, Spread
+from deniable.accounting.contour.mixture import Mixture, Side
 from deniable.accounting.contour.sampled_laplace import SampledLaplacian
-from deniable.accounting.contour.spread import Spread
 from deniable.accounting.contour.transform import Transform
 from deniable.accounting.fold import Folded, gaussian_squares
 from deniable.events import (

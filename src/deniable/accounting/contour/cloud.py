@@ -20,7 +20,7 @@ from functools import cached_property
 
 import numpy as np
 
-from deniable.accounting.contour.transform import RUN, Moments, Ratios
+from deniable.accounting.contour.transform import RUN, LogMoments, Ratios
 from deniable.numerics.arrays import (
     CALL,
     EXCESS,
@@ -68,7 +68,7 @@ class Points:
         return float(weighted_excess(self.weight, -self.loss).sum())
 
 
-def moments_of(points: Points, lambdas: Reals) -> Moments:
+def moments_of(points: Points, lambdas: Reals) -> LogMoments:
     """Estimates at several λ."""
     steps = lambdas[:, None] * points.loss
     exponent = points.weight + steps
@@ -83,7 +83,7 @@ def moments_of(points: Points, lambdas: Reals) -> Moments:
     near = np.where(steps > 30.0, tilted, np.expm1(np.minimum(steps, 30.0)) * points.masses)
     minus = near.sum(axis=1) - steps @ points.masses + lambdas * points.divergence
     value = np.where(small, np.log1p(np.where(small, minus, 0.0)), shift + np.log(total))
-    return Moments(value, mean, np.maximum(variance, 1e-300))
+    return LogMoments(value, mean, np.maximum(variance, 1e-300))
 
 
 @dataclass(frozen=True)

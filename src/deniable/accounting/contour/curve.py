@@ -10,14 +10,13 @@ import numpy as np
 
 from deniable.accounting.certificate import NotCertified, proven
 from deniable.accounting.contour.direction import Direction
-from deniable.accounting.contour.integral import Contour, Value
+from deniable.accounting.contour.integral import Contour, DeltaValue, SmoothedIntegral
 from deniable.accounting.contour.search import NoDecay, Saddle, quadrature, saddle_at_delta, saddle_at_epsilon
-from deniable.accounting.contour.smoothing import Smoothed
 from deniable.numerics.arrays import UNIT
 from deniable.numerics.roots import crossing, enlarge, walk
 from deniable.numerics.rounding import Bracket
 
-Rule: TypeAlias = Contour | Smoothed
+Rule: TypeAlias = Contour | SmoothedIntegral
 
 _TINY = -700.0
 """e^{−700} is 10^{−304}."""
@@ -227,7 +226,7 @@ def _newton(rule: Rule, delta: float, start: float) -> float:
     return epsilon
 
 
-def _up(value: Value) -> float:
+def _up(value: DeltaValue) -> float:
     """The upper end as a double, rounded up."""
     if value.upper <= 0.0:
         return math.ulp(0.0)
@@ -237,7 +236,7 @@ def _up(value: Value) -> float:
     return math.nextafter(math.exp(exponent) * (1 + (16 + 4 * abs(exponent)) * UNIT), math.inf)
 
 
-def _down(value: Value) -> float:
+def _down(value: DeltaValue) -> float:
     """The lower end as a double, rounded down."""
     if value.lower <= 0.0:
         return 0.0

@@ -11,7 +11,7 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
-from deniable.accounting.contour.transform import RUN, Lattice, Moments, Tilted, Transform
+from deniable.accounting.contour.transform import RUN, LogMoments, LossLattice, Tilted, Transform
 from deniable.numerics.arrays import CALL, UNIT, Complexes, Reals
 
 _LOOK = 4
@@ -27,7 +27,7 @@ class Direction:
     """Whether a little Gaussian noise is added to make the integrand decay (`smoothing`)."""
 
     @cached_property
-    def lattice(self) -> Lattice | None:
+    def lattice(self) -> LossLattice | None:
         """The lattice of the total loss, when every step has one: offsets add, the spacing is the common divisor."""
         found = [(part.lattice, count) for part, count in self.parts]
         offset, spacing = Fraction(0), Fraction(0)
@@ -36,24 +36,24 @@ class Direction:
                 return None
             offset += lattice.offset * count
             spacing = _common(spacing, lattice.spacing)
-        return Lattice(offset, spacing)
+        return LossLattice(offset, spacing)
 
     @cached_property
     def largest(self) -> float:
         """An upper bound on the total loss."""
         return math.fsum(part.largest * count for part, count in self.parts) * (1 + 4 * UNIT)
 
-    def moments(self, lambdas: Reals) -> Moments:
+    def moments(self, lambdas: Reals) -> LogMoments:
         """Estimates of K, K′ and K″."""
         value, slope, curvature = (np.zeros_like(lambdas) for _ in range(3))
         for part, count in self.parts:
             one = part.moments(lambdas)
             value, slope, curvature = value + count * one[0], slope + count * one[1], curvature + count * one[2]
-        return Moments(value, slope, curvature)
+        return LogMoments(value, slope, curvature)
 
-    def tilted(self, tilt: float, *, reach: float, digits: float) -> Line:
+    def tilted(self, tilt: float, *, reach: float, digits: float) -> ContourLine:
         """The composition on Re z = tilt; a step's method error times its count stays below e^{−digits}."""
-        return Line(
+        return ContourLine(
             tilt,
             [
                 (part.tilted(tilt, reach=reach, digits=digits + math.log(count)), float(count))
@@ -76,7 +76,7 @@ def _common(first: Fraction, second: Fraction) -> Fraction:
 
 
 @dataclass(frozen=True)
-class Line:
+class ContourLine:
     """A composition on one line: K(λ), the tilted mean, the ratios along the line and their decay, with errors."""
 
     tilt: float

@@ -26,12 +26,12 @@ from typing import NamedTuple
 import numpy as np
 
 from deniable.accounting.certificate import NotCertified
-from deniable.accounting.contour.direction import Line
-from deniable.accounting.contour.transform import Lattice
+from deniable.accounting.contour.direction import ContourLine
+from deniable.accounting.contour.transform import LossLattice
 from deniable.numerics.arrays import CALL, UNIT, Complexes, Reals
 
 
-class Value(NamedTuple):
+class DeltaValue(NamedTuple):
     """δ(ε) = e^scale × a number between lower and upper; `slope` is −dδ/dε on the same scale, an estimate."""
 
     scale: float
@@ -64,7 +64,7 @@ def _one_minus_exp(w: Complexes) -> Complexes:
 class Contour:
     """The nodes of one trapezoid rule and everything needed to read δ off them, for any ε."""
 
-    line: Line
+    line: ContourLine
     spacing: float
     omegas: Reals
     logarithms: Complexes
@@ -73,7 +73,7 @@ class Contour:
     """An upper bound on log |total ratio| at every node left out."""
     beyond: tuple[float, float]
     """λ′ > λ and an upper bound on K(λ′)."""
-    lattice: Lattice | None
+    lattice: LossLattice | None
     many: int = 0
     """Nodes per period of the lattice; 0 without one."""
 
@@ -102,7 +102,7 @@ class Contour:
         """h/2π for the node 0 and twice that for the others: the nodes −n are the conjugates of the nodes n."""
         return np.where(self.omegas == 0.0, 1.0, 2.0) * (self.spacing / (2 * math.pi))
 
-    def delta(self, epsilon: float) -> Value:
+    def delta(self, epsilon: float) -> DeltaValue:
         """Bounds on δ(ε)."""
         line, tilt = self.line, self.line.tilt
         scale = line.logarithm - tilt * epsilon
@@ -128,7 +128,7 @@ class Contour:
         grow = math.expm1(min(scale_error, 700.0))
         upper = (total + slip + missed) * (1 + grow)
         lower = max(0.0, (total - slip - missed) * (1 - grow) - alias)
-        return Value(scale, total, lower * (1 - 8 * UNIT), upper * (1 + 8 * UNIT), slope)
+        return DeltaValue(scale, total, lower * (1 - 8 * UNIT), upper * (1 + 8 * UNIT), slope)
 
     def _kernel(self, z: Complexes, epsilon: float) -> tuple[Complexes, Reals, Complexes]:
         """The kernel, a bound on its absolute error, and the kernel of −dδ/dε."""
@@ -171,3 +171,63 @@ class Contour:
         exponent += 8 * UNIT * (abs(logarithm) + abs(further * epsilon) + abs(scale))
         above = math.exp(min(exponent, 700.0)) / -math.expm1(-step)
         return (below + above) * (1 + 1e-9)
+
+
+WIDTH = 8e-6
+"""The relative width of δ that smoothing is chosen for."""
+
+_MOST = 0.25
+"""s² at most."""
+
+
+def smoothing_squares(tilt: float) -> tuple[float, float]:
+    """s² and t² for a tilt."""
+    small = min(_MOST, 2 * WIDTH / (3 * tilt * (tilt + 1)))
+    return small, 4 * small * (1 + small) ** 2 * (1 + 1e-12)
+
+
+@dataclass(frozen=True)
+class SmoothedIntegral:
+    """The rules of δ_s and of δ_t, on one line.
+
+    Smoothing: a bracket where the losses have atoms and the integrand does not decay.
+
+    A little Gaussian noise makes any integrand decay, and what it does to δ is known from both sides. Let δ be the
+    curve of any pair and δ_s that of the same pair together with a Gaussian step of parameter s. For 0 < s ≤ 1/2 and t
+    ≥ 2s(1 + s²),
+
+        2δ_s(ε) − δ_t(ε) ≤ δ(ε) ≤ δ_s(ε).
+
+    *Proof.* With x = e^ε and R = dP/dQ, δ is an average of (1 − x/R)₊ over R, plus P[R = ∞]. The Gaussian step
+    multiplies x by an independent W, ln W ~ N(−s²/2, s²), which has mean 1. For one value of R, E(R − xW)₊ is the price
+    of a put option (Black–Scholes): it exceeds (R − x)₊ by V(s) ≥ 0 (Jensen), with V′(v) = xφ(d(v)), d(v)² = m²/v² + m
+    + v²/4 and m = ln(x/R). That is the upper end. For the lower end, V(t) ≥ 2V(s) is enough. With t = 2rs,
+
+        V(t) = 2rx ∫₀^s φ(d(2rv)) dv,   d(2rv)² = m²/(4r²v²) + m + r²v² ≤ d(v)² + (r² − 1/4)v²,
+
+    so V(t) ≥ 2r·e^{−(r² − 1/4)s²/2}·V(s), which is at least 2V(s) when ln r ≥ (r² − 1/4)s²/2. For r = 1 + s² that is s²
+    − s⁴/2 ≥ s²(3/8 + s² + s⁴/2), true up to s = 1/2; V grows, so a larger t will do as well. ∎
+
+    The bracket is about 3s²λ(λ + 1)/2 wide, relatively, λ the tilt; a line twice as long makes it four times narrower.
+    """
+
+    less: Contour
+    more: Contour
+
+    @property
+    def tilt(self) -> float:
+        """λ."""
+        return self.less.tilt
+
+    def estimate(self, epsilon: float) -> tuple[float, float]:
+        """log δ_s(ε) and its rate of fall, unproven."""
+        return self.less.estimate(epsilon)
+
+    def delta(self, epsilon: float) -> DeltaValue:
+        """Bounds on δ(ε)."""
+        less, more = self.less.delta(epsilon), self.more.delta(epsilon)
+        apart = more.scale - less.scale
+        # both scales are exact doubles; their difference and its exponential are rounded
+        grown = math.exp(apart) * (1 + CALL + UNIT * abs(apart) + 4 * UNIT)
+        lower = max(0.0, 2 * less.lower - more.upper * grown)
+        return DeltaValue(less.scale, less.estimate, lower * (1 - 8 * UNIT), less.upper, less.slope)

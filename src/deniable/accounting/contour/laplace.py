@@ -1,32 +1,104 @@
-"""Laplace noise: a closed form with two atoms.
-
-With ε₀ = sensitivity/scale the loss is ε₀ with probability 1/2, −ε₀ with probability e^{−ε₀}/2, and has density
-e^{(v − ε₀)/2}/4 between, both ways round. Hence
-
-    M(z) = ((z + 1) e^{zε₀} + z e^{−(z+1)ε₀}) / (2z + 1),
-    M(z) − 1 = ((z + 1) x(zε₀) + z x(−(z+1)ε₀)) / (2z + 1),   x(t) = e^t − 1 − t,
-
-the second form without cancellation, which matters when the step is repeated a billion times.
-"""
+"""Transforms in closed form: Laplace noise, and the exponential mechanism."""
 
 from __future__ import annotations
 
 import math
+from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
 
 from deniable.accounting.certificate import NotCertified
-from deniable.accounting.contour.closed import TiltedClosed
-from deniable.accounting.contour.ends import ends_decay
-from deniable.accounting.contour.transform import Moments
-from deniable.numerics.arrays import UNIT, Complexes, Reals, complex_excess
+from deniable.accounting.contour.transform import LogMoments, Ratios
+from deniable.numerics.arrays import CALL, UNIT, Complexes, Reals, complex_excess, complex_third, log_of_one_plus
+
+
+@dataclass(frozen=True)
+class TiltedClosed(ABC):
+    """A loss in [−ε₀, ε₀] on Re z = tilt > −1/2, by M(z) − 1 and a bound on its error."""
+
+    epsilon: float
+    tilt: float
+
+    @abstractmethod
+    def minus_one(self, z: Complexes) -> tuple[Complexes, Reals]:
+        """M(z) − 1, without cancellation where M is near 1, and a bound on its absolute error."""
+
+    @cached_property
+    def _base(self) -> tuple[float, float]:
+        """M(λ) − 1 and a bound on its error."""
+        value, error = self.minus_one(np.array([complex(self.tilt)]))
+        return float(value[0].real), float(error[0])
+
+    @property
+    def logarithm(self) -> float:
+        """log M(λ)."""
+        return math.log1p(self._base[0])
+
+    @property
+    def error(self) -> float:
+        """The error of M(λ) over M(λ), and the rounding of ε₀ and of the logarithm."""
+        minus, error = self._base
+        return 1.01 * error / (1 + minus) + CALL * abs(self.logarithm)
+
+    @property
+    @abstractmethod
+    def mean(self) -> float:
+        """The tilted mean."""
+
+    @property
+    def size(self) -> int:
+        """A closed form."""
+        return 1
+
+    def ratios(self, omegas: Reals) -> Ratios:
+        """M(z)/M(λ) − 1 = (N(z) − N(λ))/M(λ) with N = M − 1; the centre is taken off the phase afterwards."""
+        z = self.tilt + 1j * omegas
+        minus, error = self.minus_one(z.astype(np.complex128))
+        base, base_error = self._base
+        change = (minus - base) / (1 + base)
+        centre = omegas * self.mean
+        logarithm = log_of_one_plus(change.real, change.imag) - 1j * centre
+        size = np.exp(logarithm.real)
+        slip = (error + base_error * (1 + np.abs(change))) / (1 + base) + 16 * UNIT * np.abs(change) / np.minimum(
+            size, 1.0
+        )
+        return Ratios(logarithm, 1.01 * slip / size + 8 * UNIT * (np.abs(centre) + np.abs(logarithm.imag)))
+
+
+def ends_decay(low: float, high: float, apart: float, omegas: Reals, far: Reals, *, slack: float) -> Reals:
+    """An upper bound on log |φ| from ω on: the ends up to their turn, and `far`, a bound beyond it, everywhere.
+
+    `far` must be taken at max(ω, π/apart); the larger of the two bounds holds for all larger ω.
+
+    Two atoms at the ends of a loss: how far they alone pull the characteristic function below 1.
+
+    Atoms of tilted mass p and p′, d apart, leave |φ(ω)| ≤ 1 − (p + p′) + |p + p′e^{iωd}|, and the last term is
+    √((p + p′)² − 4pp′ sin²(ωd/2)), which falls until ω = π/d, where the phases are opposite.
+    """
+    both, turn = low + high, math.pi / apart
+    sine = np.sin(0.5 * apart * np.minimum(omegas, turn)) ** 2
+    # 1 − (p + p′) + √(…) as 1 − gap, so that nothing is lost when the gap is tiny
+    gap = 4 * low * high * sine / (both + np.sqrt(np.maximum(both * both - 4 * low * high * sine, 0.0)))
+    near = np.where(omegas < turn, np.log1p(-np.minimum(gap * (1 - slack), 1 - 1e-16)), -np.inf)
+    return np.asarray(np.minimum(np.maximum(near, far), 0.0))
 
 
 @dataclass(frozen=True)
 class Laplacian:
-    """A Laplace step of ε₀ = `epsilon`, as the nearest double."""
+    """A Laplace step of ε₀ = `epsilon`, as the nearest double.
+
+    Laplace noise: a closed form with two atoms.
+
+    With ε₀ = sensitivity/scale the loss is ε₀ with probability 1/2, −ε₀ with probability e^{−ε₀}/2, and has density
+    e^{(v − ε₀)/2}/4 between, both ways round. Hence
+
+        M(z) = ((z + 1) e^{zε₀} + z e^{−(z+1)ε₀}) / (2z + 1),
+        M(z) − 1 = ((z + 1) x(zε₀) + z x(−(z+1)ε₀)) / (2z + 1),   x(t) = e^t − 1 − t,
+
+    the second form without cancellation, which matters when the step is repeated a billion times.
+    """
 
     epsilon: float
     lattice: None = None
@@ -36,7 +108,7 @@ class Laplacian:
         """The loss never exceeds ε₀."""
         return self.epsilon
 
-    def moments(self, lambdas: Reals) -> Moments:
+    def moments(self, lambdas: Reals) -> LogMoments:
         """From the four pieces of the tilted law: two atoms and one exponential piece between."""
         e, k = self.epsilon, lambdas + 0.5
         high, low = 0.5 * np.exp(lambdas * e), 0.5 * np.exp(-(lambdas + 1) * e)
@@ -49,7 +121,7 @@ class Laplacian:
         mean = (e * (high - low) + first) / total
         square = (e * e * (high + low) + second) / total
         minus = ((1 + lambdas) * _about(lambdas * e) + lambdas * _about(-(1 + lambdas) * e)) / (2 * k)
-        return Moments(np.log1p(minus), mean, np.maximum(square - mean**2, 1e-300))
+        return LogMoments(np.log1p(minus), mean, np.maximum(square - mean**2, 1e-300))
 
     def tilted(self, tilt: float, *, reach: float, digits: float) -> TiltedLaplacian:
         """No quadrature: every line is as good as any other."""
@@ -99,3 +171,92 @@ class TiltedLaplacian(TiltedClosed):
         beyond = np.maximum(omegas, math.pi / (2 * e))
         far = np.log(both + both / np.hypot(2 * tilt + 1, 2 * beyond)) + slack
         return ends_decay(low, high, 2 * e, omegas, far, slack=1e-12 + 2 * slack)
+
+
+_FAR = 500.0
+
+
+@dataclass(frozen=True)
+class Spread:
+    """A loss of range ε₀ = `epsilon`, as the nearest double.
+
+    The exponential mechanism: the worst pair of a loss of range at most ε₀ (`pairs.laplace`), which has a density.
+
+    P[L > l] = (e^{ε₀} − e^{(ε₀+l)/2})/(e^{ε₀} − 1) on [−ε₀, ε₀], both ways round: a piece of an exponential. Hence,
+    with k = λ + 1/2 and y(t) = e^t − 1 − t − t²/2,
+
+        M(z) = (e^{(z+1)ε₀} − e^{−zε₀}) / ((2z + 1)(e^{ε₀} − 1)),
+        M(z) − 1 = (y((z+1)ε₀) − y(−zε₀) − (2z + 1) y(ε₀)) / ((2z + 1)(e^{ε₀} − 1)),
+        |M(λ + iv)/M(λ)|² = (1 + sin²(vε₀)/sinh²(kε₀)) / (1 + v²/k²),
+
+    the second form with all terms of third order, as M − 1 is of second.
+
+    **Decay.** The last formula falls up to vε₀ = π/2: its logarithmic derivative has the sign of sin x cos x (κ² + x²)
+    − x(sinh²κ + sin²x) with x = vε₀ and κ = kε₀ ≤ sinh κ, which is at most −κ²(x − sin x cos x) − x sin x (sin x − x
+    cos x) ≤ 0. Beyond, (1 + 1/sinh²κ)/(1 + v²/k²) bounds it and falls for ever.
+    """
+
+    epsilon: float
+    lattice: None = None
+
+    @property
+    def largest(self) -> float:
+        """The loss never exceeds ε₀, but for its rounding."""
+        return self.epsilon * (1 + 2 * UNIT)
+
+    def moments(self, lambdas: Reals) -> LogMoments:
+        """Those of e^{kl} on [−ε₀, ε₀]: mean ε₀ coth κ − 1/k, variance 1/k² − ε₀²/sinh²κ, by series for small κ."""
+        e, k = self.epsilon, lambdas + 0.5
+        kappa = np.maximum(k * e, 1e-2)
+        near = k * e < 1e-2
+        mean = np.where(near, k * e * e / 3, e / np.tanh(kappa) - e / kappa)
+        spread = np.where(near, e * e / 3, (e / kappa) ** 2 - (e / np.sinh(np.minimum(kappa, 300.0))) ** 2)
+        minus = _minus_one(lambdas.astype(np.complex128), e)[0].real
+        return LogMoments(np.log1p(minus), mean, np.maximum(spread, 1e-300))
+
+    def tilted(self, tilt: float, *, reach: float, digits: float) -> TiltedSpread:
+        """No quadrature: every line is as good as any other."""
+        if (tilt + 1) * self.epsilon > _FAR or tilt <= -0.5:
+            raise NotCertified("the transform is out of range on this line")
+        return TiltedSpread(self.epsilon, tilt)
+
+
+def _minus_one(z: Complexes, epsilon: float) -> tuple[Complexes, Reals]:
+    """M(z) − 1 for Re z > −1/2, and a bound on its absolute error."""
+    up, up_error = complex_third((z + 1) * epsilon)
+    down, down_error = complex_third(-z * epsilon)
+    whole, whole_error = complex_third(np.array([complex(epsilon)]))
+    twice = np.abs(2 * z + 1)
+    value = (up - down - (2 * z + 1) * whole) / ((2 * z + 1) * math.expm1(epsilon))
+    sizes = np.abs(up) + np.abs(down) + twice * np.abs(whole)
+    error = (up_error + down_error + twice * whole_error + 32 * UNIT * sizes) / (twice * math.expm1(epsilon))
+    return value, error * (1 + 32 * UNIT)
+
+
+@dataclass(frozen=True)
+class TiltedSpread(TiltedClosed):
+    """A loss of bounded range on Re z = tilt > −1/2."""
+
+    def minus_one(self, z: Complexes) -> tuple[Complexes, Reals]:
+        """The closed form."""
+        return _minus_one(z, self.epsilon)
+
+    @cached_property
+    def mean(self) -> float:
+        """The tilted mean."""
+        return float(Spread(self.epsilon).moments(np.array([self.tilt])).slope[0])
+
+    @property
+    def atomic(self) -> bool:
+        """A density."""
+        return False
+
+    def decay(self, omegas: Reals, last: float) -> Reals:
+        """The modulus itself up to a quarter of its wave, its envelope beyond."""
+        k = self.tilt + 0.5
+        ripple = np.sin(np.minimum(omegas * self.epsilon, 0.5 * math.pi)) / math.sinh(k * self.epsilon)
+        # log (1 + a)/(1 + b) as log1p of a negative number, so that a billion steps of tiny loss keep their digits
+        ahead, behind = ripple * ripple, (omegas / k) ** 2
+        gap = (behind - ahead) / (1 + behind)
+        slack = 64 * UNIT * (ahead + behind) / (1 + behind)
+        return np.asarray(0.5 * np.log1p(-np.maximum(gap - slack, 0.0)))

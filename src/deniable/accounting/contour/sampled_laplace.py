@@ -26,9 +26,9 @@ import numpy as np
 
 from deniable.accounting.certificate import NotCertified
 from deniable.accounting.contour.cloud import Points, TiltedPoints, moments_of
-from deniable.accounting.contour.density import log_sampled
-from deniable.accounting.contour.ends import ends_decay
-from deniable.accounting.contour.transform import Moments
+from deniable.accounting.contour.laplace import ends_decay
+from deniable.accounting.contour.mixture import log_sampled
+from deniable.accounting.contour.transform import LogMoments
 from deniable.numerics.arrays import CALL, UNIT, Reals
 
 _ORDER = 64
@@ -101,7 +101,7 @@ class SampledLaplacian:
             raise NotCertified("the loss is too large for the panels")
         return self.points(panels)
 
-    def moments(self, lambdas: Reals) -> Moments:
+    def moments(self, lambdas: Reals) -> LogMoments:
         """Estimates from one panel, or a few."""
         return moments_of(self._survey, lambdas)
 

@@ -13,10 +13,9 @@ from typing import NamedTuple
 import numpy as np
 
 from deniable.accounting.certificate import NotCertified
-from deniable.accounting.contour.direction import Direction, Line
-from deniable.accounting.contour.integral import Contour, lattice_rest
-from deniable.accounting.contour.normal import TiltedNormal
-from deniable.accounting.contour.smoothing import Smoothed, squares
+from deniable.accounting.contour.direction import ContourLine, Direction
+from deniable.accounting.contour.gaussian import TiltedNormal
+from deniable.accounting.contour.integral import Contour, SmoothedIntegral, lattice_rest, smoothing_squares
 from deniable.numerics.arrays import Reals
 
 SPARE = 29.0
@@ -111,17 +110,17 @@ def saddle_at_epsilon(direction: Direction, epsilon: float) -> Saddle:
     return Saddle(found.tilt, epsilon, found.log_delta - found.tilt * (epsilon - found.epsilon))
 
 
-def quadrature(direction: Direction, saddle: Saddle) -> Contour | Smoothed:
+def quadrature(direction: Direction, saddle: Saddle) -> Contour | SmoothedIntegral:
     """The rule that a direction asks for."""
     return smoothed(direction, saddle) if direction.smooth else contour(direction, saddle)
 
 
-def smoothed(direction: Direction, saddle: Saddle, *, spare: float = SPARE) -> Smoothed:
+def smoothed(direction: Direction, saddle: Saddle, *, spare: float = SPARE) -> SmoothedIntegral:
     """Two trapezoid rules on one line, for δ with two sizes of Gaussian noise (`smoothing`)."""
     log_delta = min(saddle.log_delta, 0.0)
     tilt, period, further = _line(direction, saddle, log_delta, spare)
     spacing = _few_bits(2 * math.pi / period)
-    sizes = squares(saddle.tilt)
+    sizes = smoothing_squares(saddle.tilt)
     # K(λ) − λε − log δ is a few units at most; what is missing costs width, not truth
     reach = math.sqrt(2 * (spare + 4.0) / sizes[0])
     nodes = math.ceil(reach / spacing)
@@ -137,13 +136,13 @@ def smoothed(direction: Direction, saddle: Saddle, *, spare: float = SPARE) -> S
     rules = []
     for square in sizes:
         noise, above = TiltedNormal(square, tilt), TiltedNormal(square, further)
-        alone = Line(tilt, [(noise, 1.0)])
+        alone = ContourLine(tilt, [(noise, 1.0)])
         turned, off = alone.ratios(omegas)
         tail = falls + float(alone.decay(omegas[-1:], math.inf)[0])
         beyond = (further, math.fsum([bound.logarithm, bound.error, above.logarithm, above.error]))
-        both = Line(tilt, [*line.parts, (noise, 1.0)])
+        both = ContourLine(tilt, [*line.parts, (noise, 1.0)])
         rules.append(Contour(both, spacing, omegas, logarithms + turned, slips + off, tail, beyond, None))
-    return Smoothed(*rules)
+    return SmoothedIntegral(*rules)
 
 
 def contour(direction: Direction, saddle: Saddle, *, spare: float = SPARE) -> Contour:
@@ -206,7 +205,7 @@ def _line(direction: Direction, saddle: Saddle, log_delta: float, spare: float) 
 
 def _reach(
     direction: Direction, tilt: float, epsilon: float, log_delta: float, spacing: float, last: float, spare: float
-) -> tuple[Line, float, float]:
+) -> tuple[ContourLine, float, float]:
     """A line good up to the last node, that node, and the bound on what lies beyond."""
     curvature = float(direction.moments(np.array([tilt])).curvature[0])
     end = last * spacing
@@ -219,7 +218,7 @@ def _reach(
             return -np.log(np.pi * omegas)
         return np.log([lattice_rest(tilt, float(omega), g) for omega in omegas])
 
-    def followed(reach: float) -> tuple[Line, float]:
+    def followed(reach: float) -> tuple[ContourLine, float]:
         """The line, good up to there, and the log of the size that must fall below 1."""
         if reach / spacing > _MOST_NODES:
             raise NotCertified("the integrand does not decay: too many nodes")

@@ -17,7 +17,7 @@ RUN = 8
 """Frequencies come in runs of this many, equally spaced by one spacing throughout; only the last run may be shorter."""
 
 
-class Moments(NamedTuple):
+class LogMoments(NamedTuple):
     """log M and its first two derivatives at several λ. Estimates: they choose the contour and prove nothing."""
 
     value: Reals
@@ -32,7 +32,7 @@ class Ratios(NamedTuple):
     error: Reals
 
 
-class Lattice(NamedTuple):
+class LossLattice(NamedTuple):
     """Losses that lie in offset + spacing·ℤ."""
 
     offset: Fraction
@@ -80,7 +80,7 @@ class Transform(Protocol):
     """M(z) of one step in one direction."""
 
     @property
-    def lattice(self) -> Lattice | None:
+    def lattice(self) -> LossLattice | None:
         """Where the losses lie, when that is a lattice."""
         ...
 
@@ -89,7 +89,7 @@ class Transform(Protocol):
         """An upper bound on the loss; inf when there is none."""
         ...
 
-    def moments(self, lambdas: Reals) -> Moments:
+    def moments(self, lambdas: Reals) -> LogMoments:
         """Estimates for the search of a contour."""
         ...
 

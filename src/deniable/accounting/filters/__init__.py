@@ -9,17 +9,17 @@ rational was rounded to the safe side. The theorems stand in docs/ledger.md.
 >>> filters = filters_for(ApproxDP(3, 1e-6))
 >>> totals = nothing(filters)
 >>> for _ in range(3):
-...     totals = admitted(filters, totals, Entry(Laplace(scale=1)))
->>> admitted(filters, totals, Entry(Laplace(scale=1))) is None
+...     totals = admitted(filters, totals, FilterEntry(Laplace(scale=1)))
+>>> admitted(filters, totals, FilterEntry(Laplace(scale=1))) is None
 True
 """
 
 from deniable.accounting.filters.costs import Cost, cost
-from deniable.accounting.filters.lists import Family, Filters, Sum, basic, certify, filters_for
+from deniable.accounting.filters.lists import Family, Filters, SumFilter, basic, certify, filters_for
 from deniable.accounting.filters.totals import (
-    Entry,
+    FilterEntry,
+    FilterTotals,
     Tally,
-    Totals,
     accepts,
     addends,
     admitted,
@@ -32,12 +32,12 @@ from deniable.accounting.filters.totals import (
 
 __all__ = [
     "Cost",
-    "Entry",
     "Family",
+    "FilterEntry",
+    "FilterTotals",
     "Filters",
-    "Sum",
+    "SumFilter",
     "Tally",
-    "Totals",
     "accepts",
     "addends",
     "admitted",

@@ -1,6 +1,6 @@
 """The fixed list of filters that a budget is kept by.
 
-A `Sum` is one filter: it adds up one number of every event and accepts while the total stays within its limit. A
+A `SumFilter` is one filter: it adds up one number of every event and accepts while the total stays within its limit. A
 `Family` is a list of sums that share one split of every event (see `costs`), a cap on the events' own δ, and a share of
 the budget's δ for each conversion. A family certifies (ε, cap + sum of its shares); a list of families certifies
 (ε, sum over families); `docs/ledger.md` has the proof. Limits and shares are computed once, when a ledger is created,
@@ -41,7 +41,7 @@ Kind = Literal["epsilon", "rho", "renyi", "truncated", "mu_squared"]
 
 
 @dataclass(frozen=True)
-class Sum:
+class SumFilter:
     """One filter: a total of one number, and the limit it must stay within."""
 
     kind: Kind
@@ -55,7 +55,7 @@ class Family:
     """Sums over one split of every event; `cap` bounds the total of the events' own δ."""
 
     name: str
-    sums: tuple[Sum, ...]
+    sums: tuple[SumFilter, ...]
     cap: Fraction = Fraction(0)
 
     @property
@@ -110,15 +110,15 @@ def filters_for(budget: Guarantee) -> Filters:
                 return basic(budget)
             return Filters(tuple(_families(epsilon, delta)), alone=_basic(epsilon, delta))
         case ZCDP(rho=rho):
-            return Filters((Family("zCDP", (Sum("rho", rho),)),))
+            return Filters((Family("zCDP", (SumFilter("rho", rho),)),))
         case ApproxZCDP(rho=rho, delta=delta):
-            return Filters((Family("approximate zCDP", (Sum("rho", rho),), cap=delta),))
+            return Filters((Family("approximate zCDP", (SumFilter("rho", rho),), cap=delta),))
         case TCDP(rho=rho, omega=omega):
-            return Filters((Family("tCDP", (Sum("truncated", rho, order=omega),)),))
+            return Filters((Family("tCDP", (SumFilter("truncated", rho, order=omega),)),))
         case RDP(order=order, epsilon=epsilon):
-            return Filters((Family("Rényi", (Sum("renyi", epsilon, order=order),)),))
+            return Filters((Family("Rényi", (SumFilter("renyi", epsilon, order=order),)),))
         case GDP(mu=mu):
-            return Filters((Family("gaussian", (Sum("mu_squared", mu * mu),)),))
+            return Filters((Family("gaussian", (SumFilter("mu_squared", mu * mu),)),))
     raise NotSupported(f"a ledger cannot hold a budget of kind {type(budget).__name__}; use PureDP, ApproxDP or ZCDP.")
 
 
@@ -144,7 +144,7 @@ def certify(filters: Filters, budget: Guarantee) -> None:
         raise InvalidArgument("filters", "...", "filters that keep the budget, with its δ and no more")
 
 
-def _keeps(each: Sum, budget: Guarantee) -> bool:
+def _keeps(each: SumFilter, budget: Guarantee) -> bool:
     """Whether a sum within its limit, with its share of δ, keeps the budget's promise but for the events' own δ."""
     if each.share < 0 or each.limit < 0:
         return False
@@ -162,17 +162,17 @@ def _keeps(each: Sum, budget: Guarantee) -> bool:
     if not isinstance(budget, ApproxDP) or not each.share:
         return False
     match each:
-        case Sum(kind="rho", order=None):
+        case SumFilter(kind="rho", order=None):
             return rho_keeps(each.limit, budget.epsilon, each.share)
-        case Sum(kind="mu_squared", order=None):
+        case SumFilter(kind="mu_squared", order=None):
             return gaussian_keeps(each.limit, budget.epsilon, each.share)
-        case Sum(kind="renyi", order=Fraction() as order):
+        case SumFilter(kind="renyi", order=Fraction() as order):
             return order > 1 and each.limit <= renyi_limit(budget.epsilon, each.share, order)
     return False
 
 
 def _basic(epsilon: Fraction, cap: Fraction) -> Family:
-    return Family("basic", (Sum("epsilon", epsilon),), cap=cap)
+    return Family("basic", (SumFilter("epsilon", epsilon),), cap=cap)
 
 
 def _families(epsilon: Fraction, delta: Fraction) -> Iterable[Family]:
@@ -181,11 +181,11 @@ def _families(epsilon: Fraction, delta: Fraction) -> Iterable[Family]:
     part = delta / 8
     mu_squared = gaussian_limit(epsilon, part)
     if mu_squared > 0:
-        yield Family("gaussian", (Sum("mu_squared", mu_squared, share=part),))
-    sums = [Sum("rho", rho_limit(epsilon, part), share=part)]
+        yield Family("gaussian", (SumFilter("mu_squared", mu_squared, share=part),))
+    sums = [SumFilter("rho", rho_limit(epsilon, part), share=part)]
     orders = renyi_orders(epsilon, part)
     each = part / len(orders)
-    sums += [Sum("renyi", renyi_limit(epsilon, each, order), share=each, order=order) for order in orders]
+    sums += [SumFilter("renyi", renyi_limit(epsilon, each, order), share=each, order=order) for order in orders]
     useful = tuple(s for s in sums if s.limit > 0)
     if useful:
         yield Family("concentrated", useful, cap=part)
@@ -222,7 +222,7 @@ def _plain_family(family: Family) -> dict[str, Any]:
 
 def _built_family(found: dict[str, Any]) -> Family:
     sums = tuple(
-        Sum(
+        SumFilter(
             s["kind"],
             read_fraction(s["limit"]),
             read_fraction(s["share"]),

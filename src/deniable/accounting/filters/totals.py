@@ -11,8 +11,8 @@ while another one still accepted. A refused event adds nothing.
 >>> filters = filters_for(PureDP(0.3))
 >>> totals = nothing(filters)
 >>> for _ in range(3):
-...     totals = after(filters, totals, Entry(Laplace(scale=10)))
->>> accepts(filters, totals), accepts(filters, after(filters, totals, Entry(Laplace(scale=10))))
+...     totals = after(filters, totals, FilterEntry(Laplace(scale=10)))
+>>> accepts(filters, totals), accepts(filters, after(filters, totals, FilterEntry(Laplace(scale=10))))
 (True, False)
 """
 
@@ -25,7 +25,7 @@ from typing import Any, Literal
 
 from deniable._checks import read_fraction
 from deniable.accounting.filters.costs import Cost, cost, mu_squared, rho_below
-from deniable.accounting.filters.lists import Family, Filters, Sum
+from deniable.accounting.filters.lists import Family, Filters, SumFilter
 from deniable.errors import NotSupported
 from deniable.events import Event
 from deniable.guarantees import ApproxDP
@@ -37,7 +37,7 @@ ROUNDED = 10**60
 
 
 @dataclass(frozen=True)
-class Entry:
+class FilterEntry:
     """An event, and the (ε, δ) at which it enters the basic filter when that is not its own."""
 
     event: Event
@@ -64,15 +64,15 @@ class Tally:
 
 
 @dataclass(frozen=True)
-class Totals:
+class FilterTotals:
     """All tallies. `choice` is what the first event chose: the families of the list, or the one that stands alone."""
 
     tallies: tuple[Tally, ...]
     choice: Literal["open", "list", "alone"] = "open"
 
-    def shorten(self) -> Totals:
+    def shorten(self) -> FilterTotals:
         """The same, with long fractions rounded up."""
-        return Totals(tuple(tally.shorten() for tally in self.tallies), self.choice)
+        return FilterTotals(tuple(tally.shorten() for tally in self.tallies), self.choice)
 
     def to_plain(self) -> dict[str, Any]:
         """As JSON: fractions are strings."""
@@ -80,23 +80,23 @@ class Totals:
         return {"choice": self.choice, "tallies": tallies}
 
     @staticmethod
-    def from_plain(found: dict[str, Any]) -> Totals:
+    def from_plain(found: dict[str, Any]) -> FilterTotals:
         """What `to_plain` wrote."""
         tallies = tuple(
             Tally(read_fraction(delta), tuple(None if a is None else read_fraction(a) for a in amounts))
             for delta, amounts in found["tallies"]
         )
-        return Totals(tallies, found["choice"])
+        return FilterTotals(tallies, found["choice"])
 
 
-def nothing(filters: Filters) -> Totals:
+def nothing(filters: Filters) -> FilterTotals:
     """The totals before the first event."""
-    return Totals(tuple(_empty(f) for f in filters.families))
+    return FilterTotals(tuple(_empty(f) for f in filters.families))
 
 
 def replay(
-    filters: Filters, entries: Sequence[tuple[Entry, int]], *, choice: Literal["list", "alone"] | None = None
-) -> Totals:
+    filters: Filters, entries: Sequence[tuple[FilterEntry, int]], *, choice: Literal["list", "alone"] | None = None
+) -> FilterTotals:
     """The totals of entries that were charged, each so many times, in exact fractions; the first one made the choice.
 
     They are what `admitted` would have added up one by one, but for the rounding of long fractions. Totals only grow:
@@ -105,7 +105,7 @@ def replay(
     >>> from deniable.events import Laplace
     >>> from deniable.guarantees import PureDP
     >>> from deniable.accounting.filters.lists import filters_for
-    >>> replay(filters_for(PureDP(1)), [(Entry(Laplace(scale=4)), 3)]).tallies[0].amounts
+    >>> replay(filters_for(PureDP(1)), [(FilterEntry(Laplace(scale=4)), 3)]).tallies[0].amounts
     (Fraction(3, 4),)
     """
     if not entries:
@@ -114,7 +114,7 @@ def replay(
         first = admitted(filters, nothing(filters), entries[0][0])
         choice = "alone" if first is not None and first.choice == "alone" else "list"
     tallies = []
-    for family in families_of(filters, Totals((), choice)):
+    for family in families_of(filters, FilterTotals((), choice)):
         delta: Fraction = Fraction(0)
         amounts: list[Fraction | None] = [Fraction(0)] * len(family.sums)
         for entry, count in entries:
@@ -122,39 +122,39 @@ def replay(
             delta += each.delta
             amounts = [None if a is None or b is None else a + b for a, b in zip(amounts, each.amounts, strict=True)]
         tallies.append(Tally(delta, tuple(amounts)))
-    return Totals(tuple(tallies), choice)
+    return FilterTotals(tuple(tallies), choice)
 
 
-def families_of(filters: Filters, totals: Totals) -> tuple[Family, ...]:
+def families_of(filters: Filters, totals: FilterTotals) -> tuple[Family, ...]:
     """The families that are being kept."""
     return (filters.alone,) if totals.choice == "alone" and filters.alone is not None else filters.families
 
 
-def admitted(filters: Filters, totals: Totals, entry: Entry) -> Totals | None:
+def admitted(filters: Filters, totals: FilterTotals, entry: FilterEntry) -> FilterTotals | None:
     """The totals with the entry added, or None when it does not fit. The first entry also makes the choice."""
     next_ones = after(filters, totals, entry)
     if accepts(filters, next_ones):
         return next_ones
     if totals.choice == "open" and filters.alone is not None:
-        alone = Totals((addends(filters.alone, entry),), "alone")
+        alone = FilterTotals((addends(filters.alone, entry),), "alone")
         return alone if accepts(filters, alone) else None
     return None
 
 
-def after(filters: Filters, totals: Totals, entry: Entry) -> Totals:
+def after(filters: Filters, totals: FilterTotals, entry: FilterEntry) -> FilterTotals:
     """Every total with the entry added, fitting or not."""
     families = families_of(filters, totals)
     tallies = tuple(tally + addends(family, entry) for family, tally in zip(families, totals.tallies, strict=True))
-    return Totals(tallies, "list" if totals.choice == "open" else totals.choice)
+    return FilterTotals(tallies, "list" if totals.choice == "open" else totals.choice)
 
 
-def accepts(filters: Filters, totals: Totals) -> bool:
+def accepts(filters: Filters, totals: FilterTotals) -> bool:
     """Whether some sum is within its limit, and its family's own δ within its cap."""
     families = families_of(filters, totals)
     return any(room_left(family, tally) for family, tally in zip(families, totals.tallies, strict=True))
 
 
-def room_left(family: Family, tally: Tally) -> tuple[tuple[Sum, Fraction], ...]:
+def room_left(family: Family, tally: Tally) -> tuple[tuple[SumFilter, Fraction], ...]:
     """The sums of a family that accept, each with how much it can still add; empty when the family is spent."""
     if tally.delta > family.cap:
         return ()
@@ -162,7 +162,7 @@ def room_left(family: Family, tally: Tally) -> tuple[tuple[Sum, Fraction], ...]:
     return tuple((s, s.limit - amount) for s, amount in pairs if amount is not None and amount <= s.limit)
 
 
-def addends(family: Family, entry: Entry) -> Tally:
+def addends(family: Family, entry: FilterEntry) -> Tally:
     """What an entry adds to one family."""
     if family.sums[0].kind == "epsilon" and entry.at is not None:
         return Tally(entry.at.delta, (entry.at.epsilon,))
@@ -176,7 +176,7 @@ def addends(family: Family, entry: Entry) -> Tally:
     return Tally(delta, amounts)
 
 
-def _amount(s: Sum, event: Event, found: Cost, by_order: dict[Fraction, Fraction | None]) -> Fraction | None:
+def _amount(s: SumFilter, event: Event, found: Cost, by_order: dict[Fraction, Fraction | None]) -> Fraction | None:
     match s.kind:
         case "epsilon":
             return found.epsilon

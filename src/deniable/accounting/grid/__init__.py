@@ -1,5 +1,5 @@
 """The grid engine."""
 
-from deniable.accounting.grid.curve import Direction, GridCurve
+from deniable.accounting.grid.curve import GridCurve, GridDirection
 
-__all__ = ["Direction", "GridCurve"]
+__all__ = ["GridCurve", "GridDirection"]

@@ -13,16 +13,15 @@ from typing import NamedTuple
 
 import numpy as np
 
-from deniable.accounting.pairs.law import Array, Atoms, Law
-from deniable.accounting.pairs.sampling import farthest
-from deniable.accounting.pairs.tables import tabulated
+from deniable.accounting.pairs.law import Array, Law, LossAtoms
+from deniable.accounting.pairs.sampling import farthest, tabulate
 from deniable.numerics.roots import bisect, enlarge
 
 CUT = 1e-7
 """The part of δ that losses counted as infinite may cost."""
 
 
-def sketch(law: Law) -> Atoms:
+def sketch(law: Law) -> LossAtoms:
     """A law on some thousand nodes, dense about 0 and about its median."""
     high = min(law.high, farthest(law)) if law.high == math.inf else law.high
     low = law.low if law.low > -math.inf else -_farthest_below(law)
@@ -34,7 +33,7 @@ def sketch(law: Law) -> Atoms:
     )
     inside = np.unique(nodes[(nodes >= low) & (nodes <= high)])
     # A last node above the top, in case an atom is rounded to its far side.
-    return tabulated(law, np.append(inside, high + 1e-9 * size))
+    return tabulate(law, np.append(inside, high + 1e-9 * size))
 
 
 def _farthest_below(law: Law) -> float:
@@ -65,7 +64,7 @@ class Window(NamedTuple):
 class Cumulants:
     """K(λ) = Σ count·ln E_P[e^{λL}; L finite] of sketched laws."""
 
-    atoms: tuple[Atoms, ...]
+    atoms: tuple[LossAtoms, ...]
     counts: tuple[int, ...]
 
     @classmethod
@@ -82,7 +81,7 @@ class Cumulants:
         for atoms, count in zip(self.atoms, self.counts, strict=True):
             tails = atoms.tails[0][:-1] - atoms.infinite
             most = max(1, int((tails > CUT * goal / (count * len(self.atoms))).sum()))
-            kept.append(Atoms.paired(atoms.losses[:most], atoms.p[:most], atoms.q[:most]))
+            kept.append(LossAtoms.paired(atoms.losses[:most], atoms.p[:most], atoms.q[:most]))
         return Cumulants(tuple(kept), self.counts)
 
     def trimmed(self, tilt: float) -> Cumulants:
@@ -92,7 +91,7 @@ class Cumulants:
             first = self.start(tilt, number)
             p = atoms.p[first:].copy()
             p[0] += atoms.p[:first].sum()
-            kept.append(Atoms.of(atoms.losses[first:], p))
+            kept.append(LossAtoms.of(atoms.losses[first:], p))
         return Cumulants(tuple(kept), self.counts)
 
     def start(self, tilt: float, number: int) -> int:

@@ -17,7 +17,7 @@ from deniable.accounting.grid.cumulants import Cumulants
 from deniable.accounting.grid.lattice import alignment, from_above, from_below, spacing
 from deniable.accounting.grid.net import Basic, Net
 from deniable.accounting.grid.power import Power, power, unknown
-from deniable.accounting.pairs.law import Atoms, Law
+from deniable.accounting.pairs.law import Law, LossAtoms
 from deniable.guarantees import Bracket
 from deniable.numerics.roots import first_whole
 
@@ -32,7 +32,7 @@ _WIDE = 0.02
 
 
 @dataclass(frozen=True, eq=False)
-class Direction:
+class GridDirection:
     """One direction of a composition: laws and counts."""
 
     laws: tuple[Law, ...]
@@ -41,7 +41,7 @@ class Direction:
     cache: dict[tuple[float, float, int], tuple[Power, Power]] = field(default_factory=dict)
 
     @classmethod
-    def of(cls, laws: Sequence[Law], counts: Sequence[int]) -> Direction:
+    def of(cls, laws: Sequence[Law], counts: Sequence[int]) -> GridDirection:
         """From the laws of the steps and their counts."""
         return cls(tuple(laws), tuple(counts), Cumulants.of(laws, counts))
 
@@ -132,7 +132,7 @@ class Direction:
 class GridCurve:
     """The larger of the directions, each composed on its own."""
 
-    directions: tuple[Direction, ...]
+    directions: tuple[GridDirection, ...]
     method: str
 
     @cached_property
@@ -162,7 +162,7 @@ class GridCurve:
         upper = min(found.upper, self.cap)
         return Bracket(min(found.lower, upper), upper)
 
-    def _larger(self, ask: Callable[[Direction, int], Bracket]) -> Bracket:
+    def _larger(self, ask: Callable[[GridDirection, int], Bracket]) -> Bracket:
         """The larger of the directions. A quick look is enough for one that proves to be the smaller."""
         found = ask(self.directions[0], 0)
         for direction in self.directions[1:]:
@@ -172,7 +172,7 @@ class GridCurve:
             found = Bracket(max(found.lower, other.lower), max(found.upper, other.upper))
         return found
 
-    def _delta(self, direction: Direction, epsilon: float, cut: int) -> Bracket:
+    def _delta(self, direction: GridDirection, epsilon: float, cut: int) -> Bracket:
         if epsilon >= direction.largest:
             return Bracket(0.0, 0.0)
         for below, above in direction.cache.values():
@@ -196,7 +196,7 @@ class GridCurve:
             found = Bracket(found.lower, max(found.lower, min(found.upper, direction.net(view, tilt).delta(epsilon))))
         return found
 
-    def _epsilon(self, direction: Direction, delta: float, cut: int) -> Bracket:
+    def _epsilon(self, direction: GridDirection, delta: float, cut: int) -> Bracket:
         for below, above in direction.cache.values():
             upper = _epsilon_above(above, delta)
             found = Bracket(_epsilon_below(below, delta, upper), upper) if upper < math.inf else Bracket(0.0, upper)
@@ -213,7 +213,7 @@ class GridCurve:
             upper = max(lower, min(upper, direction.net(view, tilt).epsilon(delta)))
         return Bracket(min(lower, direction.largest), min(upper, direction.largest))
 
-    def _bits(self, direction: Direction, view: Cumulants, tilt: float, epsilon: float) -> int:
+    def _bits(self, direction: GridDirection, view: Cumulants, tilt: float, epsilon: float) -> int:
         """Points enough that the lattice costs about a hundred-thousandth of ε, or of δ where ε is small.
 
         A lattice of step h adds about h²/6 to the variance of each loss, and so λ(λ + 1)·h²/12 to ln δ, or h²/12 over
@@ -232,7 +232,7 @@ class GridCurve:
 
 def _is_even(law: Law) -> bool:
     """Whether a law is nothing but atoms on one lattice."""
-    return isinstance(law, Atoms) and (len(law.losses) < 2 or spacing(law.losses) is not None)
+    return isinstance(law, LossAtoms) and (len(law.losses) < 2 or spacing(law.losses) is not None)
 
 
 def _estimate(view: Cumulants, tilt: float, epsilon: float) -> float:

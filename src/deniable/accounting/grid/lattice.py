@@ -20,8 +20,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from deniable.accounting.pairs.law import Array, Atoms, Law
-from deniable.accounting.pairs.tables import cells, split
+from deniable.accounting.pairs.law import Array, Law, LossAtoms
+from deniable.accounting.pairs.sampling import cells, split
 from deniable.numerics.arrays import UNIT
 
 
@@ -53,7 +53,7 @@ def alignment(law: Law) -> tuple[float, float] | None:
     """An atom of the law and the spacing of its atoms, when a lattice should meet them; of atoms that lie on no lattice
     the distance of the outermost, which it can meet.
     """
-    atoms = law.losses if isinstance(law, Atoms) else np.array(law.jumps)
+    atoms = law.losses if isinstance(law, LossAtoms) else np.array(law.jumps)
     if (even := spacing(atoms)) is not None:
         return float(atoms[-1]), even
     if not law.jumps:
@@ -158,7 +158,7 @@ def _exactly(law: Law, origin: float, step: float, low: float, high: float) -> L
     """A law whose every atom is on the lattice already: above and below at once, but for what lies outside [low,
     high].
     """
-    if not isinstance(law, Atoms) or not len(law.losses):
+    if not isinstance(law, LossAtoms) or not len(law.losses):
         return None
     index = np.rint((law.losses - origin) / step)
     misfit = float(np.max(np.abs(origin + step * index - law.losses)))

@@ -26,7 +26,7 @@ from functools import cached_property
 import numpy as np
 
 from deniable.accounting.grid.cumulants import Cumulants
-from deniable.accounting.pairs.law import Atoms, Law
+from deniable.accounting.pairs.law import Law, LossAtoms
 from deniable.numerics.arrays import UNIT
 from deniable.numerics.roots import border, enlarge
 
@@ -102,7 +102,7 @@ def _alone(law: Law, epsilon: float) -> float:
     return 0.0 if epsilon >= law.peak + law.location(abs(law.peak)) else float(law.profile(np.array([epsilon]))[0])
 
 
-def _log_moment(atoms: Atoms, at: float) -> float:
+def _log_moment(atoms: LossAtoms, at: float) -> float:
     """ln E[e^{λL}], rounded up."""
     if not len(atoms.losses):
         return 0.0

@@ -31,15 +31,15 @@ from deniable.accounting.fold import Folded, gather, gaussian_squares, steps_of
 from deniable.accounting.pairs.bounds import bounded, renyi_profile
 from deniable.accounting.pairs.discrete import LARGEST, discrete_gaussian, discrete_laplace, randomized_response
 from deniable.accounting.pairs.laplace import LaplaceLaw, RangeLaw
-from deniable.accounting.pairs.law import Array, Atoms, Law
+from deniable.accounting.pairs.law import Array, Law, LossAtoms
 from deniable.accounting.pairs.normal import NormalLaw
-from deniable.accounting.pairs.products import product
 from deniable.accounting.pairs.sampling import (
     Directions,
     farthest,
     is_placed,
     poisson,
     poisson_replaced,
+    product,
     without_replacement,
 )
 from deniable.accounting.pairs.shuffling import shuffled
@@ -129,7 +129,7 @@ def directions(folded: Folded) -> tuple[tuple[tuple[Law, int], ...], ...]:
     if folded.renyi:
         parts.append(((renyi_law(folded.renyi),), 1))
     parts += [((_leak(float_above(delta)),), count) for delta, count in folded.leaks]
-    parts = parts or [((Atoms.of([0.0], [1.0]),), 1)]
+    parts = parts or [((LossAtoms.of([0.0], [1.0]),), 1)]
     sides = max(len(found) for found, _ in parts)
     return tuple(tuple((found[min(side, len(found) - 1)], n) for found, n in parts) for side in range(sides))
 
@@ -174,14 +174,14 @@ def _tested(tradeoff: TradeOff) -> Law:
     sure = sum((caught for false, caught in tradeoff.atoms if min(false, caught) <= _RARE), Fraction(0))
     missed = sum((false for false, caught in tradeoff.atoms if min(false, caught) <= _RARE), Fraction(0))
     p, q = (np.array([float(pair[world]) for pair in told]) for world in (1, 0))
-    return Atoms.paired(np.log(p / q), p, q, infinite=float_above(sure), vanishing=float_above(missed))
+    return LossAtoms.paired(np.log(p / q), p, q, infinite=float_above(sure), vanishing=float_above(missed))
 
 
 def _leak(delta: float) -> Law:
     """Nothing is learnt, or everything, with probability δ."""
     if delta >= 1:
-        return Atoms.of([], [], infinite=1.0, vanishing=1.0)
-    return Atoms.of([0.0], [1 - delta], infinite=delta, vanishing=delta)
+        return LossAtoms.of([], [], infinite=1.0, vanishing=1.0)
+    return LossAtoms.of([0.0], [1 - delta], infinite=delta, vanishing=delta)
 
 
 def _path(step: Event, length: int) -> Law:

@@ -21,14 +21,14 @@ from fractions import Fraction
 
 import numpy as np
 
-from deniable.accounting.pairs.law import Array, Atoms
+from deniable.accounting.pairs.law import Array, LossAtoms
 from deniable.guarantees import RDP, TCDP, ZCDP, Guarantee
 
 NODES = 4000
 """How many nodes a bounded curve gets on either side of 0."""
 
 
-def bounded(profile: Callable[[Array], Array], *, reach: float, peak: float = math.inf) -> Atoms:
+def bounded(profile: Callable[[Array], Array], *, reach: float, peak: float = math.inf) -> LossAtoms:
     """The pair of a bound h(ε), ε ≥ 0, that holds in both orders. `reach` is where the nodes end, `peak` a pure ε."""
     nodes = np.concatenate(([0.0], np.geomspace(reach * 1e-6, reach, NODES) if reach > 0 else []))
     # The masses below are second differences of h: their rounding moves the curve by at most NODES units or so.
@@ -36,7 +36,7 @@ def bounded(profile: Callable[[Array], Array], *, reach: float, peak: float = ma
     return hull(nodes, np.minimum.accumulate(values), peak=peak)
 
 
-def hull(nodes: Array, values: Array, *, peak: float = math.inf) -> Atoms:
+def hull(nodes: Array, values: Array, *, peak: float = math.inf) -> LossAtoms:
     """The pair of the largest convex curve under (e^ε, h), ε ≥ 0, and under its mirror image for ε < 0."""
     kept = _corners(nodes, values)
     epsilon, h = nodes[kept], values[kept]
@@ -58,7 +58,7 @@ def hull(nodes: Array, values: Array, *, peak: float = math.inf) -> Atoms:
     held, top = p > 0, float(h[-1]) if peak <= epsilon[-1] else max(float(h[-1]), 1e-300)
     losses = np.concatenate((-epsilon[held][::-1], epsilon[held]))
     masses = np.concatenate((mirrored[held][::-1], p[held]))
-    return Atoms.of(losses, masses, infinite=top, vanishing=top, bound=peak)
+    return LossAtoms.of(losses, masses, infinite=top, vanishing=top, bound=peak)
 
 
 def _corners(nodes: Array, values: Array) -> list[int]:

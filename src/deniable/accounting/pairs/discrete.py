@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from deniable.accounting.pairs.law import Array, Atoms
+from deniable.accounting.pairs.law import Array, LossAtoms
 from deniable.numerics.arrays import UNIT
 
 LARGEST = 1 << 21
@@ -91,7 +91,7 @@ class GaussianTable:
         return 8 * UNIT * _CUT
 
 
-def pair(p: Array, q: Array, losses: Array, *, slip: float, beyond: float = 0.0) -> Atoms:
+def pair(p: Array, q: Array, losses: Array, *, slip: float, beyond: float = 0.0) -> LossAtoms:
     """The law of a pair of rows whose losses are known in closed form. Outcomes that underflow under P count as
     infinite. `slip` is the relative error of the masses: the scale is rounded once, and that counts as often as the
     exponent is large.
@@ -99,26 +99,26 @@ def pair(p: Array, q: Array, losses: Array, *, slip: float, beyond: float = 0.0)
     kept = p > 1e-300
     lost = float(p[~kept].sum()) + beyond
     missed = float(q[~kept].sum()) + beyond
-    return Atoms.paired(losses[kept], p[kept], q[kept], infinite=lost, vanishing=missed, errors=(slip, 0.0))
+    return LossAtoms.paired(losses[kept], p[kept], q[kept], infinite=lost, vanishing=missed, errors=(slip, 0.0))
 
 
-def mixed_pair(p: Array, q: Array, *, slip: float, beyond: float = 0.0) -> Atoms:
+def mixed_pair(p: Array, q: Array, *, slip: float, beyond: float = 0.0) -> LossAtoms:
     """The law of a pair of rows, losses from the ratio of the masses, and as good as those."""
     known = (p > 1e-300) & (q > 1e-300)
     lost = float(p[~known].sum()) + beyond
     missed = float(q[~known].sum()) + beyond
     losses = np.log(p[known] / q[known])
-    return Atoms.paired(losses, p[known], q[known], infinite=lost, vanishing=missed, errors=(slip, 2 * slip))
+    return LossAtoms.paired(losses, p[known], q[known], infinite=lost, vanishing=missed, errors=(slip, 2 * slip))
 
 
-def discrete_laplace(scale: float, shift: int) -> Atoms:
+def discrete_laplace(scale: float, shift: int) -> LossAtoms:
     """Shift against none. Losses (2x − shift)/scale for 0 ≤ x ≤ shift."""
     table = LaplaceTable(scale, 0, shift)
     x = np.arange(0, shift + 1)
     return pair(table.row(shift), table.row(0), (2 * x - shift) / scale, slip=table.slip)
 
 
-def discrete_gaussian(scale: float, shift: int) -> Atoms | None:
+def discrete_gaussian(scale: float, shift: int) -> LossAtoms | None:
     """Shift against none. Losses (2x − shift)·shift/(2 scale²)."""
     table = GaussianTable.between(scale, 0, shift)
     if table is None:
@@ -128,13 +128,13 @@ def discrete_gaussian(scale: float, shift: int) -> Atoms | None:
     return pair(table.row(shift), table.row(0), losses, slip=table.slip, beyond=table.beyond)
 
 
-def randomized_response(epsilon: float, categories: int = 2) -> Atoms:
+def randomized_response(epsilon: float, categories: int = 2) -> LossAtoms:
     """A category against another: told truly, told as the other, or told as a third one."""
     low = math.exp(-epsilon)
     if low < 1e-300:
         # Under P the truth is told but for less than any float.
-        return Atoms.of([epsilon], [1.0], vanishing=1.0)
+        return LossAtoms.of([epsilon], [1.0], vanishing=1.0)
     total = 1 + (categories - 1) * low
     masses = [low / total, (categories - 2) * low / total, 1 / total]
     kept = slice(None) if categories > 2 else slice(None, None, 2)
-    return Atoms.of([-epsilon, 0.0, epsilon][kept], masses[kept], errors=(4 * UNIT * epsilon, 0.0))
+    return LossAtoms.of([-epsilon, 0.0, epsilon][kept], masses[kept], errors=(4 * UNIT * epsilon, 0.0))

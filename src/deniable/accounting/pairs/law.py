@@ -10,7 +10,7 @@ a pair whose curve is nowhere lower *dominates* (Zhu–Dong–Wang 2022, Def. 7)
 composition (Thm 10 there). P-mass at L = +∞ is `infinite`, Q-mass at L = −∞ is `vanishing`.
 
 >>> import numpy as np
->>> law = Atoms.of([-1.0, 1.0], [0.2689414213699951, 0.7310585786300049])
+>>> law = LossAtoms.of([-1.0, 1.0], [0.2689414213699951, 0.7310585786300049])
 >>> above, below = law.above(np.array([0.0])), law.below(np.array([0.0]))
 >>> round(float(above[0][0]), 4), round(float(above[1][0]), 4), round(float(below[1][0]), 4)
 (0.7311, 0.2689, 0.7311)
@@ -82,7 +82,7 @@ class Law(ABC):
 
 
 @dataclass(frozen=True, eq=False)
-class Atoms(Law):
+class LossAtoms(Law):
     """Finitely many losses, ascending, with their P-masses; Q has mass e^{−loss} for each."""
 
     losses: Array
@@ -108,7 +108,7 @@ class Atoms(Law):
         vanishing: float = 0.0,
         errors: tuple[float, float] = (0.0, 0.0),
         bound: float | None = None,
-    ) -> Atoms:
+    ) -> LossAtoms:
         """Sorted, with the Q-masses filled in."""
         l, w = np.asarray(losses, dtype=float), np.asarray(p, dtype=float)
         with np.errstate(under="ignore", divide="ignore"):
@@ -127,7 +127,7 @@ class Atoms(Law):
         vanishing: float = 0.0,
         errors: tuple[float, float] = (0.0, 0.0),
         bound: float | None = None,
-    ) -> Atoms:
+    ) -> LossAtoms:
         """From both masses, which must agree with the losses."""
         order = np.argsort(l, kind="stable")
         l, p, q = l[order], p[order], q[order]

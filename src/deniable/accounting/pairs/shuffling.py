@@ -33,7 +33,7 @@ from scipy import special
 
 from deniable.accounting.pairs.bounds import hull
 from deniable.accounting.pairs.discrete import randomized_response
-from deniable.accounting.pairs.law import Array, Atoms
+from deniable.accounting.pairs.law import Array, LossAtoms
 from deniable.events import Event, RandomizedResponse, Shuffled
 from deniable.guarantees import PureDP
 from deniable.numerics.discrete import log_masses
@@ -46,7 +46,7 @@ _MOST = 10**14
 """More people count as this many: counts stay exact floats."""
 
 
-def shuffled(event: Shuffled) -> Atoms:
+def shuffled(event: Shuffled) -> LossAtoms:
     """The law of one round of shuffled reports: its curve at some hundred nodes, the dots connected."""
     epsilon, clone, names = _report(event.event)
     if clone < 1e-300:

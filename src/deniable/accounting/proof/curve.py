@@ -13,10 +13,10 @@ from deniable.accounting.contour.curve import ContourCurve
 from deniable.accounting.contour.direction import Direction
 from deniable.accounting.contour.integral import Contour
 from deniable.accounting.contour.search import contour, saddle_at_delta, saddle_at_epsilon
-from deniable.accounting.contour.transform import Lattice
+from deniable.accounting.contour.transform import LossLattice
 from deniable.accounting.fold import Folded
 from deniable.accounting.proof.balls import Ball, Disc, around, ball, disc, down, pi, precision, up
-from deniable.accounting.proof.steps import BallTransform, ball_pairs
+from deniable.accounting.proof.transforms import BallTransform, ball_pairs
 from deniable.numerics.roots import walk
 from deniable.numerics.rounding import Bracket
 
@@ -210,7 +210,7 @@ class BallSum:
 
     def _kernel(self, z: Disc, epsilon: float) -> Disc:
         """1/(z(z+1)), or its sum over the periods of a lattice divided by the spacing."""
-        lattice: Lattice | None = self.rule.lattice
+        lattice: LossLattice | None = self.rule.lattice
         if lattice is None:
             return 1 / (z * (z + 1))
         steps = (Fraction(epsilon) - lattice.offset) / lattice.spacing

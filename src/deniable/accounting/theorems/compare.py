@@ -41,7 +41,7 @@ Cost = Callable[[int], float]
 
 
 @dataclass(frozen=True)
-class Line:
+class TheoremLine:
     """One theorem: its ε at every count; an estimate is no guarantee."""
 
     theorem: str
@@ -56,7 +56,7 @@ class Comparison:
     step: str
     delta: Fraction
     counts: tuple[int, ...]
-    lines: tuple[Line, ...]
+    lines: tuple[TheoremLine, ...]
 
     def __getitem__(self, theorem: str) -> tuple[float, ...]:
         """The ε's of one theorem."""
@@ -83,7 +83,7 @@ def compare_theorems(step: Event | Guarantee, *, counts: Iterable[int], delta: N
     allowed = _checks.inner_probability("delta", delta)
     known = _known(step)
     lines = [
-        Line(theorem, tuple(cost(count) for count in times), estimate=theorem.startswith("central limit"))
+        TheoremLine(theorem, tuple(cost(count) for count in times), estimate=theorem.startswith("central limit"))
         for theorem, cost in _costs(known, allowed).items()
     ]
     return Comparison(repr(step), allowed, times, tuple(lines))

@@ -1,8 +1,7 @@
 """Estimators with scikit-learn's conventions: the constructor stores, `fit` acts, results end in an underscore."""
 
+from deniable.learning.estimators.classifiers import LinearSVC, LogisticRegression
 from deniable.learning.estimators.linear import LinearRegression, Ridge
-from deniable.learning.estimators.logistic import LogisticRegression
 from deniable.learning.estimators.points import GeometricMedian, Mean
-from deniable.learning.estimators.svc import LinearSVC
 
 __all__ = ["GeometricMedian", "LinearRegression", "LinearSVC", "LogisticRegression", "Mean", "Ridge"]

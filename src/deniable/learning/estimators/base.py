@@ -24,11 +24,11 @@ from deniable.descriptions import Description
 from deniable.errors import DataError, InvalidArgument, UnitMismatch
 from deniable.events import Claimed, Event
 from deniable.guarantees import ApproxDP, Profile, PureDP
-from deniable.learning.choice import Choice, choose
+from deniable.learning.choice import MethodChoice, choose
 from deniable.learning.losses.base import LinearLoss, PointLoss
 from deniable.learning.optimizers.base import Data, Method, Task
 from deniable.learning.optimizers.exact import minimiser
-from deniable.learning.privacy import count_event, noisy_count, profile_of, target_of
+from deniable.learning.privacy import count_event, make_target, noisy_count, profile_of
 from deniable.learning.progress import tracker
 from deniable.learning.reading import LARGEST, LEAST, read_rows
 from deniable.learning.surroundings import warn_of_copies, warn_of_fitted_steps
@@ -92,7 +92,7 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]
         facts = [("event", repr(self.event_))]
         if self.solver_ is not None:
             facts += [("solver", self.solver_.name), ("theorem", self.solver_.method.theorem)]
-        promised = target_of(self.epsilon, self.delta, self._relation()).about(self._unit)
+        promised = make_target(self.epsilon, self.delta, self._relation()).about(self._unit)
         return Description(type(self).__name__, promised, tuple(facts), profile)
 
     @property
@@ -166,7 +166,7 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]
         warn_of_fitted_steps(self)
         if not self._private:
             return self._open(data, loss, regularization)
-        target = target_of(self.epsilon, self.delta, relation)
+        target = make_target(self.epsilon, self.delta, relation)
         public = relation is not Relation.ADD_REMOVE
         declared = None if self.size is None else _checks.count("size", self.size)
         counted = None if public or declared is not None else target.epsilon * self.count_share
@@ -203,7 +203,7 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]
         self._record(event, choice, known)
         return theta
 
-    def _record(self, event: Event | None, choice: Choice | None, size: int) -> None:
+    def _record(self, event: Event | None, choice: MethodChoice | None, size: int) -> None:
         self.event_, self.solver_, self.size_ = event, choice, size
 
     def _charge(self, event: Event) -> None:

@@ -28,7 +28,7 @@ from deniable.learning.optimizers import (
 )
 from deniable.learning.optimizers.base import Data, Method
 from deniable.learning.reading import counted_weights, read_labels
-from deniable.learning.table import Table
+from deniable.learning.table import IntegerTable
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
@@ -46,7 +46,7 @@ class LinearModel(PrivateEstimator):
     ) -> tuple[Array, Any]:
         """Coefficients and constant for rows of norm at most `norm`, a penalty (strength/2)|coefficients|²."""
         constant = magnitude("intercept_scaling", self.intercept_scaling) if self.fit_intercept else 0.0
-        data = Data(Table.place(rows, norm=norm, intercept=constant), labels, weights)
+        data = Data(IntegerTable.place(rows, norm=norm, intercept=constant), labels, weights)
         stretch = norm * math.sqrt(1 + constant * constant)
         theta = self._solve(data, loss, regularization=strength / stretch**2) / stretch
         if not constant:

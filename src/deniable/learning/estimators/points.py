@@ -25,7 +25,7 @@ from deniable.learning.losses.base import PointLoss
 from deniable.learning.optimizers import SGD, GradientDescent, NoisySum, RegularisedExponential
 from deniable.learning.optimizers.base import Data, Method
 from deniable.learning.reading import LARGEST, counted_weights
-from deniable.learning.table import Table
+from deniable.learning.table import IntegerTable
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
@@ -48,7 +48,7 @@ class Location(PrivateEstimator):
         center = self._center(rows.shape[1])
         points = np.asarray(rows.toarray() if hasattr(rows, "toarray") else rows) - center
         weights = counted_weights(np.ones(len(points), dtype=bool), sample_weight)
-        data = Data(Table.place(np.nan_to_num(points, nan=0.0), norm=norm), weights=weights)
+        data = Data(IntegerTable.place(np.nan_to_num(points, nan=0.0), norm=norm), weights=weights)
         self.location_ = center + norm * self._solve(data, self._loss(), radius=1.0)
         return self
 

@@ -1,8 +1,8 @@
 """What every method shares: the task (all that is public), the data, and the plan that owns its event.
 
 A method is a frozen object with hyper-parameters. `method.plan(task)` checks the preconditions of its theorem, sets the
-noise, and gives a `Plan`: its event is charged, and `plan.run(data)` does what the event says. Nothing private enters
-a plan.
+noise, and gives a `MethodPlan`: its event is charged, and `plan.run(data)` does what the event says. Nothing private
+enters a plan.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from deniable.guarantees import ApproxDP, PureDP
 from deniable.learning.losses.base import LinearLoss, PointLoss
 from deniable.learning.privacy import sides
 from deniable.learning.progress import Tracker, silent
-from deniable.learning.table import ONE, Table, exact_sum, margin, parts, unit_of
+from deniable.learning.table import ONE, IntegerTable, exact_sum, margin, parts, unit_of
 from deniable.noise import Source
 from deniable.units import Relation
 
@@ -100,7 +100,7 @@ class Task:
 class Data:
     """The private records: rows, labels (none for points), and weights in [0, 1] (None for 1)."""
 
-    table: Table
+    table: IntegerTable
     labels: Array = field(default_factory=lambda: np.empty(0))
     weights: Array | None = None
 
@@ -124,7 +124,7 @@ class Data:
 
 
 @dataclass(frozen=True)
-class Plan(ABC):
+class MethodPlan(ABC):
     """One run of one method, with its event."""
 
     task: Task
@@ -150,7 +150,7 @@ class Method(ABC):
     """Whether it applies up to some number of records only."""
 
     @abstractmethod
-    def plan(self, task: Task) -> Plan:
+    def plan(self, task: Task) -> MethodPlan:
         """The run that meets the task's target, or an error that names the precondition that fails."""
 
     def refuse(self, why: str) -> NotSupported:
@@ -159,7 +159,7 @@ class Method(ABC):
 
 
 @dataclass(frozen=True)
-class Bounded(Method):
+class BallMethod(Method):
     """A method that takes steps inside a ball."""
 
     size_free: ClassVar[bool] = False

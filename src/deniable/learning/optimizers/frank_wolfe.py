@@ -23,14 +23,23 @@ import numpy as np
 from deniable import noise
 from deniable.events import ExponentialMechanism
 from deniable.guarantees import ApproxDP
-from deniable.learning.optimizers.base import Array, Bounded, Data, Plan, Task, clipped_sum, gradient_grid, linear
-from deniable.learning.privacy import largest_rho, rounded_down
+from deniable.learning.optimizers.base import (
+    Array,
+    BallMethod,
+    Data,
+    MethodPlan,
+    Task,
+    clipped_sum,
+    gradient_grid,
+    linear,
+)
+from deniable.learning.privacy import largest_rho, round_down
 from deniable.learning.progress import Tracker, silent
 from deniable.noise import Source
 
 
 @dataclass(frozen=True)
-class FrankWolfe(Bounded):
+class FrankWolfe(BallMethod):
     """Corners of the L1 ball, chosen privately. `steps` defaults to what balances curvature against selection error."""
 
     name: ClassVar[str] = "frank_wolfe"
@@ -53,14 +62,14 @@ class FrankWolfe(Bounded):
         per_step = 2 * wide * spread / (task.size * math.sqrt(8 * rho))
         balance = (2 * curved / per_step) ** (2 / 3)
         steps = self.steps if self.steps is not None else max(1, min(2000, round(balance)))
-        epsilon = rounded_down(math.sqrt(8 * rho / steps) * (1 - 1e-12))
+        epsilon = round_down(math.sqrt(8 * rho / steps) * (1 - 1e-12))
         risk = curved / (steps + 2) + per_step * math.sqrt(steps)
         event = ExponentialMechanism(epsilon, task.relation) * steps
         return FrankWolfePlan(task, event, risk, steps, epsilon, radius)
 
 
 @dataclass(frozen=True)
-class FrankWolfePlan(Plan):
+class FrankWolfePlan(MethodPlan):
     """One run."""
 
     steps: int

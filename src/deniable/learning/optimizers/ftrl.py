@@ -37,22 +37,21 @@ from numpy.typing import NDArray
 
 from deniable.errors import InvalidArgument
 from deniable.events import TreeGaussian
-from deniable.learning.closeness import enlarged
 from deniable.learning.optimizers.base import (
     Array,
-    Bounded,
+    BallMethod,
     Data,
-    Plan,
+    MethodPlan,
     Task,
     clipped_sum,
     counted,
     exchanged,
     gradient_grid,
 )
-from deniable.learning.privacy import MARGIN, add_gaussian, largest_mu, rounded_up
+from deniable.learning.privacy import MARGIN, add_gaussian, enlarge_mu, largest_mu, round_up
 from deniable.learning.progress import Tracker, silent
 from deniable.noise import Source
-from deniable.noise.imitation import LEAK
+from deniable.noise.discrete import LEAK
 from deniable.numerics.rounding import float_above, float_below
 from deniable.strategies import Tree
 
@@ -61,7 +60,7 @@ NEAR = 1.02
 
 
 @dataclass(frozen=True)
-class FTRL(Bounded):
+class FTRL(BallMethod):
     """One pass in `steps` batches; default: as few as leave the bound within 2 % of its best."""
 
     name: ClassVar[str] = "ftrl"
@@ -79,14 +78,14 @@ class FTRL(Bounded):
         event = TreeGaussian(ratio, steps, relation=task.relation)
         moved = task.sides * math.sqrt(event.nodes)
         leaked = float_above(LEAK * tree.rows * task.parameters)
-        if enlarged(moved * (1 + 1e-15) / float(ratio * MARGIN), leaked) > float_below(Fraction(moved) / ratio):
+        if enlarge_mu(moved * (1 + 1e-15) / float(ratio * MARGIN), leaked) > float_below(Fraction(moved) / ratio):
             raise InvalidArgument("epsilon", "too small or too large", "a number that noise of so many draws can meet")
         risk = _bound(task, radius, tree, ratio)
         return FTRLPlan(task, event, risk, steps, ratio, risk * steps / radius**2)
 
 
 @dataclass(frozen=True)
-class FTRLPlan(Plan):
+class FTRLPlan(MethodPlan):
     """One run."""
 
     steps: int
@@ -143,7 +142,7 @@ def cuts(size: int, steps: int) -> list[int]:
 
 def _ratio(tree: Tree, task: Task, mu: float) -> Fraction:
     """The noise of a node, in record norms: μ = sides·√nodes/ratio."""
-    return rounded_up(task.sides * math.sqrt(tree.steps.bit_length()) / mu * (1 + 1e-12))
+    return round_up(task.sides * math.sqrt(tree.steps.bit_length()) / mu * (1 + 1e-12))
 
 
 def _noise(task: Task, tree: Tree, ratio: Fraction) -> float:

@@ -40,7 +40,7 @@ from deniable.learning.optimizers.base import (
     Array,
     Data,
     Method,
-    Plan,
+    MethodPlan,
     Task,
     counted,
     exchanged,
@@ -49,10 +49,10 @@ from deniable.learning.optimizers.base import (
 )
 from deniable.learning.optimizers.minimum import placed_on, placing
 from deniable.learning.optimizers.phases import drift
-from deniable.learning.privacy import add_gaussian, gaussian_event, largest_mu, leak, rounded_up
+from deniable.learning.privacy import add_gaussian, gaussian_event, largest_mu, leak, round_up
 from deniable.learning.progress import Tracker, silent
 from deniable.noise import Source
-from deniable.noise.imitation import LEAK, SPREAD
+from deniable.noise.discrete import LEAK, SPREAD
 
 SHARE = 0.01
 """The part of μ² that pays for the distance between program and theorem."""
@@ -91,15 +91,15 @@ class LastIterate(Method):
         steps, d = task.size + rest, task.parameters
         draws = 2 * steps * d  # twice, for the tails
         mu = largest_mu(ApproxDP(task.target.epsilon, task.target.delta - LEAK * draws, relation=task.relation))
-        scale = float(rounded_up(2 * loss.lipschitz / (mu * math.sqrt((1 - SHARE) * (rest + 1))) * (1 + 1e-8)))
+        scale = float(round_up(2 * loss.lipschitz / (mu * math.sqrt((1 - SHARE) * (rest + 1))) * (1 + 1e-8)))
         shaken = math.sqrt(d * steps) * scale
         best = task.reach / (loss.lipschitz * math.sqrt(task.size) + shaken)
         rate = self.learning_rate if self.learning_rate is not None else min(best, 1 / loss.smoothness)
         # Less a billionth: β and the quotient are rounded, and thousands of steps would add up what is too long.
         if rate > 2 / loss.smoothness * (1 - 1e-9):
             raise self.refuse(f"steps must be below 2/beta = {2 / loss.smoothness:.4g} to be contractions.")
-        promised = rounded_up(2 * loss.lipschitz / (scale * math.sqrt(rest + 1)) * (1 + 1e-12))
-        ratio = rounded_up(1 / (mu * math.sqrt(SHARE)) * (1 + 1e-8))
+        promised = round_up(2 * loss.lipschitz / (scale * math.sqrt(rest + 1)) * (1 + 1e-12))
+        ratio = round_up(1 / (mu * math.sqrt(SHARE)) * (1 + 1e-8))
         event = (
             Claimed(GDP(promised, relation=task.relation))
             + gaussian_event(ratio * 2, draws=d, relation=task.relation)
@@ -113,7 +113,7 @@ class LastIterate(Method):
 
 
 @dataclass(frozen=True)
-class LastIteratePlan(Plan):
+class LastIteratePlan(MethodPlan):
     """One run."""
 
     rest: int

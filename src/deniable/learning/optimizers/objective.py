@@ -41,13 +41,13 @@ from deniable._checks import positive
 from deniable.errors import InvalidArgument
 from deniable.events import Claimed, DiscreteLaplace, Event
 from deniable.guarantees import ApproxDP, PureDP
-from deniable.learning.optimizers.base import Array, Data, Method, Plan, Task, steady
+from deniable.learning.optimizers.base import Array, Data, Method, MethodPlan, Task, steady
 from deniable.learning.optimizers.minimum import DEFAULT_RATIO, minimisable, minimise, placed_on, placing, reachable
 from deniable.learning.optimizers.whole import Slope
 from deniable.learning.privacy import add_gaussian, gaussian_event, multiplier
 from deniable.learning.progress import Tracker, silent
 from deniable.noise import Source
-from deniable.noise.imitation import LEAK, SPREAD
+from deniable.noise.discrete import LEAK, SPREAD
 from deniable.numerics import normal
 from deniable.numerics.exact import whole_root_above
 from deniable.numerics.rounding import float_below
@@ -177,7 +177,7 @@ def _last_event(last: ApproxDP | PureDP, task: Task) -> Event:
 
 
 @dataclass(frozen=True)
-class ObjectivePlan(Plan):
+class ObjectivePlan(MethodPlan):
     """One run."""
 
     law: str

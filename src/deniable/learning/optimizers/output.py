@@ -27,7 +27,7 @@ from deniable import noise
 from deniable._checks import positive
 from deniable.events import DiscreteLaplace, Event
 from deniable.guarantees import PureDP
-from deniable.learning.optimizers.base import Array, Data, Method, Plan, Task, steady
+from deniable.learning.optimizers.base import Array, Data, Method, MethodPlan, Task, steady
 from deniable.learning.optimizers.minimum import DEFAULT_RATIO, minimisable, minimise, placed_on, placing, reachable
 from deniable.learning.privacy import add_gaussian, gaussian_event, largest_mu, multiplier
 from deniable.learning.progress import Tracker, silent
@@ -97,7 +97,7 @@ def laplace(bound: int, task: Task) -> tuple[Fraction, int]:
 
 
 @dataclass(frozen=True)
-class OutputPlan(Plan):
+class OutputPlan(MethodPlan):
     """One run."""
 
     strength: float

@@ -32,7 +32,7 @@ from deniable.learning.optimizers.base import (
     Array,
     Data,
     Method,
-    Plan,
+    MethodPlan,
     Task,
     counted,
     exchanged,
@@ -162,7 +162,7 @@ class Localisation(_Phases):
 
 
 @dataclass(frozen=True)
-class PhasesPlan(Plan):
+class PhasesPlan(MethodPlan):
     """One run of either."""
 
     method: _Phases

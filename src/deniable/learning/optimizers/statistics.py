@@ -1,16 +1,4 @@
-"""Linear regression from noisy second moments.
-
-With v = (row, y/|y|max), Σ vv' holds all that least squares needs. One record moves its upper triangle by at most
-|v|² in L2:
-|upper(vv')|² = (|v|⁴ + Σ v_i⁴)/2 ≤ |v|⁴. Exchanging two moves it by at most √2·|v|², because ⟨upper(vv'), upper(ww')⟩ =
-((v·w)² + Σ v_i²w_i²)/2 ≥ 0. The triangle is a sum of integers, gets Gaussian noise once, and everything after is free
-(McSherry–Mironov 2009; Wang 2018 calls it sufficient-statistics perturbation).
-
-The solution is a ridge whose strength λ + √(2d)·(noise per entry) is the size of the noise matrix's spectrum, so that a
-useless answer shrinks to 0, the middle of the label's range.
-
-Preconditions: squared loss; δ > 0; no sample weights above 1.
-"""
+"""One noisy release of a sum, and everything else computed from it: means, and linear regression by second moments."""
 
 from __future__ import annotations
 
@@ -22,14 +10,72 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
+from deniable import noise
 from deniable._checks import positive
-from deniable.learning.losses import Squared
-from deniable.learning.optimizers.base import Array, Data, Method, Plan, Task
+from deniable.events import DiscreteLaplace, Event
+from deniable.guarantees import PureDP
+from deniable.learning.losses import HalfSquare, Squared
+from deniable.learning.optimizers.base import Array, Data, Method, MethodPlan, Task
 from deniable.learning.privacy import add_gaussian, gaussian_event, multiplier
 from deniable.learning.progress import Tracker, silent
 from deniable.learning.table import ONE, exact_sum, parts
 from deniable.noise import Source
+from deniable.numerics.exact import whole_root_above
 from deniable.units import Relation
+
+
+@dataclass(frozen=True)
+class NoisySum(Method):
+    """One noisy sum.
+
+    The mean of points: their sum with noise once, divided by the number of records.
+
+    Points of norm at most 1 are integers; their sum gets discrete Gaussian noise (δ > 0), or discrete Laplace noise for
+    the L1 sensitivity √d (δ = 0). Under REPLACE two points may be 2 apart. Half the squared distance is minimised by
+    the mean, so the excess risk is half the squared noise, d·(sides/(nμ))²/2.
+    """
+
+    name: ClassVar[str] = "sum"
+    theorem: ClassVar[str] = "the Gaussian or Laplace mechanism"
+
+    def plan(self, task: Task) -> NoisySumPlan:
+        if not isinstance(task.loss, HalfSquare):
+            raise self.refuse("the sum determines the mean only.")
+        d = task.columns
+        if isinstance(task.target, PureDP):
+            bound = _laplace_bound(task)
+            ratio = 1 / task.target.epsilon
+            event: Event = DiscreteLaplace(bound * ratio, bound, task.relation, coordinates=d)
+            length = math.sqrt(2 * d) * float(bound * ratio) / (ONE * ONE)
+        else:
+            ratio = multiplier(task.target) * task.sides
+            event = gaussian_event(ratio, draws=d, relation=task.relation)
+            length = math.sqrt(d) * float(ratio)
+        return NoisySumPlan(task, event, (length / task.size) ** 2 / 2, ratio)
+
+
+def _laplace_bound(task: Task) -> int:
+    """The L1 sensitivity of the integer sum: √d, rounded up, times its L2 sensitivity."""
+    return task.sides * ONE * ONE * whole_root_above(task.columns)
+
+
+@dataclass(frozen=True)
+class NoisySumPlan(MethodPlan):
+    """One run."""
+
+    ratio: Fraction
+
+    def run(self, data: Data, *, source: Source | None = None, track: Tracker = silent) -> Array:
+        task, d = self.task, self.task.columns
+        weights = np.ones(data.table.count) if data.weights is None else data.weights
+        sums = data.table.sums(np.trunc(weights * (1 << 16)).astype(np.int64))  # |row|·weight ≤ 2³²
+        if isinstance(task.target, PureDP):
+            drawn = noise.discrete_laplace(_laplace_bound(task) * self.ratio, d, source=source)
+            noisy = noise.add(sums, drawn).astype(np.float64)
+        else:
+            noisy = add_gaussian(sums, bound=ONE * ONE, ratio=self.ratio, source=source)
+        return task.project(noisy / (ONE * ONE * task.size))
+
 
 _ROOT_TWO = Fraction(14143, 10000)
 _BLOCK = 1 << 19
@@ -38,7 +84,20 @@ _BLOCK = 1 << 19
 
 @dataclass(frozen=True)
 class SufficientStatistics(Method):
-    """Least squares on noisy second moments."""
+    """Least squares on noisy second moments.
+
+    Linear regression from noisy second moments.
+
+    With v = (row, y/|y|max), Σ vv' holds all that least squares needs. One record moves its upper triangle by at most
+    |v|² in L2, because |upper(vv')|² = (|v|⁴ + Σ v_i⁴)/2 ≤ |v|⁴. Exchanging two moves it by at most √2·|v|², because
+    ⟨upper(vv'), upper(ww')⟩ = ((v·w)² + Σ v_i²w_i²)/2 ≥ 0. The triangle is a sum of integers, gets Gaussian noise once,
+    and everything after is free (McSherry–Mironov 2009; Wang 2018 calls it sufficient-statistics perturbation).
+
+    The solution is a ridge whose strength λ + √(2d)·(noise per entry) is the size of the noise matrix's spectrum, so
+    that a useless answer shrinks to 0, the middle of the label's range.
+
+    Preconditions: squared loss; δ > 0; no sample weights above 1.
+    """
 
     name: ClassVar[str] = "statistics"
     theorem: ClassVar[str] = "Gaussian noise on second moments (McSherry–Mironov 2009)"
@@ -65,7 +124,7 @@ class SufficientStatistics(Method):
 
 
 @dataclass(frozen=True)
-class StatisticsPlan(Plan):
+class StatisticsPlan(MethodPlan):
     """One run."""
 
     ratio: Fraction

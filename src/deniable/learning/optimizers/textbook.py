@@ -25,8 +25,17 @@ from typing import ClassVar
 import numpy as np
 
 from deniable.guarantees import ApproxDP
-from deniable.learning.optimizers.base import Array, Bounded, Data, Plan, Task, clipped_sum, exchanged, gradient_grid
-from deniable.learning.privacy import add_gaussian, gaussian_event, multiplier, rounded_up
+from deniable.learning.optimizers.base import (
+    Array,
+    BallMethod,
+    Data,
+    MethodPlan,
+    Task,
+    clipped_sum,
+    exchanged,
+    gradient_grid,
+)
+from deniable.learning.privacy import add_gaussian, gaussian_event, multiplier, round_up
 from deniable.learning.progress import Tracker, silent
 from deniable.noise import Source
 
@@ -44,7 +53,7 @@ def least_steps(task: Task) -> int:
 
 
 @dataclass(frozen=True)
-class TextbookGradientDescent(Bounded):
+class TextbookGradientDescent(BallMethod):
     """The theorem's own step, noise and number of steps (the smallest it allows, by default)."""
 
     name: ClassVar[str] = "textbook"
@@ -65,7 +74,7 @@ class TextbookGradientDescent(Bounded):
         spread = math.log(1 / delta)
         # σ·n/L as printed; the tight noise is less under the precondition on δ.
         ratio = max(
-            rounded_up(4 * math.sqrt(steps * spread) / epsilon),
+            round_up(4 * math.sqrt(steps * spread) / epsilon),
             2 * multiplier(task.target, steps=steps),
         )
         loose = 2 * steps + 32 * d * steps**2 * spread / (epsilon * task.size) ** 2
@@ -75,7 +84,7 @@ class TextbookGradientDescent(Bounded):
 
 
 @dataclass(frozen=True)
-class TextbookPlan(Plan):
+class TextbookPlan(MethodPlan):
     """One run."""
 
     steps: int

@@ -1,6 +1,6 @@
 """Where a ledger is kept. A store remembers and orders; what a row means is the ledger's business.
 
-A `Source` can be read: the header, the rows, the totals. An export is one (`deniable.ledger.exports`).
+A `RecordSource` can be read: the header, the rows, the totals. An export is one (`deniable.ledger.exports`).
 
 A `Store` is a source that also takes rows. It promises four things: rows are only ever appended; `writing()` lets one
 writer in at a time, across threads and processes; when `writing()` ends without an error its rows survive a crash of
@@ -35,7 +35,7 @@ class Balance(NamedTuple):
     totals: str
 
 
-class Source(Protocol):
+class RecordSource(Protocol):
     """A record that can be read."""
 
     place: str
@@ -82,7 +82,7 @@ class Source(Protocol):
         ...
 
 
-class Store(Source, Protocol):
+class Store(RecordSource, Protocol):
     """What the ledger needs of a place to be kept."""
 
     @property

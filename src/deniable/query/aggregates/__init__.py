@@ -11,33 +11,33 @@ from collections.abc import Mapping
 from deniable.errors import InvalidArgument, QueryError
 from deniable.noise import Grid
 from deniable.query.aggregates.average import Average
-from deniable.query.aggregates.base import Aggregate, Choice, Estimate, ExpectedError, Noisy
-from deniable.query.aggregates.count import Count
+from deniable.query.aggregates.base import Aggregate, Choice, EstimateColumn, ExpectedError, Noisy
+from deniable.query.aggregates.count import CountAggregate
 from deniable.query.aggregates.distinct import CountDistinct
-from deniable.query.aggregates.mode import Mode
-from deniable.query.aggregates.quantile import Quantile
-from deniable.query.aggregates.sum import Sum
-from deniable.query.aggregates.variance import Variance
+from deniable.query.aggregates.mode import ModeAggregate
+from deniable.query.aggregates.quantile import QuantileAggregate
+from deniable.query.aggregates.sum import SumAggregate
+from deniable.query.aggregates.variance import VarianceAggregate
 from deniable.query.grids import coarse, find
 from deniable.query.keys import Keys
-from deniable.query.measures import Different, People, Values
+from deniable.query.measures import Different, UnitCounts, Values
 from deniable.query.outputs import AggregateOutput
-from deniable.query.readings import Bins, Distinct
+from deniable.query.readings import BinNumber, Distinct
 from deniable.query.schema import Column
 
 __all__ = [
     "Aggregate",
     "Average",
     "Choice",
-    "Count",
+    "CountAggregate",
     "CountDistinct",
-    "Estimate",
+    "EstimateColumn",
     "ExpectedError",
-    "Mode",
+    "ModeAggregate",
     "Noisy",
-    "Quantile",
-    "Sum",
-    "Variance",
+    "QuantileAggregate",
+    "SumAggregate",
+    "VarianceAggregate",
     "build",
 ]
 
@@ -51,10 +51,10 @@ def build(
     """The aggregate that an output of a query asks for, with the bounds or categories it needs."""
     column, function = output.column, output.function
     if column is None:
-        return Count(output.name, None)
+        return CountAggregate(output.name, None)
     if output.distinct:
         people = unit is not None and column == unit
-        measure = People(None, noun=column.name) if people else Different(None, distinct=Distinct(column))
+        measure = UnitCounts(None, noun=column.name) if people else Different(None, distinct=Distinct(column))
         return CountDistinct(output.name, measure)
     if function == "mode":
         if categories is None or categories.values is None or categories.texts is None:
@@ -62,11 +62,11 @@ def build(
                 f"{output.text} needs its categories declared: which values there are must not come from the data; "
                 f"give keys={{{column.name!r}: [...]}} with the public list of values"
             )
-        return Mode(output.name, Bins(column, None, categories.values, categories.texts, categories.type))
+        return ModeAggregate(output.name, BinNumber(column, None, categories.values, categories.texts, categories.type))
     grid = find(column, grids)
     values = Values(column, grid)
     if function == "count":
-        return Count(output.name, values)
+        return CountAggregate(output.name, values)
     if grid is None:
         raise QueryError(
             f"{output.text} needs bounds for {column.name}: one value could otherwise move it without limit; "
@@ -74,12 +74,12 @@ def build(
             "with a tenth of ε"
         )
     if function == "quantile" and output.level is not None:
-        return Quantile(output.name, Bins(column, coarse(column, grid)), output.level)
+        return QuantileAggregate(output.name, BinNumber(column, coarse(column, grid)), output.level)
     if function in ("sum", "avg"):
-        return Sum(output.name, values) if function == "sum" else Average(output.name, values)
+        return SumAggregate(output.name, values) if function == "sum" else Average(output.name, values)
     if grid.highest - grid.lowest > _WIDEST:
         raise InvalidArgument(
             f"bounds[{column.name!r}] step", grid.step, f"at least 1/{_WIDEST} of the distance of the bounds",
             "The squares of a variance must fit 64 bits.",
         )  # fmt: skip
-    return Variance(output.name, values, sample=function.endswith("samp"), root=function.startswith("stddev"))
+    return VarianceAggregate(output.name, values, sample=function.endswith("samp"), root=function.startswith("stddev"))

@@ -19,7 +19,7 @@ from fractions import Fraction
 import numpy as np
 
 from deniable.numerics.discrete import laplace_radius
-from deniable.query.aggregates.base import Aggregate, Estimate, ExpectedError, Noisy, rounded
+from deniable.query.aggregates.base import Aggregate, EstimateColumn, ExpectedError, Noisy, rounded
 from deniable.query.intervals import divided, outward, ratio_range
 from deniable.query.measures import Measure, Values
 
@@ -35,7 +35,7 @@ class Average(Aggregate):
         grid = Measure(self.values, summed=True)
         return (Measure(self.values, summed=True, centre=(grid.low + grid.high) // 2), Measure(self.values))
 
-    def estimate(self, noisy: Mapping[Measure, Noisy], *, failure: Fraction) -> Estimate:
+    def estimate(self, noisy: Mapping[Measure, Noisy], *, failure: Fraction) -> EstimateColumn:
         total, count = self.measures
         sums, counts = noisy[total], noisy[count]
         low, high = ratio_range(
@@ -50,7 +50,7 @@ class Average(Aggregate):
         step, centre = float(total.step), float(total.centre * total.step)
         least, most = ((end + total.centre) * total.step for end in (total.low, total.high))
         ends = outward(low * step + centre, high * step + centre, least=float(least), most=float(most))
-        return Estimate(np.clip(value * step + centre, float(least), float(most)), *ends)
+        return EstimateColumn(np.clip(value * step + centre, float(least), float(most)), *ends)
 
     def error(self, scales: Mapping[Measure, Fraction], *, failure: Fraction) -> ExpectedError:
         total, count = self.measures

@@ -32,7 +32,7 @@ class Noisy(NamedTuple):
         return values - far, values + far
 
 
-class Estimate(NamedTuple):
+class EstimateColumn(NamedTuple):
     """A released column: one value per group, with the ends of its interval."""
 
     value: NDArray[Any]
@@ -82,7 +82,7 @@ class Aggregate(ABC):
         """What must be measured for it; equal measures of several aggregates are measured once."""
 
     @abstractmethod
-    def estimate(self, noisy: Mapping[Measure, Noisy], *, failure: Fraction) -> Estimate | Choice:
+    def estimate(self, noisy: Mapping[Measure, Noisy], *, failure: Fraction) -> EstimateColumn | Choice:
         """The released column. Each interval fails with at most this probability."""
 
     @abstractmethod

@@ -10,12 +10,12 @@ from dataclasses import dataclass
 from fractions import Fraction
 
 from deniable.numerics.discrete import laplace_radius
-from deniable.query.aggregates.base import Aggregate, Estimate, ExpectedError, Noisy, PlainError
+from deniable.query.aggregates.base import Aggregate, EstimateColumn, ExpectedError, Noisy, PlainError
 from deniable.query.measures import Measure, Values
 
 
 @dataclass(frozen=True)
-class Count(Aggregate):
+class CountAggregate(Aggregate):
     """The number of rows, or of values of a column."""
 
     values: Values | None
@@ -24,9 +24,9 @@ class Count(Aggregate):
     def measures(self) -> tuple[Measure, ...]:
         return (Measure(self.values),)
 
-    def estimate(self, noisy: Mapping[Measure, Noisy], *, failure: Fraction) -> Estimate:
+    def estimate(self, noisy: Mapping[Measure, Noisy], *, failure: Fraction) -> EstimateColumn:
         found = noisy[self.measures[0]]
-        return Estimate(found.values, *found.ends(failure))
+        return EstimateColumn(found.values, *found.ends(failure))
 
     def error(self, scales: Mapping[Measure, Fraction], *, failure: Fraction) -> ExpectedError:
         return PlainError(Fraction(laplace_radius(scales[self.measures[0]], failure)), 1 - failure)

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 
 from deniable.numerics.discrete import laplace_radius
-from deniable.query.aggregates.base import Aggregate, Estimate, ExpectedError, Noisy, PlainError
+from deniable.query.aggregates.base import Aggregate, EstimateColumn, ExpectedError, Noisy, PlainError
 from deniable.query.measures import Measure
 
 
@@ -26,9 +26,9 @@ class CountDistinct(Aggregate):
     def measures(self) -> tuple[Measure, ...]:
         return (self.measure,)
 
-    def estimate(self, noisy: Mapping[Measure, Noisy], *, failure: Fraction) -> Estimate:
+    def estimate(self, noisy: Mapping[Measure, Noisy], *, failure: Fraction) -> EstimateColumn:
         found = noisy[self.measure]
-        return Estimate(found.values, *found.ends(failure))
+        return EstimateColumn(found.values, *found.ends(failure))
 
     def error(self, scales: Mapping[Measure, Fraction], *, failure: Fraction) -> ExpectedError:
         return PlainError(Fraction(laplace_radius(scales[self.measure], failure)), 1 - failure)

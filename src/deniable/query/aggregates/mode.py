@@ -22,19 +22,19 @@ import numpy as np
 from deniable.numerics.discrete import laplace_radius
 from deniable.query.aggregates.base import Aggregate, Choice, ExpectedError, Noisy, PlainError, rounded
 from deniable.query.measures import Measure
-from deniable.query.readings import Bins
-from deniable.query.trees import Counts, Tree
+from deniable.query.readings import BinNumber
+from deniable.query.trees import BinTree, NodeCounts
 
 
 @dataclass(frozen=True)
-class Mode(Aggregate):
+class ModeAggregate(Aggregate):
     """The most common category."""
 
-    bins: Bins
+    bins: BinNumber
 
     @property
     def measures(self) -> tuple[Measure, ...]:
-        return (Counts(None, bins=self.bins, tree=Tree.flat(self.bins.size)),)
+        return (NodeCounts(None, bins=self.bins, tree=BinTree.flat(self.bins.size)),)
 
     def estimate(self, noisy: Mapping[Measure, Noisy], *, failure: Fraction) -> Choice:
         found = noisy[self.measures[0]]

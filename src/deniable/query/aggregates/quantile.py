@@ -26,18 +26,18 @@ from numpy.typing import NDArray
 from deniable._checks import shown
 from deniable.noise import Grid
 from deniable.numerics.discrete import laplace_sum_radius
-from deniable.query.aggregates.base import Aggregate, Estimate, ExpectedError, Noisy, rounded
+from deniable.query.aggregates.base import Aggregate, EstimateColumn, ExpectedError, Noisy, rounded
 from deniable.query.aggregates.sum import scaled
 from deniable.query.measures import Measure
-from deniable.query.readings import Bins
-from deniable.query.trees import Counts, Tree
+from deniable.query.readings import BinNumber
+from deniable.query.trees import BinTree, NodeCounts
 
 
 @dataclass(frozen=True)
-class Quantile(Aggregate):
+class QuantileAggregate(Aggregate):
     """The q-quantile of a column's values."""
 
-    bins: Bins
+    bins: BinNumber
     level: Fraction
 
     @property
@@ -45,10 +45,10 @@ class Quantile(Aggregate):
         return (self._counts,)
 
     @property
-    def _counts(self) -> Counts:
-        return Counts(None, bins=self.bins, tree=Tree.of_bins(self.bins.size))
+    def _counts(self) -> NodeCounts:
+        return NodeCounts(None, bins=self.bins, tree=BinTree.of_bins(self.bins.size))
 
-    def estimate(self, noisy: Mapping[Measure, Noisy], *, failure: Fraction) -> Estimate:
+    def estimate(self, noisy: Mapping[Measure, Noisy], *, failure: Fraction) -> EstimateColumn:
         counts = self._counts
         found, tree = noisy[counts], counts.tree
         up, down = self._weights
@@ -64,7 +64,9 @@ class Quantile(Aggregate):
         any_ = possible.any(axis=1)
         low = np.where(any_, possible.argmax(axis=1), value)
         high = np.where(any_, last - possible[:, ::-1].argmax(axis=1), value)
-        return Estimate(*(self._points(bins) for bins in (value, np.minimum(low, value), np.maximum(high, value))))
+        return EstimateColumn(
+            *(self._points(bins) for bins in (value, np.minimum(low, value), np.maximum(high, value)))
+        )
 
     def margins(self, scale: Fraction, failure: Fraction) -> NDArray[np.float64]:
         """How far the noise of D may go at each edge, to one side, but for this probability."""

@@ -12,13 +12,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from deniable.numerics.discrete import laplace_radius
-from deniable.query.aggregates.base import Aggregate, Estimate, ExpectedError, Noisy, PlainError
+from deniable.query.aggregates.base import Aggregate, EstimateColumn, ExpectedError, Noisy, PlainError
 from deniable.query.measures import Measure, Values
 from deniable.query.totals import largest
 
 
 @dataclass(frozen=True)
-class Sum(Aggregate):
+class SumAggregate(Aggregate):
     """The sum of a column's values."""
 
     values: Values
@@ -27,10 +27,10 @@ class Sum(Aggregate):
     def measures(self) -> tuple[Measure, ...]:
         return (Measure(self.values, summed=True),)
 
-    def estimate(self, noisy: Mapping[Measure, Noisy], *, failure: Fraction) -> Estimate:
+    def estimate(self, noisy: Mapping[Measure, Noisy], *, failure: Fraction) -> EstimateColumn:
         measure = self.measures[0]
         found = noisy[measure]
-        return Estimate(*(scaled(end, measure.step) for end in (found.values, *found.ends(failure))))
+        return EstimateColumn(*(scaled(end, measure.step) for end in (found.values, *found.ends(failure))))
 
     def error(self, scales: Mapping[Measure, Fraction], *, failure: Fraction) -> ExpectedError:
         measure = self.measures[0]

@@ -20,13 +20,13 @@ from fractions import Fraction
 import numpy as np
 
 from deniable.numerics.discrete import laplace_radius
-from deniable.query.aggregates.base import Aggregate, Estimate, ExpectedError, Noisy, rounded
+from deniable.query.aggregates.base import Aggregate, EstimateColumn, ExpectedError, Noisy, rounded
 from deniable.query.intervals import divided, outward, ratio_range, roomy
 from deniable.query.measures import Measure, Values
 
 
 @dataclass(frozen=True)
-class Variance(Aggregate):
+class VarianceAggregate(Aggregate):
     """The variance of a column's values, or its root; of the population, or of a sample."""
 
     values: Values
@@ -42,7 +42,7 @@ class Variance(Aggregate):
             Measure(self.values),
         )
 
-    def estimate(self, noisy: Mapping[Measure, Noisy], *, failure: Fraction) -> Estimate:
+    def estimate(self, noisy: Mapping[Measure, Noisy], *, failure: Fraction) -> EstimateColumn:
         squares, sums, counts = (noisy[measure] for measure in self.measures)
         square, total, _ = self.measures
         third = failure / 3
@@ -74,7 +74,7 @@ class Variance(Aggregate):
         if self.root:
             value, low, high = np.sqrt(value), np.sqrt(low), np.sqrt(high)
             low, high = outward(low, high, least=0.0, most=math.sqrt(top * unit))
-        return Estimate(value, low, high)
+        return EstimateColumn(value, low, high)
 
     @property
     def _most(self) -> int:

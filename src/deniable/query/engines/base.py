@@ -18,7 +18,7 @@ from deniable.query.totals import Totals, joined
 
 
 @dataclass(frozen=True)
-class Stored:
+class StoredTable:
     """A table of a database; each kind of database has a class of its own."""
 
     home: Any

@@ -25,7 +25,7 @@ from deniable._files import replacing
 from deniable.errors import DataError
 from deniable.query.engines.csv_records import CsvFile
 from deniable.query.engines.files import Files
-from deniable.query.engines.parquet import CONFIG, UNTYPED, Source, literal, read_parquet, text
+from deniable.query.engines.parquet import CONFIG, UNTYPED, ParquetSource, literal, read_parquet, text
 from deniable.query.values import quoted
 
 SHARD = 1 << 23
@@ -79,7 +79,7 @@ def convert(
             raise DataError(f"{place.name} could not be written; check that there is room for it") from None
 
 
-def csv_source(files: Files, folder: Path, *, ordered: bool = False) -> Source:
+def csv_source(files: Files, folder: Path, *, ordered: bool = False) -> ParquetSource:
     """CSV files as something to select from, when they are checked and copied into a folder; `ordered` keeps their
     order."""
     known, copies = copy_csv(files.paths[0], folder, encoding=files.encoding, ordered=ordered)
@@ -88,7 +88,7 @@ def csv_source(files: Files, folder: Path, *, ordered: bool = False) -> Source:
         if names != known:
             raise DataError(f"the files of {files.name} must have the same first line; {path.name} has another")
         copies += more
-    return Source(read_parquet(copies), frozenset(known))
+    return ParquetSource(read_parquet(copies), frozenset(known))
 
 
 def copy_csv(

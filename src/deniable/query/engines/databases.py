@@ -35,13 +35,13 @@ _STRANGE = {
 """Words in DuckDB's definition of a table that cannot be asked."""
 
 
-class Stored(base.Stored):
+class DuckDBTable(base.StoredTable):
     """A table of a DuckDB database: of a file, or of an open connection."""
 
 
 def expanded(data: Any) -> Any:
     """A database as the mapping of its tables; anything else as it is."""
-    return {table: Stored(data, table) for table in tables_of(data)} if is_database(data) else data
+    return {table: DuckDBTable(data, table) for table in tables_of(data)} if is_database(data) else data
 
 
 def is_database(data: Any) -> bool:
@@ -67,14 +67,14 @@ def tables_of(home: Any) -> list[str]:
 
 def shared(data: Iterable[Any]) -> Any:
     """The connection that the tables of a session share with its owner; None when there is none."""
-    found = {id(given.home): given.home for given in data if isinstance(given, Stored)}
+    found = {id(given.home): given.home for given in data if isinstance(given, DuckDBTable)}
     connections = [home for home in found.values() if isinstance(home, duckdb.DuckDBPyConnection)]
     if len(connections) > 1:
         raise DataError("data must be of one DuckDB connection, not of several; attach the databases to one of them")
     return connections[0] if connections else None
 
 
-def source(connection: duckdb.DuckDBPyConnection, stored: Stored) -> str:
+def source(connection: duckdb.DuckDBPyConnection, stored: DuckDBTable) -> str:
     """A stored table as something to select from; a file is attached, once."""
     if isinstance(stored.home, duckdb.DuckDBPyConnection):
         with stored.home.cursor() as owner:

@@ -27,7 +27,7 @@ from deniable.query.engines.duckdb_settings import check_functions, settled
 from deniable.query.engines.files import Files, is_path
 from deniable.query.engines.frames import names_of, one_column, prepared
 from deniable.query.engines.interrupts import interruptible
-from deniable.query.engines.parquet import CONFIG, Source, parquet_source
+from deniable.query.engines.parquet import CONFIG, ParquetSource, parquet_source
 from deniable.query.schema import Column, Kind, Table, listed
 from deniable.query.shortcut import PEEK
 from deniable.query.totals import Totals
@@ -70,8 +70,8 @@ class DuckDB:
         self._connection = settled(connection, shared=self._shared)
 
     def add(self, name: str, data: Any, *, public: bool = False, unit: str | None = None) -> Table:
-        if isinstance(data, databases.Stored):
-            source = Source(databases.source(self._connection, data))
+        if isinstance(data, databases.DuckDBTable):
+            source = ParquetSource(databases.source(self._connection, data))
         elif isinstance(data, Files) or is_path(data):
             source = self._opened(name, data if isinstance(data, Files) else Files.of(data), public=public, unit=unit)
         else:
@@ -80,7 +80,7 @@ class DuckDB:
         self._shapes[name] = self._described(name)
         return table
 
-    def _opened(self, name: str, files: Files, *, public: bool, unit: str | None) -> Source:
+    def _opened(self, name: str, files: Files, *, public: bool, unit: str | None) -> ParquetSource:
         """Files as something to select from, when they are checked."""
         version = files.version
         if files.csv:
@@ -185,7 +185,7 @@ class DuckDB:
             self._connection.close()
             self._tidy()
 
-    def _frame(self, name: str, data: Any, *, unit: str | None) -> Source:
+    def _frame(self, name: str, data: Any, *, unit: str | None) -> ParquetSource:
         """A pandas, Polars or Arrow table as something to select from. Its columns of Python objects have no type."""
         frame = prepared(name, data, unit=unit)
         registered = f"{name} (frame)"
@@ -199,7 +199,7 @@ class DuckDB:
                 )
         except ModuleNotFoundError as missing:
             raise DataError(f"table {name} needs {missing.name}; run: pip install {missing.name}") from None
-        return Source(quoted(registered), frame.untyped, frame.merged)
+        return ParquetSource(quoted(registered), frame.untyped, frame.merged)
 
     def _registered(self, name: str, frame: Any) -> bool:
         """Whether the engine takes a frame, which it does by its types."""
@@ -209,7 +209,7 @@ class DuckDB:
             return False
         return True
 
-    def _view(self, name: str, source: Source, *, copied: bool) -> Table:
+    def _view(self, name: str, source: ParquetSource, *, copied: bool) -> Table:
         """A view, or a copy, that fixes the types; and its columns."""
         try:
             with self._lock:
@@ -228,7 +228,7 @@ class DuckDB:
         return Table(name, columns)
 
 
-def _column(name: str, type: str, source: Source) -> Column:
+def _column(name: str, type: str, source: ParquetSource) -> Column:
     merged = source.merged.get(name)
     if name in source.untyped:
         return Column(name, Kind.UNTYPED, "VARCHAR", merged=merged)

@@ -28,11 +28,11 @@ def unwrapped(data: Any) -> Any:
         )
     backend, schema = data.get_backend(), getattr(node.namespace, "database", None)
     if backend.name == "duckdb":
-        return databases.Stored(_home(backend), node.name)
+        return databases.DuckDBTable(_home(backend), node.name)
     if backend.name == "postgres":
-        return postgres.Stored(postgres.address(_home(backend), schema=schema), node.name)
+        return postgres.PostgresTable(postgres.address(_home(backend), schema=schema), node.name)
     home = _home(backend)
-    return spark.Stored(home, f"{schema}.{node.name}" if schema else node.name)
+    return spark.SparkTable(home, f"{schema}.{node.name}" if schema else node.name)
 
 
 def _home(backend: Any) -> Any:

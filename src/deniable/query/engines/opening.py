@@ -20,11 +20,11 @@ def expanded(data: Any, *, encoding: str | None = None) -> Any:
     """A database as the mapping of its tables, a mapping with its databases and files as tables, files as a mapping of
     one table; anything else as it is. `encoding` is that of CSV files."""
     data = ibis.unwrapped(data) if ibis.is_ibis(data) else data
-    if isinstance(data, databases.Stored | postgres.Stored | spark.Stored):
+    if isinstance(data, databases.DuckDBTable | postgres.PostgresTable | spark.SparkTable):
         return {data.table.rpartition(".")[2]: data}
     if postgres.is_database(data):
         home = postgres.address(data)
-        return {table: postgres.Stored(home, table) for table in postgres.tables_of(home)}
+        return {table: postgres.PostgresTable(home, table) for table in postgres.tables_of(home)}
     if spark.is_session(data):
         raise DataError("a Spark session has many tables; name those to ask, as in {'visits': spark}")
     if isinstance(data, str) and spark.is_spark(data):
@@ -39,7 +39,7 @@ def expanded(data: Any, *, encoding: str | None = None) -> Any:
 def opened(private: Iterable[Any], public: Iterable[Any], *, alike: bool = False) -> Engine:
     """The engine that holds private tables, before any table is added; `alike` makes it choose rows as all can."""
     tables, others = list(private), list(public)
-    on_postgres = {given.home for given in tables if isinstance(given, postgres.Stored)}
+    on_postgres = {given.home for given in tables if isinstance(given, postgres.PostgresTable)}
     sessions = {id(home): home for home in (_spark_session(given) for given in tables) if home is not None}
     if len(on_postgres) > 1 or len(sessions) > 1 or (on_postgres and sessions):
         raise DataError("the private tables are in several databases; one statement must reach them all, so use one")
@@ -62,9 +62,9 @@ _DUCKDB = "an open DuckDB connection"
 
 def _home(given: Any) -> str:
     """Where alone a table can be read; nothing for files and data frames, which can be read anywhere."""
-    if isinstance(given, postgres.Stored):
+    if isinstance(given, postgres.PostgresTable):
         return "PostgreSQL"
-    if isinstance(given, spark.Stored) or spark.is_spark(given):
+    if isinstance(given, spark.SparkTable) or spark.is_spark(given):
         return "Spark"
     return _DUCKDB if databases.shared([given]) is not None else ""
 
@@ -73,15 +73,15 @@ def _table(name: Any, given: Any, encoding: str | None) -> Any:
     """One table of a mapping, whose key names it where a database is given."""
     given = ibis.unwrapped(given) if ibis.is_ibis(given) else given
     if postgres.is_database(given):
-        return postgres.Stored(postgres.address(given), str(name))
+        return postgres.PostgresTable(postgres.address(given), str(name))
     if spark.is_session(given):
-        return spark.Stored(given, str(name))
+        return spark.SparkTable(given, str(name))
     if databases.is_database(given):
-        return databases.Stored(given, str(name))
+        return databases.DuckDBTable(given, str(name))
     if isinstance(given, str) and spark.is_spark(given):
         return given
     return Files.of(given, encoding=encoding) if is_path(given) else given
 
 
 def _spark_session(given: Any) -> Any:
-    return spark.session_of(given) if isinstance(given, spark.Stored) or spark.is_spark(given) else None
+    return spark.session_of(given) if isinstance(given, spark.SparkTable) or spark.is_spark(given) else None

@@ -47,7 +47,7 @@ _ROW = "file_row_number"
 
 
 @dataclass(frozen=True)
-class Source:
+class ParquetSource:
     """A table as something to select from, and what is known of its columns beside their types."""
 
     sql: str
@@ -81,7 +81,7 @@ class Field:
 
 def parquet_source(
     connection: duckdb.DuckDBPyConnection, files: Files, *, table: str, unit: str | None = None
-) -> Source:
+) -> ParquetSource:
     """Parquet files as something to select from, when they are made sure of; `unit` is the column of the ids."""
     try:
         with _probe() as probe:
@@ -95,7 +95,7 @@ def parquet_source(
     sql = read_parquet(files.paths)
     if broken and ids is not None:
         sql = _without_broken(connection, files.paths, fields, ids, table=table)
-    return Source(sql, frozenset(untyped), {one.name: one.merged for one in fields if one.merged is not None})
+    return ParquetSource(sql, frozenset(untyped), {one.name: one.merged for one in fields if one.merged is not None})
 
 
 def read_parquet(paths: Sequence[Path], *, validation: str = "replace", file: str = "") -> str:

@@ -22,7 +22,7 @@ from deniable.query.engines.base import stopped, totals
 from deniable.query.engines.frames import check_names
 from deniable.query.engines.interrupts import interruptible
 from deniable.query.engines.postgres_sql import PostgresWriter
-from deniable.query.engines.remote import Remote, Rows, arrays, check_size
+from deniable.query.engines.remote import FetchedTable, Remote, arrays, check_size
 from deniable.query.schema import Column, Kind, Table, listed
 from deniable.query.totals import Totals
 from deniable.query.values import quoted
@@ -83,7 +83,7 @@ _LOST = ("08", "57P")
 _ARRAYS = {"BIGINT": "BIGINT[]", "DOUBLE": "DOUBLE PRECISION[]", "VARCHAR": "TEXT[]"}
 
 
-class Stored(base.Stored):
+class PostgresTable(base.StoredTable):
     """A table of a PostgreSQL database, which is known by how to connect to it."""
 
 
@@ -119,7 +119,7 @@ class PostgreSQL(Remote):
     def __init__(self, home: str) -> None:
         super().__init__()
         self._known: dict[int, list[Any]] = {}
-        self._shipped: dict[str, Rows] = {}
+        self._shipped: dict[str, FetchedTable] = {}
         self._texts: dict[str, _Statement] = {}
         self._settings = "SELECT"
         self._connection = _connected(home)
@@ -174,31 +174,31 @@ class PostgreSQL(Remote):
         self._connection.cancel_safe()
 
     def _private(self, name: str, data: Any) -> Table:
-        if not isinstance(data, Stored):
+        if not isinstance(data, PostgresTable):
             raise DataError(f"table {name} must be one of the PostgreSQL database, like the other private tables")
         oid, place, columns, values = self._described(data.table)
         self._known[oid] = self._fetched(_ATTRIBUTES, (oid,))
         self._sources[name] = f"(SELECT {', '.join(values)} FROM {place})"
         return Table(name, columns)
 
-    def _fetched_rows(self, name: str, data: Any) -> Rows | None:
-        if not isinstance(data, Stored):
+    def _fetched_rows(self, name: str, data: Any) -> FetchedTable | None:
+        if not isinstance(data, PostgresTable):
             return None
         # From its own database and search path: what bears this name in ours may be private.
         with closing(PostgreSQL(data.home)) as home:
             return home._all(name, data.table)
 
-    def _ship(self, name: str, rows: Rows) -> None:
+    def _ship(self, name: str, rows: FetchedTable) -> None:
         if any("\0" in value for column in rows.values for value in column if isinstance(value, str)):
             raise DataError(f"table {name} has a text with the character 0, which PostgreSQL cannot hold")
         self._shipped[name] = rows
 
-    def _all(self, name: str, wanted: str) -> Rows:
+    def _all(self, name: str, wanted: str) -> FetchedTable:
         """All rows of a public table."""
         _, place, columns, values = self._described(wanted)
         (size,) = self._fetched(f"SELECT COUNT(*) FROM {place}", ())[0]
         check_size(name, size)
-        return Rows.of(columns, self._fetched(f"SELECT {', '.join(values)} FROM {place}", ()))
+        return FetchedTable.of(columns, self._fetched(f"SELECT {', '.join(values)} FROM {place}", ()))
 
     def _described(self, wanted: str) -> tuple[int, str, tuple[Column, ...], list[str]]:
         """A table: its number, its place, its columns, and how each is read."""
@@ -277,7 +277,7 @@ class _Statement(NamedTuple):
 class _Writer(PostgresWriter):
     """Writes over private tables where they are, and public ones that travel."""
 
-    def __init__(self, tables: dict[str, Table], sources: dict[str, str], shipped: dict[str, Rows]) -> None:
+    def __init__(self, tables: dict[str, Table], sources: dict[str, str], shipped: dict[str, FetchedTable]) -> None:
         super().__init__(tables, sources)
         self._shipped = shipped
 

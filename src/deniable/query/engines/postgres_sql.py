@@ -13,7 +13,7 @@ from collections.abc import Mapping
 
 from sqlglot import exp
 
-from deniable.query.engines.writing import (
+from deniable.query.engines.writing import (  # fmt: skip
     BOOLEAN,
     DATE,
     DECIMAL,
@@ -23,12 +23,12 @@ from deniable.query.engines.writing import (
     TIMESTAMP,
     WHOLE,
     Rule,
-    Writer,
+    SqlWriter,
     is_number,
     named,
     table_rule,
     templated,
-)  # fmt: skip
+)
 from deniable.query.schema import Table
 
 _MAX, _TINY = "CAST('1.7976931348623157e308' AS DOUBLE PRECISION)", "CAST('5e-324' AS DOUBLE PRECISION)"
@@ -72,7 +72,7 @@ _DIFFERENCES = {
 }
 
 
-class PostgresWriter(Writer):
+class PostgresWriter(SqlWriter):
     """Writes for PostgreSQL. `sources` says what stands for each table; parameters are numbered as they occur."""
 
     dialect = "postgres"
@@ -99,20 +99,20 @@ class PostgresWriter(Writer):
         return self.parameters.index(name) + 1
 
 
-def _parameter(writer: Writer, node: exp.Expr) -> exp.Expr:
+def _parameter(writer: SqlWriter, node: exp.Expr) -> exp.Expr:
     if not isinstance(writer, PostgresWriter):
         raise TypeError("parameters are numbered by a PostgresWriter")
     return exp.Parameter(this=exp.Literal.number(writer.number(node.name)))
 
 
-def _literal(writer: Writer, node: exp.Expr) -> exp.Expr | None:
+def _literal(writer: SqlWriter, node: exp.Expr) -> exp.Expr | None:
     """A number with decimals is `numeric` to PostgreSQL; here it is a float."""
     if writer.type(node) != DOUBLE:
         return None
     return writer.made(f"CAST('{node.this}' AS DOUBLE PRECISION)")
 
 
-def _cast(writer: Writer, node: exp.Expr) -> exp.Expr | None:
+def _cast(writer: SqlWriter, node: exp.Expr) -> exp.Expr | None:
     target, given, inner = writer.type(node), writer.type(node.this), node.this
     if isinstance(inner, exp.Parameter) or (target, given) == (TEXT, TEXT) or is_moment(node):
         return None
@@ -159,7 +159,7 @@ def _name(node: exp.Expr) -> str:
     return str(_datatype(None, node.args["to"].copy()).sql(dialect="postgres"))
 
 
-def _datatype(_writer: Writer | None, node: exp.Expr) -> exp.Expr:
+def _datatype(_writer: SqlWriter | None, node: exp.Expr) -> exp.Expr:
     if node.this == exp.DType.INT128:
         return exp.DataType.build("NUMERIC(38, 0)", dialect="postgres")
     return node
@@ -173,7 +173,7 @@ def is_moment(node: exp.Expr) -> bool:
 def _operation(template: str, *, negative: bool = False) -> Rule:
     """Addition, subtraction, multiplication or division of floats, without overflow and underflow."""
 
-    def rule(writer: Writer, node: exp.Expr) -> exp.Expr | None:
+    def rule(writer: SqlWriter, node: exp.Expr) -> exp.Expr | None:
         if isinstance(node, exp.Div):
             node.set("typed", True)
             node.set("safe", False)
@@ -223,7 +223,7 @@ def _constant(node: exp.Expr) -> float | None:
     return sign * float(node.this)
 
 
-def _rounded(writer: Writer, node: exp.Expr) -> exp.Expr:
+def _rounded(writer: SqlWriter, node: exp.Expr) -> exp.Expr:
     """Half away from zero; to decimals by way of the whole number of them, as DuckDB does."""
     digits = node.args.get("decimals")
     if digits is None:
@@ -233,7 +233,7 @@ def _rounded(writer: Writer, node: exp.Expr) -> exp.Expr:
     return writer.once(f"CASE WHEN ABS(:x) < 1e290 THEN ({inner}) / {unit} ELSE :x END", node.this)
 
 
-def _power(writer: Writer, node: exp.Expr) -> exp.Expr:
+def _power(writer: SqlWriter, node: exp.Expr) -> exp.Expr:
     exponent = _constant(node.expression)
     if exponent is None:
         return exp.Anonymous(this="POWER", expressions=[node.this.copy(), node.expression.copy()])
@@ -249,14 +249,14 @@ def _power(writer: Writer, node: exp.Expr) -> exp.Expr:
     )
 
 
-def _exponential(writer: Writer, node: exp.Expr) -> exp.Expr:
+def _exponential(writer: SqlWriter, node: exp.Expr) -> exp.Expr:
     nan = "CAST('NaN' AS DOUBLE PRECISION)"
     return writer.once(
         f"CASE WHEN :x = {nan} THEN :x WHEN :x > 709.7 THEN {_INF} WHEN :x < -708 THEN 0 ELSE EXP(:x) END", node.this
     )
 
 
-def _remainder(writer: Writer, node: exp.Expr) -> exp.Expr:
+def _remainder(writer: SqlWriter, node: exp.Expr) -> exp.Expr:
     if not (writer.integral(node.this) and writer.integral(node.expression)):
         raise writer.refused(node, "it has a remainder of whole numbers only; ROUND or FLOOR both sides")
     return writer.once(
@@ -267,16 +267,16 @@ def _remainder(writer: Writer, node: exp.Expr) -> exp.Expr:
     )
 
 
-def _difference(writer: Writer, node: exp.Expr) -> exp.Expr:
+def _difference(writer: SqlWriter, node: exp.Expr) -> exp.Expr:
     template = f"CAST({_DIFFERENCES[node.args['unit'].name.upper()]} AS BIGINT)"
     return writer.once(template, node.expression, node.this)
 
 
-def _part(writer: Writer, node: exp.Expr) -> exp.Expr:
+def _part(writer: SqlWriter, node: exp.Expr) -> exp.Expr:
     return writer.made(f"CAST(EXTRACT({_PARTS[type(node)]} FROM :x) AS BIGINT)", x=node.this)
 
 
-def _several(_writer: Writer, node: exp.Expr) -> exp.Expr:
+def _several(_writer: SqlWriter, node: exp.Expr) -> exp.Expr:
     """UNNEST of a list, or of 0, 1, …"""
     inner = node.this
     if isinstance(inner, exp.GenerateSeries):
@@ -285,12 +285,12 @@ def _several(_writer: Writer, node: exp.Expr) -> exp.Expr:
     return exp.Anonymous(this="UNNEST", expressions=[inner.copy()])
 
 
-def _like(writer: Writer, node: exp.Expr) -> exp.Expr:
+def _like(writer: SqlWriter, node: exp.Expr) -> exp.Expr:
     """Without an escape: a backslash is a letter."""
     return exp.Escape(this=node.copy(), expression=exp.Literal.string(""))
 
 
-def _function(writer: Writer, node: exp.Expr) -> exp.Expr:
+def _function(writer: SqlWriter, node: exp.Expr) -> exp.Expr:
     if node.name.upper() != "EPOCH_US":
         raise writer.refused(node)
     return writer.made("CAST(EXTRACT(EPOCH FROM :x) * 1000000 AS BIGINT)", x=node.expressions[0])

@@ -31,14 +31,14 @@ _SHIPPED = {
 }  # fmt: skip
 
 
-class Rows(NamedTuple):
+class FetchedTable(NamedTuple):
     """A table that was fetched from an engine: the columns as they are known here, and their values."""
 
     columns: tuple[Column, ...]
     values: Sequence[Sequence[Any]]
 
     @classmethod
-    def of(cls, columns: tuple[Column, ...], rows: Sequence[Sequence[Any]]) -> Rows:
+    def of(cls, columns: tuple[Column, ...], rows: Sequence[Sequence[Any]]) -> FetchedTable:
         """A table of rows, of which there may be none."""
         return cls(columns, [list(values) for values in zip(*rows, strict=True)] or [[] for _ in columns])
 
@@ -46,7 +46,7 @@ class Rows(NamedTuple):
 class Copies(DuckDB):
     """Public tables, in a DuckDB of our own."""
 
-    def keep(self, name: str, rows: Rows) -> Table:
+    def keep(self, name: str, rows: FetchedTable) -> Table:
         """A copy of a table that was fetched."""
         check_size(name, len(rows.values[0]) if rows.values else 0)
         listed = ", ".join(
@@ -59,7 +59,7 @@ class Copies(DuckDB):
             )
         return Table(name, rows.columns, public=True)
 
-    def shipped(self, table: Table) -> Rows:
+    def shipped(self, table: Table) -> FetchedTable:
         """A table as it travels: wide types, and NULL or a text for what cannot be compared.
 
         It is kept as it travels, too: whether keys repeat is asked of what is kept, and two decimals may be one float.
@@ -73,7 +73,7 @@ class Copies(DuckDB):
             self._connection.execute(f"CREATE OR REPLACE TEMP TABLE {known} AS SELECT {listed} FROM {place}")
         found = self.look(f"SELECT * FROM {place}")
         check_size(table.name, len(found))
-        return Rows.of(columns, found)
+        return FetchedTable.of(columns, found)
 
 
 class Remote(ABC):
@@ -111,11 +111,11 @@ class Remote(ABC):
         """A table that stays where it is."""
 
     @abstractmethod
-    def _fetched_rows(self, name: str, data: Any) -> Rows | None:
+    def _fetched_rows(self, name: str, data: Any) -> FetchedTable | None:
         """All rows of a public table that this engine holds; None for data that are here."""
 
     @abstractmethod
-    def _ship(self, name: str, rows: Rows) -> None:
+    def _ship(self, name: str, rows: FetchedTable) -> None:
         """Make ready a public table that travels."""
 
     def _public(self, name: str, data: Any) -> Table:

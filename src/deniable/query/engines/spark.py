@@ -18,7 +18,7 @@ from deniable.query.engines import base
 from deniable.query.engines.base import stopped, totals
 from deniable.query.engines.frames import check_names
 from deniable.query.engines.interrupts import interruptible
-from deniable.query.engines.remote import Remote, Rows, arrays, check_size
+from deniable.query.engines.remote import FetchedTable, Remote, arrays, check_size
 from deniable.query.engines.spark_sql import SparkWriter, Step
 from deniable.query.schema import Column, Kind, Table
 from deniable.query.totals import Totals
@@ -58,7 +58,7 @@ _COLUMNS = {
 _SHIPPED = {"VARCHAR": "STRING", "TIMESTAMP": "TIMESTAMP_NTZ"}
 
 
-class Stored(base.Stored):
+class SparkTable(base.StoredTable):
     """A table of a Spark session's catalog."""
 
 
@@ -94,7 +94,7 @@ def session_of(data: Any) -> Any:
     """The session that data belong to."""
     if isinstance(data, str):
         return started()
-    if isinstance(data, Stored):
+    if isinstance(data, SparkTable):
         return data.home
     return data if is_session(data) else data.sparkSession
 
@@ -187,7 +187,7 @@ class Spark(Remote):
         return frame
 
     def _frame(self, name: str, data: Any) -> Any:
-        wanted = data.table if isinstance(data, Stored) else data
+        wanted = data.table if isinstance(data, SparkTable) else data
         if not isinstance(wanted, str):
             return wanted
         home = session_of(data)
@@ -211,7 +211,7 @@ class Spark(Remote):
         return f"(SELECT {', '.join(listed)} FROM {place})"
 
     def _private(self, name: str, data: Any) -> Table:
-        if not is_spark(data) and not isinstance(data, Stored):
+        if not is_spark(data) and not isinstance(data, SparkTable):
             raise DataError(f"table {name} must be Spark's, like the other private tables")
         frame = self._frame(name, data)
         if frame is not data:
@@ -224,16 +224,16 @@ class Spark(Remote):
         self._sources[name] = self._view(frame)
         return Table(name, _columns(name, frame))
 
-    def _fetched_rows(self, name: str, data: Any) -> Rows | None:
-        if not is_spark(data) and not isinstance(data, Stored):
+    def _fetched_rows(self, name: str, data: Any) -> FetchedTable | None:
+        if not is_spark(data) and not isinstance(data, SparkTable):
             return None
         given = self._frame(name, data)
         columns = _columns(name, given)
         frame = self._session.sql(f"SELECT * FROM {self._view(given)}")
         check_size(name, frame.count())
-        return Rows.of(columns, frame.collect())
+        return FetchedTable.of(columns, frame.collect())
 
-    def _ship(self, name: str, rows: Rows) -> None:
+    def _ship(self, name: str, rows: FetchedTable) -> None:
         types = ", ".join(f"`{_escaped(c.name)}` {_SHIPPED.get(c.type, c.type)}" for c in rows.columns)
         frame = self._session.createDataFrame(list(zip(*rows.values, strict=True)), types)
         self._sources[name] = self._view(frame)

@@ -16,7 +16,7 @@ from typing import NamedTuple
 
 from sqlglot import exp
 
-from deniable.query.engines.writing import (
+from deniable.query.engines.writing import (  # fmt: skip
     BOOLEAN,
     DATE,
     DECIMAL,
@@ -26,11 +26,11 @@ from deniable.query.engines.writing import (
     TIMESTAMP,
     WHOLE,
     Rule,
-    Writer,
+    SqlWriter,
     named,
     table_rule,
     templated,
-)  # fmt: skip
+)
 from deniable.query.schema import Table
 
 _HALF = 4294967296
@@ -58,7 +58,7 @@ class Step(NamedTuple):
     parameters: tuple[str, ...]
 
 
-class SparkWriter(Writer):
+class SparkWriter(SqlWriter):
     """Writes for Spark. `sources` says what stands for each table; a list of keys is a view of its own name."""
 
     dialect = "spark"
@@ -101,7 +101,7 @@ class SparkWriter(Writer):
         )
 
 
-def _cast(writer: Writer, node: exp.Expr) -> exp.Expr | None:
+def _cast(writer: SqlWriter, node: exp.Expr) -> exp.Expr | None:
     target, given, inner = writer.type(node), writer.type(node.this), node.this
     if isinstance(inner, exp.Placeholder):
         return None if node.args["to"].this is exp.DType.ARRAY else writer.made("CAST(:x AS STRING)", x=inner)
@@ -129,12 +129,12 @@ def _cast(writer: Writer, node: exp.Expr) -> exp.Expr | None:
     return writer.made(f"TRY_CAST(:x AS {_TYPES[target or '']})", x=inner)
 
 
-def _division(_writer: Writer, node: exp.Expr) -> None:
+def _division(_writer: SqlWriter, node: exp.Expr) -> None:
     node.set("typed", True)
     node.set("safe", False)
 
 
-def _rounded(writer: Writer, node: exp.Expr) -> exp.Expr:
+def _rounded(writer: SqlWriter, node: exp.Expr) -> exp.Expr:
     """Half away from zero; to decimals by way of the whole number of them, as DuckDB does."""
     digits = node.args.get("decimals")
     if digits is None:
@@ -146,13 +146,13 @@ def _rounded(writer: Writer, node: exp.Expr) -> exp.Expr:
 def _whole(name: str) -> Rule:
     """FLOOR or CEIL, as a float: from 2⁵³ on, all floats are whole."""
 
-    def rule(writer: Writer, node: exp.Expr) -> exp.Expr:
+    def rule(writer: SqlWriter, node: exp.Expr) -> exp.Expr:
         return writer.once(f"CASE WHEN ABS(:x) < 9e15 THEN CAST({name}(:x) AS DOUBLE) ELSE :x END", node.this)
 
     return rule
 
 
-def _piece(_writer: Writer, node: exp.Expr) -> exp.Expr:
+def _piece(_writer: SqlWriter, node: exp.Expr) -> exp.Expr:
     """SUBSTRING. A start of 0 is the place before the first letter."""
     start, length = int(node.args["start"].name), node.args.get("length")
     parts = [node.this.copy(), exp.Literal.number(max(start, 1))]
@@ -161,7 +161,7 @@ def _piece(_writer: Writer, node: exp.Expr) -> exp.Expr:
     return exp.Anonymous(this="SUBSTRING", expressions=parts)
 
 
-def _like(writer: Writer, node: exp.Expr) -> exp.Expr:
+def _like(writer: SqlWriter, node: exp.Expr) -> exp.Expr:
     """Without an escape: it is a letter that the pattern does not have."""
     free = [letter for letter in _ESCAPES if letter not in node.expression.name]
     if not free:
@@ -169,7 +169,7 @@ def _like(writer: Writer, node: exp.Expr) -> exp.Expr:
     return exp.Escape(this=node.copy(), expression=exp.Literal.string(free[0]))
 
 
-def _keys(writer: Writer, node: exp.Expr) -> exp.Expr | None:
+def _keys(writer: SqlWriter, node: exp.Expr) -> exp.Expr | None:
     """A list of keys: SELECT UNNEST(CAST($keys_1 AS …[])) AS k, UNNEST(RANGE(…)) AS i."""
     lists = [found for found in node.find_all(exp.Explode) if isinstance(found.this, exp.Cast)]
     if node.args.get("from_") is not None or node.args.get("from") is not None or not lists:
@@ -182,41 +182,41 @@ def _keys(writer: Writer, node: exp.Expr) -> exp.Expr | None:
     return writer.made(f"SELECT CAST(k AS {types.get(inner.this, 'STRING')}) AS k, i FROM {cast.this.name}")
 
 
-def _several(_writer: Writer, node: exp.Expr) -> exp.Expr | None:
+def _several(_writer: SqlWriter, node: exp.Expr) -> exp.Expr | None:
     if isinstance(node.this, exp.Array):
         return exp.Anonymous(this="EXPLODE", expressions=[node.this.copy()])
     return None  # of keys: see `_keys`
 
 
-def _sum(writer: Writer, node: exp.Expr) -> exp.Expr | None:
+def _sum(writer: SqlWriter, node: exp.Expr) -> exp.Expr | None:
     column = isinstance(node.this, exp.Column) and _SUMMED.fullmatch(node.this.name)
     if column or writer.type(node.this) == WHOLE:
         return writer.made("SUM(CAST(:x AS DECIMAL(38, 0)))", x=node.this)
     return None
 
 
-def _window(_writer: Writer, node: exp.Expr) -> None:
+def _window(_writer: SqlWriter, node: exp.Expr) -> None:
     """ROW_NUMBER needs an order; within equal rows any is one."""
     if isinstance(node.this, exp.RowNumber) and node.args.get("order") is None:
         first = node.args["partition_by"][0].copy()
         node.set("order", exp.Order(expressions=[exp.Ordered(this=first, nulls_first=True)]))
 
 
-def _step(writer: Writer, node: exp.Expr) -> None:
+def _step(writer: SqlWriter, node: exp.Expr) -> None:
     """Spark computes a step as often as it is read. One that others may share is a statement of its own if they do."""
     if node.args.get("materialized") is not False and isinstance(writer, SparkWriter):
         writer.shared.append(node.alias)
     node.set("materialized", None)
 
 
-def _truncated(writer: Writer, node: exp.Expr) -> exp.Expr:
+def _truncated(writer: SqlWriter, node: exp.Expr) -> exp.Expr:
     unit = node.args["unit"].name.upper()
     if unit in ("HOUR", "MINUTE"):
         return writer.made(f"CAST(DATE_TRUNC('{unit}', :x) AS TIMESTAMP_NTZ)", x=node.this)
     return writer.made("CAST(:x AS DATE)" if unit == "DAY" else f"TRUNC(CAST(:x AS DATE), '{unit}')", x=node.this)
 
 
-def _difference(writer: Writer, node: exp.Expr) -> exp.Expr:
+def _difference(writer: SqlWriter, node: exp.Expr) -> exp.Expr:
     unit = node.args["unit"].name.upper()
     days = "DATEDIFF(CAST(:y AS DATE), CAST(:x AS DATE))"
     seconds = {"HOUR": 3600, "MINUTE": 60, "SECOND": 1}
@@ -234,13 +234,13 @@ def _difference(writer: Writer, node: exp.Expr) -> exp.Expr:
     return writer.once(f"CAST({templates[unit]} AS BIGINT)", node.expression, node.this)
 
 
-def _joined(_writer: Writer, node: exp.Expr) -> exp.Expr:
+def _joined(_writer: SqlWriter, node: exp.Expr) -> exp.Expr:
     """CONCAT, which passes over NULL."""
     parts = [exp.Literal.string(""), *(part.copy() for part in node.expressions)]
     return exp.Anonymous(this="CONCAT_WS", expressions=parts)
 
 
-def _function(writer: Writer, node: exp.Expr) -> exp.Expr:
+def _function(writer: SqlWriter, node: exp.Expr) -> exp.Expr:
     if node.name.upper() != "EPOCH_US":
         raise writer.refused(node)
     return writer.made(_MICROS.format(":x"), x=node.expressions[0])

@@ -2,8 +2,8 @@
 
 Bounded SQL is written by this library, in DuckDB's dialect, from a small vocabulary (`bounding`, `choice`, `functions`,
 `surveys`). sqlglot reads it into a tree and writes the tree in the other dialect. Where an engine would mean something
-else by the same words, or could fail where DuckDB gives NULL, a `Writer` has a rule that replaces the node. A node that
-is not in the vocabulary is refused, as is one for which the engine has no equal: both before anything is charged.
+else by the same words, or could fail where DuckDB gives NULL, a `SqlWriter` has a rule that replaces the node. A node
+that is not in the vocabulary is refused, as is one for which the engine has no equal: both before anything is charged.
 
 Types matter to some rules: the division of two floats may overflow, a cast depends on what is cast. They follow from
 the columns of the tables and from the vocabulary, bottom up; None means a type that no rule asks for.
@@ -61,10 +61,10 @@ _WHOLES = (
 _TEXTS = (exp.Upper, exp.Lower, exp.Substring, exp.Left, exp.Right, exp.Trim, exp.Replace, exp.Concat, exp.DPipe)
 _SAME = (exp.Paren, exp.Least, exp.Greatest, exp.Coalesce, exp.Nullif, exp.Neg, exp.Min, exp.Max)
 
-Rule = Callable[["Writer", exp.Expr], exp.Expr | None]
+Rule = Callable[["SqlWriter", exp.Expr], exp.Expr | None]
 
 
-class Writer(ABC):
+class SqlWriter(ABC):
     """Writes bounded SQL over some tables for one engine."""
 
     dialect: ClassVar[str]
@@ -218,7 +218,7 @@ def is_number(node: exp.Expr) -> bool:
     return isinstance(node, exp.Literal) and (not node.is_string or (cast and node.name[-1].isdigit()))
 
 
-def table_rule(writer: Writer, node: exp.Expr) -> exp.Expr | None:
+def table_rule(writer: SqlWriter, node: exp.Expr) -> exp.Expr | None:
     """A table of the session, which alone has a schema in bounded SQL."""
     if node.args.get("db") is None:
         return None
@@ -231,7 +231,7 @@ def table_rule(writer: Writer, node: exp.Expr) -> exp.Expr | None:
 def named(name: str, *parts: str) -> Rule:
     """A function under another name; its arguments are these parts of the node, or all of its expressions."""
 
-    def rule(_writer: Writer, node: exp.Expr) -> exp.Expr:
+    def rule(_writer: SqlWriter, node: exp.Expr) -> exp.Expr:
         given = [node.args[part] for part in parts] if parts else node.expressions
         return exp.Anonymous(this=name, expressions=[part.copy() for part in given])
 
@@ -241,7 +241,7 @@ def named(name: str, *parts: str) -> Rule:
 def templated(template: str, *parts: str) -> Rule:
     """A piece of SQL whose :x and :y are these parts of the node."""
 
-    def rule(writer: Writer, node: exp.Expr) -> exp.Expr:
+    def rule(writer: SqlWriter, node: exp.Expr) -> exp.Expr:
         return writer.made(template, **{name: node.args[part] for name, part in zip("xy", parts, strict=False)})
 
     return rule

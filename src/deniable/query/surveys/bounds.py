@@ -30,7 +30,7 @@ from deniable.query.bounding import Bounded
 from deniable.query.readings import Values
 from deniable.query.schema import Column, Kind
 from deniable.query.surveys.base import Survey
-from deniable.query.surveys.rows import Rows
+from deniable.query.surveys.rows import SurveyRows
 
 FURTHEST = 10**9
 """Bounds that are found lie within this of 0; every plan that can be made with wider ones can be made with them."""
@@ -105,7 +105,7 @@ class BoundsSurvey(Survey):
         return (low, high) if low < high else (low, low + step)
 
 
-def survey(rows: Rows, column: Column, *, epsilon: Fraction) -> BoundsSurvey:
+def survey(rows: SurveyRows, column: Column, *, epsilon: Fraction) -> BoundsSurvey:
     """The survey of one column over the rows that count."""
     wide = Values(column, widest(column))
     ends = "SELECT UNNEST([MIN(v1), MAX(v1)]) AS v FROM base GROUP BY u" if rows.people else "SELECT v1 AS v FROM base"

@@ -30,7 +30,7 @@ from deniable.query.limits import AtMost
 from deniable.query.readings import Values
 from deniable.query.schema import Column
 from deniable.query.surveys.base import Survey
-from deniable.query.surveys.rows import Rows
+from deniable.query.surveys.rows import SurveyRows
 from deniable.query.values import name
 from deniable.units import Relation
 
@@ -93,7 +93,7 @@ class Diagnosis(Survey):
         return Findings(dropped, dict(zip(self.columns, shares, strict=True)))
 
 
-def survey(rows: Rows, grids: Mapping[Column, Grid], limits: AtMost, *, epsilon: Fraction) -> Diagnosis | None:
+def survey(rows: SurveyRows, grids: Mapping[Column, Grid], limits: AtMost, *, epsilon: Fraction) -> Diagnosis | None:
     """The diagnosis of a query; None where nothing can be clamped or left out."""
     if not grids and not rows.people:
         return None

@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 from deniable.query.bounding import Bounded
 from deniable.query.limits import AtMost
 from deniable.query.surveys.base import Survey
-from deniable.query.surveys.rows import Rows
+from deniable.query.surveys.rows import SurveyRows
 
 STEPS = (1, 2, 3, 4, 5, 6, 8, 10, 12, 15, 20, 25, 30, 40, 50, 60, 80, 100, 150, 200, 300, 500, 1000)
 """The limits that can come out."""
@@ -64,7 +64,7 @@ class LimitsSurvey(Survey):
         return AtMost(groups=parts[1] if self.grouped else 1, rows=parts[0])
 
 
-def survey(rows: Rows, *, epsilon: Fraction) -> LimitsSurvey:
+def survey(rows: SurveyRows, *, epsilon: Fraction) -> LimitsSurvey:
     """The survey of the limits over the rows that count."""
     grouped = bool(rows.keys)
     cells = f"SELECT {_cell('c')} AS g FROM units"

@@ -7,17 +7,17 @@ from dataclasses import dataclass
 
 from deniable.query import bounding
 from deniable.query.keys import Keys
-from deniable.query.reading import Question
+from deniable.query.reading import ParsedQuery
 from deniable.query.readings import Values
 from deniable.query.schema import Column
 from deniable.units import Relation
 
 
 @dataclass(frozen=True)
-class Rows:
+class SurveyRows:
     """A question, its keys, and the column that says whose a row is (None when every row is a unit)."""
 
-    question: Question
+    question: ParsedQuery
     keys: tuple[Keys, ...]
     unit: Column | None
     relation: Relation

@@ -28,9 +28,9 @@ from numpy.typing import NDArray
 
 from deniable._checks import count
 from deniable.errors import NotSupported
-from deniable.strategies.dense import Dense
+from deniable.strategies.banded import Dense
 from deniable.strategies.optima.toeplitz import OUTSIDE
-from deniable.strategies.participation import Participation
+from deniable.strategies.sensitivity import Participation
 from deniable.strategies.series import Array
 from deniable.strategies.workloads import PREFIX, Workload
 

@@ -1,4 +1,12 @@
-"""Who wins when each score gets continuous noise of its own, decided exactly.
+"""Choosing among candidates by exact scores: the exponential mechanism, and who wins with noise of their own.
+
+`categorical` draws with probabilities proportional to multiples·exp(rate·score). `race` and `ranking` add continuous
+noise to every score and find the largest, without computing the noise to more digits than the decision needs.
+
+>>> int(categorical([0, -50])) in (0, 1), race([0, 100], rate=1) in (0, 1)
+(True, True)
+
+Who wins when each score gets continuous noise of its own, decided exactly.
 
 Contestant i runs with ``rate * scores[i] + N_i``, the N_i independent with a continuous law. The winner under
 
@@ -20,19 +28,154 @@ overlap get more bits. Ties have probability 0, so no rule for ties is needed an
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import dataclass
 from enum import Enum
 from fractions import Fraction
 from functools import cmp_to_key, lru_cache
+from math import lcm
+from typing import overload
 
 import numpy as np
 from numpy.typing import NDArray
 
-from deniable._checks import Number, count, member
+from deniable import _values
+from deniable._checks import Number, count, exact, member, positive
 from deniable.errors import InvalidArgument
-from deniable.noise.comparison import take
-from deniable.noise.enclosure import log
-from deniable.noise.scores import Gaps, gaps, privately
+from deniable.noise.enclosure import log, take
+from deniable.noise.laws import DrawTable, Weights
+from deniable.noise.shapes import Shape, Size, shaped
 from deniable.noise.source import Source, Words, secure
+
+
+@dataclass(frozen=True)
+class Gaps:
+    """Score i lies ``below[i] * unit`` below the best, times the rate."""
+
+    below: list[int]
+    unit: Fraction
+
+
+def gaps(scores: Iterable[int | Fraction], *, rate: Number = 1, eligible: list[bool] | None = None) -> Gaps:
+    """How far each score lies below the best eligible one; 0 for those that are not eligible.
+
+    Scores as exact multiples of one unit, counted down from the best: what selection compares.
+
+    >>> gaps([3, Fraction(5, 2), 0], rate=2)
+    Gaps(below=[0, 1, 6], unit=Fraction(1, 1))
+    """
+    found = list(scores)
+    unit = positive("rate", rate)
+    common = lcm(*{score.denominator for score in found})
+    heights = [score.numerator * (common // score.denominator) for score in found]
+    if eligible is None:
+        best = max(heights, default=0)
+        return Gaps([best - height for height in heights], unit / common)
+    best = max((height for height, may in zip(heights, eligible, strict=True) if may), default=0)
+    below = [best - height if may else 0 for height, may in zip(heights, eligible, strict=True)]
+    return Gaps(below, unit / common)
+
+
+def read_scores(scores: object) -> list[int | Fraction]:
+    """Scores that may be private, one by one: a float is its shortest decimal, what is no finite number is 0."""
+    array = _values.array_of(scores)
+    if array is not None and array.ndim != 1:
+        raise InvalidArgument("scores", f"an array of {array.ndim} dimensions", "a list of numbers")
+    return [_score(score) for score in (_values.items(scores) if array is None else array.tolist())]
+
+
+def _score(score: object) -> int | Fraction:
+    if isinstance(score, float | np.float32 | np.float16):
+        return exact(score) if np.isfinite(score) else 0
+    return _values.exact(score)
+
+
+def check_exact_numbers(name: str, values: Iterable[Number]) -> list[Fraction | int]:
+    """Finite numbers that are parameters of a law: a refusal names the type of the one at fault, not its value."""
+    found: list[Fraction | int] = []
+    for value in values.tolist() if isinstance(values, np.ndarray) else values:
+        if type(value) is int:
+            found.append(value)
+            continue
+        try:
+            found.append(exact(value))
+        except (TypeError, ValueError):
+            kind = "a float that is not finite" if isinstance(value, float) else type(value).__name__
+            raise InvalidArgument(name, kind, "finite numbers") from None
+    return found
+
+
+class Categorical:
+    """A sampler for many draws from the same weights. It is not cached: weights may hold private data.
+
+    A choice among finitely many, with probabilities proportional to multiples[k] * exp(rate * log_weights[k]), exactly.
+
+    Log-weights and the rate are rational numbers, multiples whole ones (the length of an interval, the size of a
+    group). Their normalising sum is irrational; it is bounded to as many bits as a draw needs, never rounded (see
+    `laws.DrawTable`).
+
+    >>> from deniable.noise.source import InsecureSource
+    >>> categorical([0, -1, -50], 8, source=InsecureSource(4)).tolist()
+    [0, 1, 1, 0, 1, 1, 0, 0]
+    """
+
+    def __init__(
+        self,
+        log_weights: Iterable[Number],
+        *,
+        rate: Number = 1,
+        multiples: Iterable[int] | None = None,
+        word_bits: int = 64,
+    ) -> None:
+        given = list(log_weights)
+        times = [1] * len(given) if multiples is None else check_exact_numbers("multiples", multiples)
+        if any(m < 0 or m.denominator > 1 for m in times):
+            raise InvalidArgument("multiples", "another number", "whole numbers, 0 or more")
+        if len(times) != len(given):
+            raise InvalidArgument("multiples", len(times), f"as many as log_weights, {len(given)}")
+        if not any(times):
+            raise InvalidArgument("log_weights", "none", "at least one choice of positive weight")
+        found = gaps(check_exact_numbers("log_weights", given), rate=rate, eligible=[m > 0 for m in times])
+        self._table = DrawTable(
+            Weights(tuple(found.below), found.unit, tuple(m.numerator for m in times)), word_bits=word_bits
+        )
+
+    def draw_one(self, source: Source) -> int:
+        return self._table.draw_one(source)
+
+    def draw(self, size: int, source: Source) -> NDArray[np.int64]:
+        return self._table.draw(size, source)
+
+
+@overload
+def categorical(
+    log_weights: Iterable[Number],
+    size: None = None,
+    *,
+    rate: Number = 1,
+    multiples: Iterable[int] | None = None,
+    source: Source | None = None,
+) -> int: ...
+@overload
+def categorical(
+    log_weights: Iterable[Number],
+    size: Shape,
+    *,
+    rate: Number = 1,
+    multiples: Iterable[int] | None = None,
+    source: Source | None = None,
+) -> NDArray[np.int64]: ...
+def categorical(
+    log_weights: Iterable[Number],
+    size: Size = None,
+    *,
+    rate: Number = 1,
+    multiples: Iterable[int] | None = None,
+    source: Source | None = None,
+) -> NDArray[np.int64] | int:
+    """Positions in `log_weights`, each with probability proportional to its weight: an int, or an int64 array."""
+    sampler = Categorical(log_weights, rate=rate, multiples=multiples)
+    source = source or secure()
+    return shaped(size, lambda: sampler.draw_one(source), lambda many: sampler.draw(many, source))
 
 
 class Noise(Enum):
@@ -86,13 +229,13 @@ def ranking(
     Scores may be private: one that is no finite number is 0.
     """
     member("noise", noise, Noise, remedy="Pass noise.GUMBEL, noise.EXPONENTIAL or noise.LAPLACE.")
-    starts = gaps(privately(scores), rate=rate)
+    starts = gaps(read_scores(scores), rate=rate)
     places = count("places", places)
     if len(starts.below) < places:
         raise InvalidArgument("places", places, f"at most the number of scores, {len(starts.below)}")
     source = source or secure()
     words = source.words(len(starts.below)) >> np.uint64(64 - word_bits)
-    hopefuls = _hopefuls(starts, words, places, noise, word_bits).tolist()
+    hopefuls = _possible_winners(starts, words, places, noise, word_bits).tolist()
     field = [_Runner(i, -starts.below[i] * starts.unit, int(words[i]), word_bits, noise) for i in hopefuls]
 
     def compare(one: _Runner, other: _Runner) -> int:
@@ -152,7 +295,7 @@ _FURTHEST = -(1 << 60)  # starts further behind are cut to this
 _UNBOUNDED = 1 << 62  # stands for infinity, at either end
 
 
-def _hopefuls(gaps: Gaps, words: Words, places: int, noise: Noise, word_bits: int) -> NDArray[np.intp]:
+def _possible_winners(gaps: Gaps, words: Words, places: int, noise: Noise, word_bits: int) -> NDArray[np.intp]:
     """The runners that may finish among the first `places`, by coarse intervals; never drops one that does."""
     edges, noise_low, noise_high = _coarse(noise, word_bits)
     cells = np.searchsorted(edges, words, side="right") - 1
