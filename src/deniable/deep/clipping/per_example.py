@@ -24,6 +24,7 @@ from torch.utils._pytree import tree_leaves, tree_map
 
 from deniable.deep.clipping.asking import ASKING, asks
 from deniable.deep.clipping.contributions import Stack
+from deniable.deep.clipping.indices import InRange
 from deniable.deep.clipping.integers import cut
 from deniable.deep.clipping.labels import storage_of
 from deniable.deep.clipping.norms import settle
@@ -58,7 +59,8 @@ def unit_gradients(recipe: Recipe, question: Question) -> tuple[dict[str, Tensor
     def one(copies: dict[str, Tensor], batch: tuple[Any, Any]) -> Tensor:
         inputs, targets = batch
         # The fused attention kernels have no rule under vmap, or a slow one.
-        with recipe.precision(question.mask.device), sdpa_kernel(SDPBackend.MATH), Opened():
+        in_range = InRange() if recipe.in_range else nullcontext()
+        with recipe.precision(question.mask.device), sdpa_kernel(SDPBackend.MATH), Opened(), in_range:
             return inside(
                 recipe.model,
                 {**fixed, **copies},

@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor, nn
 
+from deniable.deep.clipping import indices
 from deniable.deep.clipping.calls import Use
 from deniable.deep.clipping.margins import bounds, clip_factors
 from deniable.deep.clipping.norms import Settled
@@ -68,6 +69,11 @@ class Recipe:
         """Over how many ranks a sum is taken."""
         return 1 if self.sharding is None else self.sharding.ranks
 
+    @property
+    def in_range(self) -> bool:
+        """Whether indices are brought into range before a kernel sees them."""
+        return indices.is_needed(next(self.model.parameters()).device, sharded=self.sharding is not None)
+
     def length(self, values: Tensor, *, order: int) -> Tensor:
         """The norm of a gradient, of which `values` are all numbers, or this rank's."""
         return values.norm(order) if self.sharding is None else self.sharding.length(values, order=order)
@@ -120,7 +126,9 @@ def recorded(recipe: Recipe, question: Question, mark: Mark) -> Tensor:
     tensors = {name: question.tensors[name] for name in recipe.names}
     # FSDP2 puts other tensors in the place of parameters, so there nothing is known of where a tensor comes from.
     marks = None if recipe.sharding is not None else Pass(question.tensors, question.batch, real=question.real)
-    tape = Tape(tensors, question.script, units=rows // recipe.rows_per_unit, mark=mark, marks=marks)
+    tape = Tape(
+        tensors, question.script, units=rows // recipe.rows_per_unit, mark=mark, marks=marks, in_range=recipe.in_range
+    )
     with recipe.precision(question.mask.device), tape:
         losses = row_losses(recipe.loss, called(recipe.model, inputs), targets, rows)
     tape.finish()

@@ -25,6 +25,7 @@ from torch.utils._pytree import tree_leaves
 
 from deniable.deep.clipping.asking import ASKING, asks
 from deniable.deep.clipping.calls import Axes, Call, Use
+from deniable.deep.clipping.indices import within_range
 from deniable.deep.clipping.origins import Derived, Leaf, Origin, leaves
 from deniable.deep.clipping.outside import Constant, Pass
 from deniable.deep.clipping.rules import JUDGED, OPENED, OPENED_WITH_PARAMETERS, RECURRENT, rule_for
@@ -180,12 +181,33 @@ class Tape(Watch):
     """Follows the script through one forward pass and tells `mark` of every use."""
 
     def __init__(
-        self, parameters: Mapping[str, Tensor], script: Script, *, units: int, mark: Mark, marks: Pass | None
+        self,
+        parameters: Mapping[str, Tensor],
+        script: Script,
+        *,
+        units: int,
+        mark: Mark,
+        marks: Pass | None,
+        in_range: bool = False,
     ) -> None:
         super().__init__(parameters)
+        self._in_range = in_range
         self._steps = iter(script.steps)
         self._calls = iter(script.sized(units))
         self._units, self._mark, self._marks = units, mark, marks
+
+    def __torch_function__(
+        self, function: Any, types: Any, args: Sequence[Any] = (), kwargs: Mapping[str, Any] | None = None
+    ) -> Any:
+        change = None
+        if self._in_range and not looking_away():
+            change = within_range(function, args, kwargs or {})
+        if change is None:
+            return super().__torch_function__(function, types, args, kwargs)
+        self.own(*change.new)
+        made = change.marked(super().__torch_function__(function, types, change.args, change.kwargs))
+        self.own(made)
+        return made
 
     def own(self, *tensors: Tensor) -> None:
         if self._marks is not None:
