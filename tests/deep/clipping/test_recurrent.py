@@ -280,7 +280,7 @@ def test_the_rule_refuses_rows_on_another_axis(axis: int) -> None:
     typing.private(batch if axis == 0 else batch.permute(2, 0, 1))
     with typing:
         made = recurrence("rnn_tanh", batch, torch.randn(3, 3), None, None, torch.zeros(3, 3), torch.empty(0), False)
-    with pytest.raises(dn.errors.NotSupported, match="deniable.recurrence"):
+    with pytest.raises(dn.errors.NotSupported, match=r"deniable\.recurrence"):
         typing.place(made[0])
 
 

@@ -193,8 +193,8 @@ def refuse_packed(*_: Any, **__: Any) -> NoReturn:
     """What becomes of a packed sequence."""
     raise NotSupported(
         "a packed sequence is ordered by its lengths and as long as the longest one, both of which are data;"
-        " give the padded sequence to the recurrent layer, in one direction, and take each row's output at its last token:"
-        " out[torch.arange(len(x)), lengths - 1]"
+        " give the padded sequence to the recurrent layer, in one direction, and take each row's output at its last"
+        " token: out[torch.arange(len(x)), lengths - 1]"
     )
 
 
