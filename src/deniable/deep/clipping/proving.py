@@ -32,6 +32,7 @@ from deniable.deep.clipping.rules import rule_for
 from deniable.deep.clipping.steps import Recipe
 from deniable.deep.clipping.tape import Pattern, Script, Size, Step, Watch, differentiable, tensors_of
 from deniable.deep.clipping.typing import FEW, MANY, Course, RowTyping, fault_here, mixing
+from deniable.deep.clipping.typing_records import tensors_in
 from deniable.deep.clipping.typing_rules import SHAPE_ONLY
 from deniable.errors import NotSupported
 from deniable.noise import secure
@@ -146,7 +147,7 @@ class _Survey(_Log):
         run: Callable[..., Any] | None = None,
     ) -> Any:
         made = super().passed(function, args, kwargs, run=run)
-        given, results = tensors_of((args, dict(kwargs))), tensors_of(made)
+        given, results = tensors_in((*args, *kwargs.values())), tensors_of(made)
         refuse_leaves([*given, *results])
         of_shapes = getattr(function, "__name__", "") in SHAPE_ONLY
         if not of_shapes and any(id(each) in self._private for each in given):

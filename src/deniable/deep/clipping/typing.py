@@ -60,11 +60,11 @@ from deniable.deep.clipping.typing_records import (
     draws_nothing,
     facts_of,
     fault_here,
-    leaves_of,
     looking,
     mixing,
     same_for_all,
     snapshot_of,
+    tensors_in,
 )
 from deniable.deep.clipping.typing_rules import (
     OVERWRITES,
@@ -238,7 +238,7 @@ class RowTyping(TorchDispatchMode):  # type: ignore[no-untyped-call]
             if func is torch.ops.aten.lift_fresh.default:
                 self._lift(args[0])
             facts = facts_of(func)
-            tensors = [each for each in leaves_of((args, tuple(kwargs.values()))) if isinstance(each, Tensor)]
+            tensors = tensors_in((*args, *kwargs.values()))
             kind = max((self._known(each).kind for each in tensors), default=Kind.CONSTANT)
             if self._skims and kind is not Kind.PRIVATE:
                 return self._skimmed(func, args, kwargs, kind)
@@ -280,10 +280,8 @@ class RowTyping(TorchDispatchMode):  # type: ignore[no-untyped-call]
         bound = dict(zip(facts.arguments, facts.defaults, strict=True))
         bound.update(zip(facts.arguments, args, strict=False))
         bound.update(kwargs)
-        targets = [each for name in facts.writes for each in leaves_of(bound[name]) if isinstance(each, Tensor)]
-        numbers = {
-            name: each for name, each in bound.items() if not any(isinstance(e, Tensor) for e in leaves_of(each))
-        }
+        targets = tensors_in([bound[name] for name in facts.writes]) if facts.writes else []
+        numbers = {name: each for name, each in bound.items() if not tensors_in((each,))}
         record = Record(func, numbers, [geometry_of(each) for each in tensors])
         before = self._same_operation(func)
         self._records.append(record)
@@ -303,7 +301,7 @@ class RowTyping(TorchDispatchMode):  # type: ignore[no-untyped-call]
         made = func(*args, **kwargs)
         if facts.name.startswith(("empty", "new_empty")):
             made.zero_()  # what lies there is nobody's; the same in both runs
-        results = [each for each in leaves_of(made) if isinstance(each, Tensor)]
+        results = tensors_in((made,))
         if facts.looks and not isinstance(made, Tensor):
             self._compare_value(func, kind, record, before, made)
         if facts.views:
@@ -316,14 +314,14 @@ class RowTyping(TorchDispatchMode):  # type: ignore[no-untyped-call]
             known = dict(zip(map(id, tensors), spots, strict=True))
             numbers_before = None if before is None else before.numbers
             operation = Operation(facts.name, bound, known, results, self.units, numbers_before, MANY)
-            labels = self._judged(str(func), facts, operation, numbers, kind)
+            labels = self._judged(facts.title, facts, operation, numbers, kind)
         given = {storage_of(each)[0] for each in tensors}
         for each, label in zip(results, labels, strict=True):
             if storage_of(each)[0] not in given:
                 self._set(each, label)
         for target in targets:
             own = next((spot for each, spot in zip(tensors, spots, strict=False) if each is target), None)
-            self._write(str(func), facts, target, own, self._of_target(target, results, labels), record, before)
+            self._write(facts.title, facts, target, own, self._of_target(target, results, labels), record, before)
         return made
 
     def _judged(
@@ -548,19 +546,19 @@ class RowTyping(TorchDispatchMode):  # type: ignore[no-untyped-call]
 
     def _elsewhere(self, func: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Any:
         """Work of FSDP2 and of collectives, on parameters."""
-        for each in leaves_of((args, tuple(kwargs.values()))):
-            if isinstance(each, Tensor) and not looking_away() and self._known(each).kind is Kind.PRIVATE:
+        for each in tensors_in((*args, *kwargs.values())):
+            if not looking_away() and self._known(each).kind is Kind.PRIVATE:
                 raise NotSupported(f"the forward pass hands private rows to {func}{location()}, which mixes them")
         made = func(*args, **kwargs)
-        for each in leaves_of(made):
-            if isinstance(each, Tensor) and storage_of(each)[0] not in self._labels:
+        for each in tensors_in((made,)):
+            if storage_of(each)[0] not in self._labels:
                 self._set(each, Label(Kind.PUBLIC))
         return made
 
     def _skimmed(self, func: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any], kind: Kind) -> Any:
         made = func(*args, **kwargs)
-        for each in leaves_of(made):
-            if isinstance(each, Tensor) and storage_of(each)[0] not in self._labels:
+        for each in tensors_in((made,)):
+            if storage_of(each)[0] not in self._labels:
                 self._set(each, Label(kind))
         return made
 

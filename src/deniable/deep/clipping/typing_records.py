@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import cache
 from typing import Any, NamedTuple
@@ -58,6 +58,8 @@ class Facts:
     """What is fixed about an operation."""
 
     name: str
+    title: str
+    """As messages print it."""
     arguments: tuple[str, ...]
     defaults: tuple[Any, ...]
     writes: tuple[str, ...]
@@ -82,6 +84,7 @@ def facts_of(operation: OpOverload) -> Facts:
         rule = pointwise
     return Facts(
         name=name,
+        title=str(operation),
         arguments=tuple(each.name for each in schema.arguments),
         defaults=tuple(each.default_value if each.has_default_value() else None for each in schema.arguments),
         writes=tuple(
@@ -119,13 +122,15 @@ def same_for_all(now: Tensor, before: Tensor, axis: int, inner: int, units: int)
     return one is not None and two is not None and torch.equal(one, two)
 
 
-def leaves_of(value: Any) -> Iterator[Any]:
-    """What is in lists and tuples, nested or not."""
-    if isinstance(value, list | tuple):
-        for each in value:
-            yield from leaves_of(each)
-    else:
-        yield value
+def tensors_in(values: Iterable[Any]) -> list[Tensor]:
+    """The tensors among some values, and in lists and tuples among them. Asked several times for every operation."""
+    tensors: list[Tensor] = []
+    for each in values:
+        if isinstance(each, Tensor):
+            tensors.append(each)
+        elif isinstance(each, list | tuple):
+            tensors += tensors_in(each)
+    return tensors
 
 
 def fault_here(reason: str, name: str) -> Fault:
