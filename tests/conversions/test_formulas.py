@@ -7,7 +7,7 @@ from fractions import Fraction
 
 import mpmath as mp
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from deniable.conversions import formulas
@@ -63,6 +63,7 @@ def test_a_mixture_at_every_size(exponent: Fraction, share: Fraction) -> None:
     assert formulas.amplified_epsilon(exponent, share) <= exponent
 
 
+@settings(max_examples=50)
 @given(epsilons, st.fractions(min_value=F(1, 10**30), max_value=F(1, 10)), st.integers(1, 1000))
 def test_a_group_at_every_size(epsilon: Fraction, delta: Fraction, size: int) -> None:
     found = formulas.group_delta(epsilon, delta, size)

@@ -74,6 +74,15 @@ def test_roots_are_above_and_below(x: Fraction) -> None:
     assert low**2 <= x < (low + Fraction(1, 10**9)) ** 2
 
 
+def test_the_root_of_hardly_more_than_a_square_is_above_its_root() -> None:
+    """A fraction as close above the square of a fifteen-digit decimal as its denominator allows: n·D² − p²·d = 1."""
+    p, scale = 10**14 + 1, 10**14
+    d = -pow(p, -2, scale**2) % scale**2
+    x = Fraction(p * p * d + 1, scale * scale * d)
+    assert x - Fraction(p, scale) ** 2 == Fraction(1, d * scale**2)
+    assert exact.root_above(x) == Fraction(p + 1, scale)
+
+
 @given(st.integers(0, 10**40))
 def test_whole_roots_are_rounded_up(x: int) -> None:
     root = exact.whole_root_above(x)
