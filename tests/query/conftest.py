@@ -12,8 +12,8 @@ from deniable.events import Event
 from deniable.guarantees import Guarantee, PureDP
 from deniable.query.bounding import Bounded
 from deniable.query.engines import DuckDB
+from deniable.query.measures import Totals
 from deniable.query.planning import QueryPlan, plan
-from deniable.query.totals import Totals
 from deniable.units import Relation, Unit
 
 

@@ -16,15 +16,16 @@ from deniable.query.engines import DuckDB
 from deniable.query.engines.base import Engine
 from deniable.query.engines.remote import Copies, FetchedTable
 from deniable.query.planning import QueryPlan, plan
-from deniable.query.schema import Column, Kind
+from deniable.query.schema import Column, ColumnKind
 from deniable.units import Relation, Unit
 from tests.query.conftest import NoLedger
 
 Data = Mapping[str, tuple[str, Sequence[Any]]]
 
 KINDS = {
-    "BIGINT": Kind.INTEGER, "INTEGER": Kind.INTEGER, "DOUBLE": Kind.REAL, "VARCHAR": Kind.TEXT, "BOOLEAN": Kind.BOOLEAN,
-    "DATE": Kind.DATE, "TIMESTAMP": Kind.TIMESTAMP, "DECIMAL(10, 2)": Kind.REAL, "FLOAT": Kind.REAL,
+    "BIGINT": ColumnKind.INTEGER, "INTEGER": ColumnKind.INTEGER, "DOUBLE": ColumnKind.REAL, "VARCHAR": ColumnKind.TEXT,
+    "BOOLEAN": ColumnKind.BOOLEAN, "DATE": ColumnKind.DATE, "TIMESTAMP": ColumnKind.TIMESTAMP,
+    "DECIMAL(10, 2)": ColumnKind.REAL, "FLOAT": ColumnKind.REAL,
 }  # fmt: skip
 POSTGRES = {"DOUBLE": "DOUBLE PRECISION", "VARCHAR": "TEXT", "FLOAT": "REAL"}
 SPARK = {"VARCHAR": "STRING", "TIMESTAMP": "TIMESTAMP_NTZ", "INTEGER": "INT"}

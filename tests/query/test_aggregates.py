@@ -18,15 +18,14 @@ from hypothesis import strategies as st
 from deniable.noise import Grid
 from deniable.query import AtMost
 from deniable.query.aggregates import QuantileAggregate
-from deniable.query.measures import Different, Measure, UnitCounts, move
+from deniable.query.measures import Cells, Different, Measure, UnitCounts, move
 from deniable.query.readings import BinNumber, Distinct, Values
-from deniable.query.schema import Column, Kind
-from deniable.query.totals import Cells
+from deniable.query.schema import Column, ColumnKind
 from deniable.query.trees import BinTree, NodeCounts
 from deniable.units import Relation
 
 WIDE = AtMost(groups=1000, rows=1000)
-COLUMN = Column("x", Kind.INTEGER, "BIGINT")
+COLUMN = Column("x", ColumnKind.INTEGER, "BIGINT")
 VALUES = [3, 3, 4, 7, 8, 8, 8, 15, 20, 21]
 TABLE = pa.table({"person": [0, 0, 0, 1, 1, 2, 3, 4, 5, 5], "x": VALUES, "c": list("aababbbccc")})
 MUCH = 10**9

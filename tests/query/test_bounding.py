@@ -14,10 +14,10 @@ from deniable.noise import Grid
 from deniable.query import AtMost, bounding, choice
 from deniable.query.engines import DuckDB
 from deniable.query.keys import declare, unknown
+from deniable.query.measures import Totals
 from deniable.query.reading import read
 from deniable.query.readings import Values
-from deniable.query.schema import Column, Kind, Table
-from deniable.query.totals import Totals
+from deniable.query.schema import Column, ColumnKind, Table
 
 KEY = (0x0123456789ABCDEF, 0xFEDCBA9876543210)
 GROUPS = 200
@@ -150,7 +150,7 @@ def test_keys_in_a_row_need_no_list(type_: Any, first: int) -> None:
         engine._connection.register("whole", data)
         huge = "SELECT ward::HUGEINT AS ward FROM whole UNION ALL VALUES (-(2::HUGEINT ** 126)::HUGEINT)"
         engine._connection.execute(f"CREATE TEMP TABLE t AS {huge}")
-        table = Table("t", (Column("ward", Kind.INTEGER, "HUGEINT"),))
+        table = Table("t", (Column("ward", ColumnKind.INTEGER, "HUGEINT"),))
     else:
         table = engine.add("t", data)
     question = read("SELECT ward, COUNT(*) FROM t GROUP BY ward", (table,))

@@ -15,18 +15,18 @@ from hypothesis import strategies as st
 
 from deniable.errors import QueryError
 from deniable.query.reading import read
-from deniable.query.schema import Column, Kind, Table
+from deniable.query.schema import Column, ColumnKind, Table
 
 COLUMNS = {
-    "x": (Kind.REAL, "DOUBLE", pa.float64()),
-    "y": (Kind.REAL, "DOUBLE", pa.float64()),
-    "i": (Kind.INTEGER, "BIGINT", pa.int64()),
-    "j": (Kind.INTEGER, "INTEGER", pa.int32()),
-    "s": (Kind.TEXT, "VARCHAR", pa.string()),
-    "u": (Kind.UNTYPED, "VARCHAR", pa.string()),
-    "d": (Kind.DATE, "DATE", pa.date32()),
-    "w": (Kind.TIMESTAMP, "TIMESTAMP", pa.timestamp("us")),
-    "b": (Kind.BOOLEAN, "BOOLEAN", pa.bool_()),
+    "x": (ColumnKind.REAL, "DOUBLE", pa.float64()),
+    "y": (ColumnKind.REAL, "DOUBLE", pa.float64()),
+    "i": (ColumnKind.INTEGER, "BIGINT", pa.int64()),
+    "j": (ColumnKind.INTEGER, "INTEGER", pa.int32()),
+    "s": (ColumnKind.TEXT, "VARCHAR", pa.string()),
+    "u": (ColumnKind.UNTYPED, "VARCHAR", pa.string()),
+    "d": (ColumnKind.DATE, "DATE", pa.date32()),
+    "w": (ColumnKind.TIMESTAMP, "TIMESTAMP", pa.timestamp("us")),
+    "b": (ColumnKind.BOOLEAN, "BOOLEAN", pa.bool_()),
 }
 TABLE = Table("t", tuple(Column(name, kind, type) for name, (kind, type, _) in COLUMNS.items()))
 BOUNDS = {"x": (Fraction(-4), Fraction(9)), "y": (Fraction(1, 2), Fraction(3)), "i": (Fraction(-7), Fraction(8))}
@@ -229,8 +229,14 @@ conditions: st.SearchStrategy[str] = st.deferred(
         numbers.map(lambda t: f"{t} + 0 IS NULL"),
     )
 )
-TYPES = {Kind.INTEGER: int, Kind.REAL: float, Kind.TEXT: str, Kind.BOOLEAN: bool, Kind.DATE: (date, str)}
-TYPES |= {Kind.TIMESTAMP: (datetime, str), Kind.UNTYPED: str}
+TYPES = {
+    ColumnKind.INTEGER: int,
+    ColumnKind.REAL: float,
+    ColumnKind.TEXT: str,
+    ColumnKind.BOOLEAN: bool,
+    ColumnKind.DATE: (date, str),
+}
+TYPES |= {ColumnKind.TIMESTAMP: (datetime, str), ColumnKind.UNTYPED: str}
 
 
 @settings(max_examples=80)

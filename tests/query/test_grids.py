@@ -13,9 +13,9 @@ from hypothesis import strategies as st
 
 from deniable.noise import Grid
 from deniable.query.grids import place
-from deniable.query.schema import Column, Kind
+from deniable.query.schema import Column, ColumnKind
 
-X = Column("x", Kind.REAL, "DOUBLE")
+X = Column("x", ColumnKind.REAL, "DOUBLE")
 CONNECTION = duckdb.connect()
 parts = st.integers(1, 1 << 54) | st.sampled_from([1, 3, 7, 10, 10**9, 1 << 53, (1 << 53) + 1])
 

@@ -19,13 +19,13 @@ from hypothesis import strategies as st
 
 from deniable.query import AtMost
 from deniable.query.grids import choose
-from deniable.query.schema import Column, Kind
+from deniable.query.schema import Column, ColumnKind
 
 WIDE = AtMost(groups=1000, rows=1000)
 REAL, WHOLE, TEXT = (
-    Column("x", Kind.REAL, "DOUBLE"),
-    Column("x", Kind.INTEGER, "INTEGER"),
-    Column("x", Kind.UNTYPED, ""),
+    Column("x", ColumnKind.REAL, "DOUBLE"),
+    Column("x", ColumnKind.INTEGER, "INTEGER"),
+    Column("x", ColumnKind.UNTYPED, ""),
 )
 
 

@@ -28,7 +28,7 @@ from deniable.query import AtMost
 from deniable.query.engines import DuckDB
 from deniable.query.measures import Different, Measure, Values, move
 from deniable.query.planning import QueryPlan
-from deniable.query.schema import Column, Kind
+from deniable.query.schema import Column, ColumnKind
 from deniable.units import Relation
 
 CITIES = ["Bern", "Basel", "Chur", "Olten"]
@@ -322,7 +322,7 @@ def test_the_sensitivity_is_reached(make_plan: Any, vectors: Any, relation: Any,
         found._engine.close()
 
 
-COLUMN = Column("cost", Kind.REAL, "DOUBLE")
+COLUMN = Column("cost", ColumnKind.REAL, "DOUBLE")
 
 
 @pytest.mark.parametrize("relation", list(Relation))

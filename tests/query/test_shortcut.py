@@ -25,10 +25,10 @@ from deniable.query.engines import DuckDB
 from deniable.query.engines.databases import DuckDBTable
 from deniable.query.engines.fakes import FakeDuckDB
 from deniable.query.keys import Keys, declare
+from deniable.query.measures import Totals
 from deniable.query.reading import read
 from deniable.query.readings import BinNumber, Distinct, Reading, Values
-from deniable.query.schema import Column, Kind, Table
-from deniable.query.totals import Totals
+from deniable.query.schema import Column, ColumnKind, Table
 
 KEY = (3, 5)
 Rows = list[tuple[int, int, int | None]]
@@ -186,7 +186,7 @@ def test_which_sql_runs(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_a_rehearsal_tries_all_sql() -> None:
     engine = FakeDuckDB()
-    columns = tuple(Column(name, Kind.INTEGER, "BIGINT") for name in ("person", "ward", "x"))
+    columns = tuple(Column(name, ColumnKind.INTEGER, "BIGINT") for name in ("person", "ward", "x"))
     table = Table("t", columns)
     engine.fill(table, {name: ["1", "2"] for name in table.names}, rows=10)
     found = ask(engine, table, AtMost(groups=1, rows=1), groups=3)

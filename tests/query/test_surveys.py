@@ -13,7 +13,7 @@ import pytest
 
 from deniable.query import AtMost
 from deniable.query.requests import PlanningContext, Request
-from deniable.query.schema import Column, Kind
+from deniable.query.schema import Column, ColumnKind
 from deniable.query.staging import StagedPlan
 from deniable.query.surveys import Survey, bounds, limits
 from deniable.query.surveys.diagnosis import wider
@@ -113,7 +113,7 @@ def test_no_row_moves_a_survey_further_than_its_event_says(tables: Tables) -> No
             assert np.abs(tables.exact(one) - tables.exact(two)).sum() <= one.event.sensitivity
 
 
-COST, AGE = Column("cost", Kind.REAL, "DOUBLE"), Column("age", Kind.INTEGER, "BIGINT")
+COST, AGE = Column("cost", ColumnKind.REAL, "DOUBLE"), Column("age", ColumnKind.INTEGER, "BIGINT")
 SIDE = bounds.side(COST)
 
 

@@ -64,7 +64,7 @@ class ChargeView(Protocol):
 
 
 @runtime_checkable
-class Record(Protocol):
+class RecordView(Protocol):
     """What is shown of a ledger."""
 
     def charges(self) -> Iterable[ChargeView]:
@@ -80,7 +80,7 @@ def html(what: Explainable) -> str | None:
     except DeniableError:
         return None
     parts = [f"<div style='font-weight:600'>{escape_html(found.title)}</div>", _table(_facts(what, found))]
-    if isinstance(what, Record):
+    if isinstance(what, RecordView):
         parts.append(_charges(list(what.charges())))
     drawn = "".join(f"<div style='flex:1 1 20rem;max-width:30rem'>{render(figure)}</div>" for figure in figures)
     return f"<div style='{_FRAME}'>{''.join(parts)}<div style='{_ROW}'>{drawn}</div></div>"
@@ -105,7 +105,7 @@ def _figures(what: Explainable, found: Subject) -> list[Figure]:
     if isinstance(what, Audit):
         attack = audit_tradeoff(what, labels=labels)
         return [attack] if found.refuted else [attack, crowd]
-    if isinstance(what, Record):
+    if isinstance(what, RecordView):
         days = Counter(charge.time[:10] for charge in what.charges())
         return [crowd, charges_figure(days)] if days else [crowd]
     curve = {"this curve" if isinstance(what, Profile) else "no test is below": found.profile}

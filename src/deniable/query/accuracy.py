@@ -23,7 +23,7 @@ from deniable.errors import InvalidArgument
 from deniable.query.aggregates import ExpectedError
 from deniable.query.aggregates.quantile import RankError
 from deniable.query.planning import QueryPlan
-from deniable.query.split import KEYS, shares
+from deniable.query.thresholds import KEYS, shares
 
 MOST_EPSILON = Fraction(10**4)
 """No larger ε is looked at: it would not be private."""

@@ -22,11 +22,10 @@ from numpy.typing import NDArray
 
 from deniable.query.aggregates import Aggregate, Choice, EstimateColumn, Noisy
 from deniable.query.keys import Keys
-from deniable.query.measures import Measure
+from deniable.query.measures import Measure, Totals
 from deniable.query.outputs import KeyOutput
 from deniable.query.reading import ParsedQuery
 from deniable.query.thresholds import MeasureNoise, chosen
-from deniable.query.totals import Totals
 from deniable.query.values import name
 
 AT_ONCE = 1 << 22

@@ -18,7 +18,7 @@ from deniable.query.keys import Keys
 from deniable.query.limits import AtMost
 from deniable.query.reading import ParsedQuery
 from deniable.query.readings import BinNumber, Distinct, Reading
-from deniable.query.schema import Column, Kind
+from deniable.query.schema import Column, ColumnKind
 from deniable.query.shortcut import Shortcut, shortcut
 from deniable.query.values import column_as, name
 
@@ -158,7 +158,7 @@ def base(question: ParsedQuery, keys: Sequence[Keys], readings: Sequence[Reading
     conditions += [f"{person} IS NOT NULL"] if person is not None else []
     conditions += [question.where] if question.where is not None else []
     values = tuple(reading.read(f"b{i}.i") for i, reading in enumerate(readings, start=1))
-    kinds = {"g": Kind.INTEGER} | ({"u": unit.kind} if unit is not None else {})
+    kinds = {"g": ColumnKind.INTEGER} | ({"u": unit.kind} if unit is not None else {})
     kinds |= {f"k{i}": k.column.kind for i, k in enumerate(keys, start=1) if k.private}
     kinds |= {f"v{i}": _kind(reading) for i, reading in enumerate(readings, start=1)}
     return Base(question.source, person, group, values, tuple(joins), tuple(conditions), kinds)
@@ -186,14 +186,14 @@ def _found(listed: Keys | BinNumber, place: str) -> str:
     return f"{column_as(listed.column, listed.type)} = {place}.k"
 
 
-def _kind(reading: Reading) -> Kind:
-    return reading.column.kind if isinstance(reading, Distinct) else Kind.INTEGER
+def _kind(reading: Reading) -> ColumnKind:
+    return reading.column.kind if isinstance(reading, Distinct) else ColumnKind.INTEGER
 
 
 def _whole(column: Column, type: str) -> str:
     """A column that says who or which group. A float loses its NaN (nobody) and its negative zero (the same as 0)."""
     value = name(column) if type == column.type else column_as(column, type)
-    if column.kind is Kind.REAL and type in ("DOUBLE", "FLOAT"):
+    if column.kind is ColumnKind.REAL and type in ("DOUBLE", "FLOAT"):
         return f"CASE WHEN ISNAN({value}) THEN NULL ELSE {value} + 0 END"
     return value
 

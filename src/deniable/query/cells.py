@@ -17,11 +17,11 @@ from deniable.query.bounding import EVERY_ROW, Bounded
 from deniable.query.choice import Base
 from deniable.query.keys import Keys
 from deniable.query.limits import AtMost
+from deniable.query.measures import Cells, Totals, joined
 from deniable.query.reading import ParsedQuery
 from deniable.query.readings import BinNumber, Distinct, Reading, Values
 from deniable.query.schema import Column
 from deniable.query.shortcut import shortcut
-from deniable.query.totals import Cells, Totals, joined
 
 
 def detailed(

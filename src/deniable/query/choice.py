@@ -28,7 +28,7 @@ from dataclasses import dataclass, field
 
 from deniable.errors import NotSupported
 from deniable.query.limits import AtMost
-from deniable.query.schema import Kind
+from deniable.query.schema import ColumnKind
 from deniable.query.shortcut import marks
 
 KEY_PARAMETERS = ("key_1", "key_2")
@@ -54,7 +54,7 @@ class Base:
     """What is read of a row; the columns are called v1, v2, …"""
     joins: tuple[str, ...]
     conditions: tuple[str, ...]
-    kinds: Mapping[str, Kind] = field(default_factory=dict)
+    kinds: Mapping[str, ColumnKind] = field(default_factory=dict)
     """What the columns of unit, group and values hold, by name."""
 
     @property

@@ -15,7 +15,7 @@ from deniable._checks import shown
 from deniable._escapes import printable
 from deniable.guarantees.printing import small
 from deniable.query.aggregates.base import rounded
-from deniable.query.split import KEYS
+from deniable.query.thresholds import KEYS
 
 if TYPE_CHECKING:
     from deniable.query.planning import QueryPlan

@@ -17,28 +17,25 @@ from typing import Any
 from sqlglot import exp
 
 from deniable.query import ranges
-from deniable.query.functions import FUNCTIONS, NUMBER, TEXT, Function
-from deniable.query.making import TYPES
-from deniable.query.moments import TimeFunctions, calendar
+from deniable.query.functions import FUNCTIONS, NUMBER, TEXT, TYPES, Function, TextFunctions, TimeFunctions, calendar
 from deniable.query.ranges import Range
-from deniable.query.schema import Column, Kind
+from deniable.query.schema import Column, ColumnKind
 from deniable.query.scope import bare, is_literal, shown, written
-from deniable.query.texts import TextFunctions
 from deniable.query.values import Value, column_as, literal, name
 
 _BIGINT = 1 << 63
 _CASTS = {
-    **dict.fromkeys(("TINYINT", "SMALLINT", "INT", "BIGINT"), Kind.INTEGER),
-    **dict.fromkeys(("FLOAT", "DOUBLE", "DECIMAL"), Kind.REAL),
-    **dict.fromkeys(("VARCHAR", "TEXT"), Kind.TEXT),
-    **dict.fromkeys(("TIMESTAMP", "TIMESTAMPNTZ"), Kind.TIMESTAMP),
-    "BOOLEAN": Kind.BOOLEAN,
-    "DATE": Kind.DATE,
+    **dict.fromkeys(("TINYINT", "SMALLINT", "INT", "BIGINT"), ColumnKind.INTEGER),
+    **dict.fromkeys(("FLOAT", "DOUBLE", "DECIMAL"), ColumnKind.REAL),
+    **dict.fromkeys(("VARCHAR", "TEXT"), ColumnKind.TEXT),
+    **dict.fromkeys(("TIMESTAMP", "TIMESTAMPNTZ"), ColumnKind.TIMESTAMP),
+    "BOOLEAN": ColumnKind.BOOLEAN,
+    "DATE": ColumnKind.DATE,
 }
 _NUMBERS = {
-    Kind.BOOLEAN: "; write CASE WHEN {column} THEN 1 ELSE 0 END, or COUNT_IF({column})",
-    Kind.TEXT: "; CAST({column} AS DOUBLE) reads numbers out of it",
-    **dict.fromkeys((Kind.DATE, Kind.TIMESTAMP), "; write DATE_DIFF('day', DATE '2026-01-01', {column})"),
+    ColumnKind.BOOLEAN: "; write CASE WHEN {column} THEN 1 ELSE 0 END, or COUNT_IF({column})",
+    ColumnKind.TEXT: "; CAST({column} AS DOUBLE) reads numbers out of it",
+    **dict.fromkeys((ColumnKind.DATE, ColumnKind.TIMESTAMP), "; write DATE_DIFF('day', DATE '2026-01-01', {column})"),
 }
 _SUMS: dict[type[exp.Expr], tuple[str, Callable[[Range, Range], Range]]] = {
     exp.Add: ("+", ranges.plus),
@@ -98,7 +95,7 @@ class Expressions(TextFunctions, TimeFunctions):
             return self._piece(node)
         if isinstance(node, exp.Trim):
             self.only(node, "this")
-            return self.made(node, Kind.TEXT, f"TRIM({self.texts(node.this)})")
+            return self.made(node, ColumnKind.TEXT, f"TRIM({self.texts(node.this)})")
         if isinstance(node, exp.WidthBucket):
             return self._bucket(node)
         if type(node) in FUNCTIONS:
@@ -116,47 +113,47 @@ class Expressions(TextFunctions, TimeFunctions):
 
     def _arithmetic(self, node: exp.Expr, operator: type[exp.Expr], one: Column, other: Column) -> Column:
         left, right = real(one), real(other)
-        whole = one.kind is other.kind is Kind.INTEGER
+        whole = one.kind is other.kind is ColumnKind.INTEGER
         first, second = self.range(one), self.range(other)
         if operator is exp.Div:
-            return self.made(node, Kind.REAL, f"{left} / NULLIF({right}, 0)", ranges.over(first, second))
+            return self.made(node, ColumnKind.REAL, f"{left} / NULLIF({right}, 0)", ranges.over(first, second))
         if operator is exp.Mod:
             sql, range = f"MOD({left}, NULLIF({right}, 0))", ranges.remainder(first, second)
         else:
             sign, rule = _SUMS[operator]
             sql, range = f"{left} {sign} {right}", rule(first, second)
         if whole:
-            return self.made(node, Kind.INTEGER, f"TRY_CAST({sql} AS BIGINT)", range)
-        return self.made(node, Kind.REAL, sql, range)
+            return self.made(node, ColumnKind.INTEGER, f"TRY_CAST({sql} AS BIGINT)", range)
+        return self.made(node, ColumnKind.REAL, sql, range)
 
     def _power(self, node: exp.Expr) -> Column:
         self.only(node, "this", "expression")
         base, exponent = self.number(node.this), self.whole(node, node.expression, most=64)
         range = ranges.power(self.range(base), exponent)
-        return self.made(node, Kind.REAL, f"POWER({real(base)}, {exponent})", range)
+        return self.made(node, ColumnKind.REAL, f"POWER({real(base)}, {exponent})", range)
 
     def _rounded(self, node: exp.Round) -> Column:
         self.only(node, "this", "decimals")
         inner = self.number(node.this)
         if node.args.get("decimals") is None:
             range = ranges.whole(self.range(inner), down=True, up=True)
-            return self.made(node, Kind.INTEGER, f"TRY_CAST(ROUND({real(inner)}) AS BIGINT)", range)
+            return self.made(node, ColumnKind.INTEGER, f"TRY_CAST(ROUND({real(inner)}) AS BIGINT)", range)
         digits = self.whole(node, node.args["decimals"], most=15)
         unit = Fraction(1, 10**digits)
         found = self.range(inner)
         range = None if found is None else (found[0] // unit * unit, -(-found[1] // unit) * unit)
-        return self.made(node, Kind.REAL, f"ROUND({real(inner)}, {digits})", range)
+        return self.made(node, ColumnKind.REAL, f"ROUND({real(inner)}, {digits})", range)
 
     def _cast(self, node: exp.Cast) -> Column:
         self.only(node, "this", "to", "safe")
         inner, target = self.expression(node.this), node.to.this.name
-        if target not in _CASTS or inner.kind is Kind.OTHER:
+        if target not in _CASTS or inner.kind is ColumnKind.OTHER:
             raise self.refuse(node, f"{shown(node)} is not supported; cast to BIGINT, DOUBLE, TEXT, DATE or TIMESTAMP")
         kind = _CASTS[target]
         found = self.range(inner) if kind.numeric and inner.kind.numeric else None
-        range = ranges.whole(found, down=True, up=True) if kind is Kind.INTEGER else found
+        range = ranges.whole(found, down=True, up=True) if kind is ColumnKind.INTEGER else found
         value = name(inner)
-        if inner.kind in (Kind.DATE, Kind.TIMESTAMP) and kind is Kind.TEXT:
+        if inner.kind in (ColumnKind.DATE, ColumnKind.TIMESTAMP) and kind is ColumnKind.TEXT:
             # Engines fail to write times that are far from our days.
             value = f"TRY_CAST({calendar(column_as(inner, 'TIMESTAMP'))} AS {TYPES[inner.kind]})"
         return self.made(node, kind, f"TRY_CAST({value} AS {TYPES[kind]})", range)
@@ -184,7 +181,7 @@ class Expressions(TextFunctions, TimeFunctions):
         """COALESCE, LEAST and GREATEST, all of which pass over NULL."""
         self.only(node, "this", "expressions", "ignore_nulls")
         values, kind, range, domain = self._alike(node, [node.this, *node.expressions])
-        if not isinstance(node, exp.Coalesce) and kind is Kind.REAL:
+        if not isinstance(node, exp.Coalesce) and kind is ColumnKind.REAL:
             # NaN is the largest number to the engine; here it is no value.
             values = [f"CASE WHEN ISNAN({value}) THEN NULL ELSE {value} END" for value in values]
         return self.made(node, kind, f"{node.key.upper()}({', '.join(values)})", range, domain=domain)
@@ -197,18 +194,18 @@ class Expressions(TextFunctions, TimeFunctions):
 
     def _alike(
         self, node: exp.Expr, outcomes: Sequence[exp.Expr]
-    ) -> tuple[list[str], Kind, Range, tuple[Any, ...] | None]:
+    ) -> tuple[list[str], ColumnKind, Range, tuple[Any, ...] | None]:
         """Expressions of which the answer is one, in one type; the hull of their ranges; the list of their values."""
         outcomes = [bare(outcome) for outcome in outcomes]
         nulls = [isinstance(outcome, exp.Null) for outcome in outcomes]
         found = [None if null else self.expression(o) for o, null in zip(outcomes, nulls, strict=True)]
         columns = [column for column in found if column is not None]
         kinds = {column.kind for column in columns}
-        if kinds == {Kind.INTEGER, Kind.REAL}:
-            kinds = {Kind.REAL}
-        elif kinds == {Kind.TEXT, Kind.UNTYPED}:
-            kinds = {Kind.TEXT}
-        if len(kinds) != 1 or Kind.OTHER in kinds:
+        if kinds == {ColumnKind.INTEGER, ColumnKind.REAL}:
+            kinds = {ColumnKind.REAL}
+        elif kinds == {ColumnKind.TEXT, ColumnKind.UNTYPED}:
+            kinds = {ColumnKind.TEXT}
+        if len(kinds) != 1 or ColumnKind.OTHER in kinds:
             raise self.refuse(node, f"the outcomes of {shown(node)} must be of one kind: numbers, texts or dates")
         (kind,) = kinds
         # Two expressions of one kind may still have two types; the common one is wide enough for both.
@@ -232,7 +229,7 @@ class Expressions(TextFunctions, TimeFunctions):
         # NaN is above all numbers to the engine, and no value here.
         sql = f"CASE WHEN {x} <= 'Infinity'::DOUBLE THEN LEAST(GREATEST({place}, 0), {many + 1}) END"
         bounds = (Fraction(0), Fraction(many + 1))
-        return self.made(node, Kind.INTEGER, sql, bounds, domain=tuple(range(many + 2)))
+        return self.made(node, ColumnKind.INTEGER, sql, bounds, domain=tuple(range(many + 2)))
 
     def _function(self, node: exp.Expr, function: Function) -> Column:
         self.only(node, *function.parts, "decimals", "big_int", "is_string")
@@ -250,13 +247,13 @@ class Expressions(TextFunctions, TimeFunctions):
 def constant(text: str, value: Value) -> Column:
     """A value as a column that holds it in every row."""
     if isinstance(value, bool):
-        kind = Kind.BOOLEAN
+        kind = ColumnKind.BOOLEAN
     elif isinstance(value, int | Fraction):
-        kind = Kind.INTEGER if isinstance(value, int) and -_BIGINT < value < _BIGINT else Kind.REAL
+        kind = ColumnKind.INTEGER if isinstance(value, int) and -_BIGINT < value < _BIGINT else ColumnKind.REAL
     elif isinstance(value, date):
-        kind = Kind.TIMESTAMP if isinstance(value, datetime) else Kind.DATE
+        kind = ColumnKind.TIMESTAMP if isinstance(value, datetime) else ColumnKind.DATE
     else:
-        kind = Kind.TEXT
+        kind = ColumnKind.TEXT
     end = Fraction(value) if kind.numeric and isinstance(value, int | Fraction) else None
     type = TYPES[kind]
     return Column(text, kind, type, literal(value, type), end, end, (value,))

@@ -22,7 +22,7 @@ from sqlglot import exp
 from deniable.errors import QueryError
 from deniable.query.outputs import AggregateOutput, KeyOutput
 from deniable.query.predicates import COMPARISONS, MIRRORED, Reader
-from deniable.query.schema import Column, Kind
+from deniable.query.schema import Column, ColumnKind
 from deniable.query.scope import bare, is_literal, shown
 from deniable.query.values import Value, meeting_type, read_text
 from deniable.query.values import name as sql_name
@@ -167,7 +167,7 @@ class Finisher:
         """A value as a key of a column would be, refused where the column holds nothing that it can be compared
         with."""
         try:
-            if isinstance(value, str) and column.kind in (Kind.DATE, Kind.TIMESTAMP):
+            if isinstance(value, str) and column.kind in (ColumnKind.DATE, ColumnKind.TIMESTAMP):
                 value = read_text(column, value)
             meeting_type(column, value)
         except ValueError as misfit:

@@ -81,7 +81,7 @@ class Ends(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Form:
+class GoogleForm:
     """What the text says about privacy, and the plain SQL that is left."""
 
     text: str
@@ -93,7 +93,7 @@ class Form:
     per_row: tuple[Ends, ...]
 
 
-def form(sql: str) -> Form | None:
+def form(sql: str) -> GoogleForm | None:
     """The form of a text; None when it is plain SQL."""
     if not isinstance(sql, str) or not any(word in sql.upper() for word in _FORMS):
         return None
@@ -129,7 +129,7 @@ class _Pass:
     def __init__(self, sql: str, tokens: list[Token]) -> None:
         self._sql, self._tokens, self._letters = sql, tokens, list(sql)
 
-    def form(self, start: int) -> Form:
+    def form(self, start: int) -> GoogleForm:
         """The form, whose SELECT is the token at `start`."""
         mode = self._at(start + 2)
         if start > 0:
@@ -146,7 +146,7 @@ class _Pass:
         for needed in ("epsilon", "privacy_unit_column"):
             if needed not in options:
                 raise self._refused(self._tokens[3], f"{needed} is missing from OPTIONS")
-        return Form(
+        return GoogleForm(
             text="".join(self._letters),
             epsilon=self._number(options["epsilon"]),
             delta=self._number(options["delta"]) if "delta" in options else None,

@@ -8,10 +8,10 @@ when given.
 
 NULL and NaN are no values: SUM, AVG and COUNT(column) pass over them. ±inf is clamped.
 
->>> cost = Column("cost", Kind.REAL, "DOUBLE")
+>>> cost = Column("cost", ColumnKind.REAL, "DOUBLE")
 >>> choose(cost, (0, 5000)).step
 Fraction(1, 100000)
->>> place(Column("age", Kind.INTEGER, "INTEGER"), choose(Column("age", Kind.INTEGER, "INTEGER"), (0, 120)))
+>>> place(Column("age", ColumnKind.INTEGER, "INTEGER"), choose(Column("age", ColumnKind.INTEGER, "INTEGER"), (0, 120)))
 'CASE WHEN t."age" IS NULL THEN NULL ELSE CAST(LEAST(GREATEST(t."age", 0), 120) AS BIGINT) END'
 """
 
@@ -26,7 +26,7 @@ from deniable.errors import InvalidArgument, QueryError
 from deniable.noise import Grid
 from deniable.query.predicates import Reader
 from deniable.query.ranges import Range
-from deniable.query.schema import Column, Kind
+from deniable.query.schema import Column, ColumnKind
 from deniable.query.values import double, name
 
 POINTS = 10**9
@@ -118,7 +118,7 @@ def place(column: Column, grid: Grid) -> str:
     up to 2⁵⁰ less than a half, so that none lies beyond the ends of the grid. Elsewhere it is clamped once more.
     """
     low, high = grid.lowest, grid.highest
-    if column.kind is Kind.INTEGER and grid.step == 1:
+    if column.kind is ColumnKind.INTEGER and grid.step == 1:
         inner = f"LEAST(GREATEST({name(column)}, {low}), {high})"
         return f"CASE WHEN {name(column)} IS NULL THEN NULL ELSE CAST({inner} AS BIGINT) END"
     value = name(column) if column.type == "DOUBLE" else f"TRY_CAST({name(column)} AS DOUBLE)"
@@ -134,7 +134,7 @@ def place(column: Column, grid: Grid) -> str:
 
 def presence(column: Column) -> str:
     """SQL that is 1 where a column holds a value, else NULL."""
-    if column.kind is Kind.REAL:
+    if column.kind is ColumnKind.REAL:
         value = name(column) if column.type == "DOUBLE" else f"TRY_CAST({name(column)} AS DOUBLE)"
         return f"CASE WHEN {value} IS NULL OR ISNAN({value}) THEN NULL ELSE 1 END"
     return f"CASE WHEN {name(column)} IS NULL THEN NULL ELSE 1 END"
@@ -143,7 +143,7 @@ def presence(column: Column) -> str:
 def _step(column: Column, low: Fraction, high: Fraction) -> Fraction:
     furthest = max(abs(low), abs(high))
     whole = low.denominator == high.denominator == 1
-    if column.kind is Kind.INTEGER and whole and furthest <= _EXACT:
+    if column.kind is ColumnKind.INTEGER and whole and furthest <= _EXACT:
         return Fraction(1)
     step = Fraction(1)
     while (high - low) / step > POINTS or furthest / step > _EXACT:

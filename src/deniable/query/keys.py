@@ -8,7 +8,7 @@ for an expression that lists its own values (CASE with constants, a month, a buc
 Keys of a column of GROUP BY that are neither are *private*: the groups are found in the data, and a group is released
 if enough people have it (see `thresholds`).
 
->>> city = Column("city", Kind.TEXT, "VARCHAR")
+>>> city = Column("city", ColumnKind.TEXT, "VARCHAR")
 >>> declare(city, ["Bern", "Basel"]).values
 ('Bern', 'Basel')
 """
@@ -26,9 +26,9 @@ from typing import Any
 
 from deniable import _checks
 from deniable.errors import DataError, InvalidArgument, QueryError
-from deniable.query.moments import calendar
+from deniable.query.functions import calendar
 from deniable.query.reading import ParsedQuery, is_key
-from deniable.query.schema import Column, Kind
+from deniable.query.schema import Column, ColumnKind
 from deniable.query.scope import Named
 from deniable.query.values import Value, column_as, is_unicode, meeting_type, name, plain_text, read_text
 
@@ -53,7 +53,7 @@ class Keys:
     @cached_property
     def run(self) -> tuple[int, int] | None:
         """The first and the last of keys that are whole numbers in a row, as years or ages are."""
-        if self.values is None or self.type != "BIGINT" or self.column.kind is not Kind.INTEGER:
+        if self.values is None or self.type != "BIGINT" or self.column.kind is not ColumnKind.INTEGER:
             return None
         first, last = self.values[0], self.values[-1]
         small = max(abs(first), abs(last)) < 1 << 31
@@ -84,7 +84,7 @@ def declare(column: Column, given: object) -> Keys:
 def _written(what: str, column: Column, shown: tuple[Any, ...]) -> tuple[tuple[Any, ...], str, tuple[str, ...]]:
     """Keys as values that the column may hold, the type they are compared in, and their texts in it."""
     kinds = {type(key) for key in shown}
-    if kinds == {str} and column.kind in (Kind.TEXT, Kind.UNTYPED):
+    if kinds == {str} and column.kind in (ColumnKind.TEXT, ColumnKind.UNTYPED):
         return shown, "VARCHAR", shown
     values = shown if kinds == {int} else tuple(_value(what, column, key) for key in shown)
     # Of whole numbers the ends tell the type of all; there may be a million of them.
@@ -188,12 +188,12 @@ def _used(question: ParsedQuery) -> set[str]:
 
 def unknown(column: Column) -> Keys:
     """Private keys of a column, as SQL that gives values which can be told apart, and shown."""
-    types = {Kind.INTEGER: "BIGINT", Kind.REAL: "DOUBLE", Kind.BOOLEAN: "BOOLEAN"}
+    types = {ColumnKind.INTEGER: "BIGINT", ColumnKind.REAL: "DOUBLE", ColumnKind.BOOLEAN: "BOOLEAN"}
     if column.kind in types:
         type = types[column.kind]
         sql = name(column) if column.type == type else f"TRY_CAST({name(column)} AS {type})"
         return Keys(replace(column, sql=sql, type=type), None, type, None)
-    if column.kind in (Kind.DATE, Kind.TIMESTAMP):
+    if column.kind in (ColumnKind.DATE, ColumnKind.TIMESTAMP):
         type = column.kind.name
         sql = f"TRY_CAST({calendar(column_as(column, 'TIMESTAMP'))} AS {type})"
         return Keys(replace(column, sql=sql, type=type), None, type, None)
@@ -216,10 +216,10 @@ def _plain(key: object) -> object:
 
 def _value(what: str, column: Column, key: object) -> Value:
     """A key as a value that the column may hold."""
-    if type(key) is int or (type(key) is str and column.kind in (Kind.TEXT, Kind.UNTYPED)):
+    if type(key) is int or (type(key) is str and column.kind in (ColumnKind.TEXT, ColumnKind.UNTYPED)):
         return key
     expected = f"a list of {column.kind.value}"
-    if isinstance(key, str) and column.kind not in (Kind.TEXT, Kind.UNTYPED):
+    if isinstance(key, str) and column.kind not in (ColumnKind.TEXT, ColumnKind.UNTYPED):
         try:
             return read_text(column, key)
         except ValueError as misfit:

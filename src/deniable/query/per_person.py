@@ -21,7 +21,7 @@ from deniable.noise import Grid
 from deniable.query import grids
 from deniable.query.googlesql import Ends
 from deniable.query.outputs import AggregateOutput, KeyOutput
-from deniable.query.schema import Column, Kind
+from deniable.query.schema import Column, ColumnKind
 from deniable.query.values import double, name, quoted
 
 if TYPE_CHECKING:
@@ -74,10 +74,10 @@ def _value(output: AggregateOutput, ends: Ends | None, unit: Column, alias: str)
             f"{text} needs contribution_bounds_per_group => (low, high); where they are left out, GoogleSQL finds them "
             "in the data"
         )
-    column = Column(f"{text} per {unit.name}", Kind.REAL, "DOUBLE", f"t.{alias}", ends.low, ends.high)
+    column = Column(f"{text} per {unit.name}", ColumnKind.REAL, "DOUBLE", f"t.{alias}", ends.low, ends.high)
     if output.function == "count":
         counted = "COUNT(*)" if rows is None else f"COUNT({grids.presence(rows)})"
-        return counted, replace(column, kind=Kind.INTEGER, type="BIGINT")
+        return counted, replace(column, kind=ColumnKind.INTEGER, type="BIGINT")
     if rows is None:
         raise QueryError(f"{text} needs a column")
     grid = grids.choose(rows, (ends.low, ends.high))

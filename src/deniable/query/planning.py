@@ -40,8 +40,7 @@ from deniable.query.notebook import plan_html
 from deniable.query.reading import ParsedQuery, read
 from deniable.query.release import Release
 from deniable.query.schema import Column, Table
-from deniable.query.split import shares
-from deniable.query.thresholds import MeasureNoise
+from deniable.query.thresholds import MeasureNoise, shares
 from deniable.units import Relation, Unit
 
 DELTA_SHARE = Fraction(1, 100)

@@ -22,9 +22,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from deniable.query.choice import KEY_PARAMETERS, Base
+from deniable.query.functions import calendar
 from deniable.query.limits import AtMost
-from deniable.query.moments import calendar
-from deniable.query.schema import Kind
+from deniable.query.schema import ColumnKind
 
 _LARGEST = "9.0e18"
 """Within what fits 64 bits."""
@@ -74,25 +74,25 @@ def _place_of_group(base: Base) -> str:
 
 def _rank(base: Base, content: Sequence[str]) -> str:
     """The hash of a unit and some content, under the key."""
-    kinds = {"copy": Kind.INTEGER, **base.kinds}
+    kinds = {"copy": ColumnKind.INTEGER, **base.kinds}
     key = [f"CAST(${parameter} AS VARCHAR)" for parameter in KEY_PARAMETERS]
     texts = [f"COALESCE({spelled(name, kinds[name])}, '')" for name in ("u", *content)]
     return "MD5(" + " || '|' || ".join([*key, *texts]) + ")"
 
 
-def spelled(sql: str, kind: Kind) -> str:
+def spelled(sql: str, kind: ColumnKind) -> str:
     """A value as text, letter by letter the same on every engine.
 
     A number with decimals becomes two whole ones, below 2⁶³ each, by operations that IEEE 754 fixes to the last bit; a
     time becomes its microseconds since 1970, within the years 1 to 9999.
     """
-    if kind in (Kind.TEXT, Kind.UNTYPED):
+    if kind in (ColumnKind.TEXT, ColumnKind.UNTYPED):
         return sql
-    if kind is Kind.REAL:
+    if kind is ColumnKind.REAL:
         near = f"LEAST(GREATEST(TRY_CAST({sql} AS DOUBLE), -{_LARGEST}), {_LARGEST})"
         whole = f"TRY_CAST({near} AS BIGINT)"
         rest = f"TRY_CAST(({near} - TRY_CAST({whole} AS DOUBLE)) * 4503599627370496.0e0 AS BIGINT)"
         return f"CAST({whole} AS VARCHAR) || ';' || CAST({rest} AS VARCHAR)"
-    if kind in (Kind.DATE, Kind.TIMESTAMP):
+    if kind in (ColumnKind.DATE, ColumnKind.TIMESTAMP):
         return f"CAST(EPOCH_US({calendar(f'TRY_CAST({sql} AS TIMESTAMP)')}) AS VARCHAR)"
     return f"CAST({sql} AS VARCHAR)"

@@ -9,7 +9,7 @@ from __future__ import annotations
 from sqlglot import exp
 
 from deniable.query.expressions import Expressions, real
-from deniable.query.schema import Column, Kind
+from deniable.query.schema import Column, ColumnKind
 from deniable.query.scope import bare, is_literal, shown
 from deniable.query.values import Value, column_as, literal, meeting_type, name, read_text
 
@@ -69,7 +69,7 @@ class Reader(Expressions):
         """An expression; a condition is one that is true or false."""
         node = bare(node)
         if type(node) in _CONDITIONS:
-            return self.made(node, Kind.BOOLEAN, self.condition(node), domain=(True, False))
+            return self.made(node, ColumnKind.BOOLEAN, self.condition(node), domain=(True, False))
         return super().expression(node)
 
     def _is(self, node: exp.Is) -> str:
@@ -96,7 +96,7 @@ class Reader(Expressions):
 
     def _flag(self, node: exp.Expr) -> str:
         found = self.expression(node)
-        if found.kind is not Kind.BOOLEAN:
+        if found.kind is not ColumnKind.BOOLEAN:
             what = f"column {found.name}" if isinstance(node, exp.Column) else found.name
             raise self.refuse(node, f"{what} is not true or false; {_WHAT}")
         return name(found)
@@ -124,7 +124,7 @@ class Reader(Expressions):
     def _constant(self, node: exp.Expr, column: Column, value: Value) -> tuple[str, str]:
         """The type in which a column and a value are compared, and the value in it."""
         try:
-            if isinstance(value, str) and column.kind in (Kind.DATE, Kind.TIMESTAMP):
+            if isinstance(value, str) and column.kind in (ColumnKind.DATE, ColumnKind.TIMESTAMP):
                 value = read_text(column, value)
             type = meeting_type(column, value)
             return type, literal(value, type)
@@ -161,14 +161,19 @@ class Reader(Expressions):
 def common_type(one: Column, other: Column) -> str | None:
     """The type in which two columns are compared: that of the typed one where the other is untyped."""
     kinds = {one.kind, other.kind}
-    if Kind.OTHER in kinds or kinds == {Kind.UNTYPED}:
+    if ColumnKind.OTHER in kinds or kinds == {ColumnKind.UNTYPED}:
         return None
-    if kinds == {Kind.INTEGER}:
+    if kinds == {ColumnKind.INTEGER}:
         return "HUGEINT"
-    if kinds <= {Kind.INTEGER, Kind.REAL, Kind.UNTYPED}:
+    if kinds <= {ColumnKind.INTEGER, ColumnKind.REAL, ColumnKind.UNTYPED}:
         return "DOUBLE"
-    kinds -= {Kind.UNTYPED}
-    if kinds == {Kind.DATE, Kind.TIMESTAMP}:
+    kinds -= {ColumnKind.UNTYPED}
+    if kinds == {ColumnKind.DATE, ColumnKind.TIMESTAMP}:
         return "TIMESTAMP"
-    types = {Kind.TEXT: "VARCHAR", Kind.BOOLEAN: "BOOLEAN", Kind.DATE: "DATE", Kind.TIMESTAMP: "TIMESTAMP"}
+    types = {
+        ColumnKind.TEXT: "VARCHAR",
+        ColumnKind.BOOLEAN: "BOOLEAN",
+        ColumnKind.DATE: "DATE",
+        ColumnKind.TIMESTAMP: "TIMESTAMP",
+    }
     return types.get(kinds.pop()) if len(kinds) == 1 else None

@@ -3,7 +3,7 @@
 The walk is a whitelist. Each clause, each node and each part of a node is either understood or refused by name and
 position.
 
->>> visits = Table("visits", (Column("city", Kind.TEXT, "VARCHAR"), Column("cost", Kind.REAL, "DOUBLE")))
+>>> visits = Table("visits", (Column("city", ColumnKind.TEXT, "VARCHAR"), Column("cost", ColumnKind.REAL, "DOUBLE")))
 >>> question = read("SELECT city, AVG(cost) FROM visits WHERE cost > 0 GROUP BY city", (visits,))
 >>> [output.name for output in question.outputs], question.where
 (['city', 'avg_cost'], '(t."cost" > 0.0e0)')
@@ -23,12 +23,12 @@ from deniable.errors import QueryError
 from deniable.query import googlesql, per_person
 from deniable.query.expressions import ALONE, number_of
 from deniable.query.finishing import Finish, Finisher
-from deniable.query.googlesql import Ends, Form
+from deniable.query.googlesql import Ends, GoogleForm
 from deniable.query.outputs import AggregateOutput, KeyOutput
 from deniable.query.parsing import parse, refusal
 from deniable.query.predicates import Reader
 from deniable.query.ranges import Range
-from deniable.query.schema import Column, Kind, Table
+from deniable.query.schema import Column, ColumnKind, Table
 from deniable.query.scope import bare, is_literal, relation, shown, written
 from deniable.query.sources import Join, read_tables
 from deniable.query.values import name as sql_name
@@ -134,7 +134,7 @@ def _question(
     return ParsedQuery(tables, reader.table, outputs, groups, condition, joins, finish, reader)
 
 
-def _google_question(sql: str, form: Form, tables: tuple[Table, ...]) -> ParsedQuery:
+def _google_question(sql: str, form: GoogleForm, tables: tuple[Table, ...]) -> ParsedQuery:
     """What a GoogleSQL text asks: of people's numbers, or of rows where bounds are per row."""
     tree = parse(form.text)
     question = _question(sql, tree, tables, {})
@@ -172,7 +172,7 @@ def _groups(reader: Reader, clause: exp.Group, items: list[exp.Expr]) -> tuple[C
     found: list[Column] = []
     for node in clause.expressions:
         column = reader.expression(_meant(reader, node, items))
-        if column.kind is Kind.OTHER:
+        if column.kind is ColumnKind.OTHER:
             raise reader.refuse(node, f"GROUP BY {column.name} is not supported: it holds {column.held}")
         if sql_name(column) in map(sql_name, found):
             raise reader.refuse(node, f"column {column.name} stands twice in GROUP BY")
@@ -257,7 +257,7 @@ def _aggregate(reader: Reader, node: exp.Expr, alias: str | None, text: str) -> 
     if function not in ("count", "mode") and not column.kind.numeric:
         held = f"column {column.name} holds {column.held}{number_of(column)}"
         raise reader.refuse(node, f"{function.upper()} needs numbers; {held}")
-    if (distinct or function == "mode") and column.kind is Kind.OTHER:
+    if (distinct or function == "mode") and column.kind is ColumnKind.OTHER:
         raise reader.refuse(node, f"{text} is not supported: column {column.name} is of type {column.type}")
     first = "count_distinct" if distinct else "count_if" if isinstance(node, exp.CountIf) else function
     return AggregateOutput(alias or _slug(first, column), function, column, text, distinct=distinct)

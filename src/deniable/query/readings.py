@@ -14,7 +14,7 @@ from typing import Any, TypeAlias
 from deniable.noise import Grid
 from deniable.query.grids import place as on_grid
 from deniable.query.grids import presence
-from deniable.query.schema import Column, Kind
+from deniable.query.schema import Column, ColumnKind
 from deniable.query.values import column_as, name
 
 
@@ -76,7 +76,7 @@ class Distinct:
 
     def read(self, place: str = "") -> str:
         """The value; NaN is none, and −0.0 is 0."""
-        if self.column.kind is Kind.REAL:
+        if self.column.kind is ColumnKind.REAL:
             value = column_as(self.column, "DOUBLE")
             return f"CASE WHEN ISNAN({value}) THEN NULL ELSE {value} + 0 END"
         return name(self.column)

@@ -4,7 +4,7 @@ A plan is made from this and from nothing else. Kinds are families of types: all
 be total. A column of a CSV file is `UNTYPED`: guessing a type from its rows would let one person's row change the
 type for everybody, so its text is read as whatever the query compares it with, row by row.
 
->>> visits = Table("visits", (Column("city", Kind.TEXT, "VARCHAR"), Column("cost", Kind.REAL, "DOUBLE")))
+>>> visits = Table("visits", (Column("city", ColumnKind.TEXT, "VARCHAR"), Column("cost", ColumnKind.REAL, "DOUBLE")))
 >>> visits.find("COST").name
 'cost'
 """
@@ -20,7 +20,7 @@ from typing import Any
 from deniable.errors import DataError
 
 
-class Kind(Enum):
+class ColumnKind(Enum):
     """A family of column types, in the word used in messages."""
 
     INTEGER = "whole numbers"
@@ -35,7 +35,7 @@ class Kind(Enum):
     @property
     def numeric(self) -> bool:
         """Whether values are numbers, or are read as numbers when bounds say so."""
-        return self in (Kind.INTEGER, Kind.REAL, Kind.UNTYPED)
+        return self in (ColumnKind.INTEGER, ColumnKind.REAL, ColumnKind.UNTYPED)
 
 
 _TOTAL = frozenset(
@@ -59,7 +59,7 @@ class Column:
     """
 
     name: str
-    kind: Kind
+    kind: ColumnKind
     type: str
     sql: str | None = None
     """The total SQL of an expression or of a joined column; None for a column of the queried table."""
@@ -76,13 +76,13 @@ class Column:
     @property
     def held(self) -> str:
         """What its values are, for a message."""
-        return f"{self.type}, {self.kind.value}" if self.kind is Kind.OTHER else str(self.kind.value)
+        return f"{self.type}, {self.kind.value}" if self.kind is ColumnKind.OTHER else str(self.kind.value)
 
     @property
     def fragile(self) -> bool:
         """Whether a row may make reading it fail. DuckDB decodes times of day, durations, JSON, and times inside lists
         or structs as it reads them, and knows no other way."""
-        return self.kind is Kind.OTHER and not set(_TYPE_NAME.findall(_QUOTED.sub("", self.type))) <= _TOTAL
+        return self.kind is ColumnKind.OTHER and not set(_TYPE_NAME.findall(_QUOTED.sub("", self.type))) <= _TOTAL
 
     @property
     def wide(self) -> bool:

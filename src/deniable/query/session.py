@@ -32,7 +32,7 @@ from deniable.query.engines.files import Files
 from deniable.query.limits import AtMost
 from deniable.query.release import Release
 from deniable.query.requests import Plan, PlanningContext, Request
-from deniable.query.schema import Kind, Table, listed
+from deniable.query.schema import ColumnKind, Table, listed
 from deniable.units import Unit
 
 
@@ -201,14 +201,14 @@ def _check_unit(table: Table, unit: Unit) -> None:
         return
     if not table.has(unit.column):
         # The first line of a CSV file may be somebody's row.
-        untyped = all(column.kind is Kind.UNTYPED for column in table.columns)
+        untyped = all(column.kind is ColumnKind.UNTYPED for column in table.columns)
         there = "its first line names the columns" if untyped else f"its columns are {listed(table.names)}"
         raise DataError(
             f"the ledger protects one {unit.noun} by the column {unit.column}, which table {table.name} does not have; "
             f"{there}; if it is about nobody, give it as public={{{table.name!r}: ...}}"
         )
     column = table.find(unit.column)
-    if column.kind is Kind.OTHER:
+    if column.kind is ColumnKind.OTHER:
         raise DataError(
             f"column {column.name} of table {table.name} cannot say who is who: it is of type {column.type}"
         )

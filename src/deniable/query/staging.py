@@ -41,7 +41,7 @@ from deniable.query.readings import Distinct
 from deniable.query.release import Found, Release
 from deniable.query.schema import Column
 from deniable.query.surveys import BoundsSurvey, Diagnosis, LimitsSurvey, Survey, bounds, diagnosis, limits
-from deniable.query.surveys.rows import SurveyRows
+from deniable.query.surveys.base import SurveyRows
 
 PRIVATE = "private"
 """What a caller writes in place of bounds or limits that are to be found privately."""

@@ -23,9 +23,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from deniable.query.measures import Measure
+from deniable.query.measures import Measure, Totals
 from deniable.query.readings import BinNumber, Reading
-from deniable.query.totals import Totals
 
 
 @dataclass(frozen=True)

@@ -3,10 +3,10 @@
 A comparison must be total: whatever a row holds, the engine answers true, false or NULL. So a column is never cast but
 by TRY_CAST, and only into a type that the value, known before any data are read, already has.
 
->>> untyped = Column("age", Kind.UNTYPED, "VARCHAR")
+>>> untyped = Column("age", ColumnKind.UNTYPED, "VARCHAR")
 >>> column_as(untyped, meeting_type(untyped, 65)), literal(65, "DOUBLE")
 ('TRY_CAST(t."age" AS DOUBLE)', '65.0e0')
->>> meeting_type(Column("city", Kind.TEXT, "VARCHAR"), 65)
+>>> meeting_type(Column("city", ColumnKind.TEXT, "VARCHAR"), 65)
 Traceback (most recent call last):
 ...
 ValueError: column city holds text; write the value in quotation marks
@@ -21,20 +21,20 @@ from typing import TypeAlias
 
 from sqlglot import exp
 
-from deniable.query.schema import Column, Kind
+from deniable.query.schema import Column, ColumnKind
 
 Value: TypeAlias = int | Fraction | str | bool | date | datetime
 """What a query or a key may be compared with."""
 
 _BIGINT, _HUGEINT = 1 << 63, 1 << 127
-_TYPED = {Kind.BOOLEAN: "BOOLEAN", Kind.DATE: "DATE", Kind.TIMESTAMP: "TIMESTAMP"}
+_TYPED = {ColumnKind.BOOLEAN: "BOOLEAN", ColumnKind.DATE: "DATE", ColumnKind.TIMESTAMP: "TIMESTAMP"}
 _HINTS = {
-    Kind.INTEGER: "write a number",
-    Kind.REAL: "write a number",
-    Kind.TEXT: "write the value in quotation marks",
-    Kind.BOOLEAN: "write TRUE or FALSE",
-    Kind.DATE: "write a date, as in DATE '2026-01-31'",
-    Kind.TIMESTAMP: "write a time, as in TIMESTAMP '2026-01-31 12:00:00'",
+    ColumnKind.INTEGER: "write a number",
+    ColumnKind.REAL: "write a number",
+    ColumnKind.TEXT: "write the value in quotation marks",
+    ColumnKind.BOOLEAN: "write TRUE or FALSE",
+    ColumnKind.DATE: "write a date, as in DATE '2026-01-31'",
+    ColumnKind.TIMESTAMP: "write a time, as in TIMESTAMP '2026-01-31 12:00:00'",
 }
 
 
@@ -57,22 +57,22 @@ def meeting_type(column: Column, value: Value) -> str:
     """The type in which a column and a value are compared; ValueError says why there is none."""
     kind = column.kind
     if isinstance(value, bool):
-        if kind in (Kind.BOOLEAN, Kind.UNTYPED):
+        if kind in (ColumnKind.BOOLEAN, ColumnKind.UNTYPED):
             return "BOOLEAN"
     elif isinstance(value, int | Fraction):
-        if kind is Kind.INTEGER and isinstance(value, int) and -_HUGEINT < value < _HUGEINT:
+        if kind is ColumnKind.INTEGER and isinstance(value, int) and -_HUGEINT < value < _HUGEINT:
             return "BIGINT" if -_BIGINT < value < _BIGINT and not column.wide else "HUGEINT"
         if kind.numeric:
             return "DOUBLE"
     elif isinstance(value, datetime):
-        if kind in (Kind.DATE, Kind.TIMESTAMP, Kind.TEXT, Kind.UNTYPED):
+        if kind in (ColumnKind.DATE, ColumnKind.TIMESTAMP, ColumnKind.TEXT, ColumnKind.UNTYPED):
             return "TIMESTAMP"
     elif isinstance(value, date):
-        if kind in (Kind.DATE, Kind.TEXT, Kind.UNTYPED):
+        if kind in (ColumnKind.DATE, ColumnKind.TEXT, ColumnKind.UNTYPED):
             return "DATE"
-        if kind is Kind.TIMESTAMP:
+        if kind is ColumnKind.TIMESTAMP:
             return "TIMESTAMP"
-    elif kind in (Kind.TEXT, Kind.UNTYPED):
+    elif kind in (ColumnKind.TEXT, ColumnKind.UNTYPED):
         return "VARCHAR"
     hint = _HINTS.get(kind, "it can only be counted")
     raise ValueError(f"column {column.name} holds {column.held}; {hint}")
@@ -81,15 +81,15 @@ def meeting_type(column: Column, value: Value) -> str:
 def read_text(column: Column, text: str) -> Value:
     """A text as the value that a column of this kind would hold; ValueError if it does not read as one."""
     try:
-        if column.kind is Kind.INTEGER:
+        if column.kind is ColumnKind.INTEGER:
             return int(text)
-        if column.kind is Kind.REAL:
+        if column.kind is ColumnKind.REAL:
             return Fraction(text)
-        if column.kind is Kind.BOOLEAN:
+        if column.kind is ColumnKind.BOOLEAN:
             return {"true": True, "false": False}[text.strip().lower()]
-        if column.kind is Kind.DATE:
+        if column.kind is ColumnKind.DATE:
             return date.fromisoformat(text)
-        if column.kind is Kind.TIMESTAMP:
+        if column.kind is ColumnKind.TIMESTAMP:
             found = datetime.fromisoformat(text)
             if found.tzinfo is None:
                 return found
@@ -104,8 +104,8 @@ def read_text(column: Column, text: str) -> Value:
 def column_as(column: Column, type: str) -> str:
     """A column's value in a type of `meeting_type`: its own, a wider one, or TRY_CAST."""
     plain = (
-        (type in ("BIGINT", "HUGEINT") and column.kind is Kind.INTEGER)
-        or (type == "VARCHAR" and column.kind in (Kind.TEXT, Kind.UNTYPED))
+        (type in ("BIGINT", "HUGEINT") and column.kind is ColumnKind.INTEGER)
+        or (type == "VARCHAR" and column.kind in (ColumnKind.TEXT, ColumnKind.UNTYPED))
         or (type == column.type == _TYPED.get(column.kind))
         or type == column.type == "DOUBLE"
     )

@@ -13,8 +13,7 @@ from numpy.typing import NDArray
 
 from deniable.numerics.discrete import laplace_radius
 from deniable.query.aggregates.base import Aggregate, EstimateColumn, ExpectedError, Noisy, PlainError
-from deniable.query.measures import Measure, Values
-from deniable.query.totals import largest
+from deniable.query.measures import Measure, Values, largest
 
 
 @dataclass(frozen=True)

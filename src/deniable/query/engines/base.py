@@ -12,9 +12,9 @@ from numpy.typing import NDArray
 from deniable.errors import DataError
 from deniable.query.bounding import Bounded
 from deniable.query.cells import gather
+from deniable.query.measures import Totals, joined
 from deniable.query.readings import Values
 from deniable.query.schema import Table
-from deniable.query.totals import Totals, joined
 
 
 @dataclass(frozen=True)

@@ -28,19 +28,19 @@ from deniable.query.engines.files import Files, is_path
 from deniable.query.engines.frames import names_of, one_column, prepared
 from deniable.query.engines.interrupts import interruptible
 from deniable.query.engines.parquet import CONFIG, ParquetSource, parquet_source
-from deniable.query.schema import Column, Kind, Table, listed
+from deniable.query.measures import Totals
+from deniable.query.schema import Column, ColumnKind, Table, listed
 from deniable.query.shortcut import PEEK
-from deniable.query.totals import Totals
 from deniable.query.values import quoted
 
 _INTEGERS = {"TINYINT", "SMALLINT", "INTEGER", "BIGINT", "HUGEINT", "UTINYINT", "USMALLINT", "UINTEGER", "UBIGINT"}
 _KINDS = {
-    **dict.fromkeys(_INTEGERS, Kind.INTEGER),
-    **dict.fromkeys(("FLOAT", "DOUBLE", "UHUGEINT"), Kind.REAL),
-    "TIMESTAMP": Kind.TIMESTAMP,
-    "VARCHAR": Kind.TEXT,
-    "BOOLEAN": Kind.BOOLEAN,
-    "DATE": Kind.DATE,
+    **dict.fromkeys(_INTEGERS, ColumnKind.INTEGER),
+    **dict.fromkeys(("FLOAT", "DOUBLE", "UHUGEINT"), ColumnKind.REAL),
+    "TIMESTAMP": ColumnKind.TIMESTAMP,
+    "VARCHAR": ColumnKind.TEXT,
+    "BOOLEAN": ColumnKind.BOOLEAN,
+    "DATE": ColumnKind.DATE,
 }
 _ZONED = ("TIMESTAMP WITH TIME ZONE", "TIMESTAMPTZ_NS")
 _NANOSECONDS = ("TIMESTAMP_NS", "TIMESTAMPTZ_NS")
@@ -231,15 +231,15 @@ class DuckDB:
 def _column(name: str, type: str, source: ParquetSource) -> Column:
     merged = source.merged.get(name)
     if name in source.untyped:
-        return Column(name, Kind.UNTYPED, "VARCHAR", merged=merged)
+        return Column(name, ColumnKind.UNTYPED, "VARCHAR", merged=merged)
     if type.startswith("ENUM") or type == "UUID":
-        return Column(name, Kind.TEXT, "VARCHAR", merged=merged)
+        return Column(name, ColumnKind.TEXT, "VARCHAR", merged=merged)
     if type.startswith("DECIMAL"):
-        return Column(name, Kind.REAL, type, merged=merged)
+        return Column(name, ColumnKind.REAL, type, merged=merged)
     if type in ("TIMESTAMP_S", "TIMESTAMP_MS", *_NANOSECONDS, *_ZONED):
         nano = "its times are stored in nanoseconds and read in microseconds" if type in _NANOSECONDS else merged
-        return Column(name, Kind.TIMESTAMP, "TIMESTAMP", merged=nano)
-    return Column(name, _KINDS.get(type, Kind.OTHER), type, merged=merged)
+        return Column(name, ColumnKind.TIMESTAMP, "TIMESTAMP", merged=nano)
+    return Column(name, _KINDS.get(type, ColumnKind.OTHER), type, merged=merged)
 
 
 def _read(column: Column, type: str) -> str:
@@ -251,7 +251,7 @@ def _read(column: Column, type: str) -> str:
     if type.startswith("DECIMAL"):
         return _within_digits(quoted(column.name), type)
     if column.type != type:
-        cast = "TRY_CAST" if column.kind is Kind.TIMESTAMP else "CAST"
+        cast = "TRY_CAST" if column.kind is ColumnKind.TIMESTAMP else "CAST"
         return f"{cast}({quoted(column.name)} AS {column.type})"
     return quoted(column.name)
 

@@ -23,8 +23,8 @@ from deniable.query.engines.frames import check_names
 from deniable.query.engines.interrupts import interruptible
 from deniable.query.engines.postgres_sql import PostgresWriter
 from deniable.query.engines.remote import FetchedTable, Remote, arrays, check_size
-from deniable.query.schema import Column, Kind, Table, listed
-from deniable.query.totals import Totals
+from deniable.query.measures import Totals
+from deniable.query.schema import Column, ColumnKind, Table, listed
 from deniable.query.values import quoted
 
 _URLS = ("postgresql://", "postgres://")
@@ -44,17 +44,17 @@ _SETTINGS = {
     ),
 }
 
-_COLUMNS: dict[str, tuple[Kind, str]] = {
-    "int2": (Kind.INTEGER, "SMALLINT"),
-    "int4": (Kind.INTEGER, "INTEGER"),
-    "int8": (Kind.INTEGER, "BIGINT"),
-    "float4": (Kind.REAL, "FLOAT"),
-    "float8": (Kind.REAL, "DOUBLE"),
-    "numeric": (Kind.REAL, "DECIMAL(38, 10)"),
-    "bool": (Kind.BOOLEAN, "BOOLEAN"),
-    "date": (Kind.DATE, "DATE"),
-    **dict.fromkeys(("timestamp", "timestamptz"), (Kind.TIMESTAMP, "TIMESTAMP")),
-    **dict.fromkeys(("text", "varchar", "bpchar", "name", "uuid"), (Kind.TEXT, "VARCHAR")),
+_COLUMNS: dict[str, tuple[ColumnKind, str]] = {
+    "int2": (ColumnKind.INTEGER, "SMALLINT"),
+    "int4": (ColumnKind.INTEGER, "INTEGER"),
+    "int8": (ColumnKind.INTEGER, "BIGINT"),
+    "float4": (ColumnKind.REAL, "FLOAT"),
+    "float8": (ColumnKind.REAL, "DOUBLE"),
+    "numeric": (ColumnKind.REAL, "DECIMAL(38, 10)"),
+    "bool": (ColumnKind.BOOLEAN, "BOOLEAN"),
+    "date": (ColumnKind.DATE, "DATE"),
+    **dict.fromkeys(("timestamp", "timestamptz"), (ColumnKind.TIMESTAMP, "TIMESTAMP")),
+    **dict.fromkeys(("text", "varchar", "bpchar", "name", "uuid"), (ColumnKind.TEXT, "VARCHAR")),
 }
 """What columns of PostgreSQL's types hold, by the type's name; texts and enums are read as text."""
 
@@ -298,7 +298,7 @@ def _shipped_name(table: str, column: int) -> str:
 
 
 def _column(name: str, type: str, enum: bool) -> Column:
-    kind, known = (Kind.TEXT, "VARCHAR") if enum else _COLUMNS.get(type, (Kind.OTHER, type))
+    kind, known = (ColumnKind.TEXT, "VARCHAR") if enum else _COLUMNS.get(type, (ColumnKind.OTHER, type))
     return Column(name, kind, known)
 
 
@@ -307,9 +307,9 @@ def _read(column: Column) -> str:
     plain = quoted(column.name)
     if column.type.startswith("DECIMAL"):  # which has no NaN elsewhere
         return f"NULLIF({plain}, CAST('NaN' AS NUMERIC)) AS {plain}"
-    if column.kind is Kind.TIMESTAMP:  # one with a zone is read in UTC, the connection's own
+    if column.kind is ColumnKind.TIMESTAMP:  # one with a zone is read in UTC, the connection's own
         return f"CAST({plain} AS TIMESTAMP) AS {plain}"
-    return f'CAST({plain} AS TEXT) COLLATE "C" AS {plain}' if column.kind is Kind.TEXT else plain
+    return f'CAST({plain} AS TEXT) COLLATE "C" AS {plain}' if column.kind is ColumnKind.TEXT else plain
 
 
 def _refused(failure: Any, *, lost: bool) -> DataError:

@@ -18,16 +18,16 @@ from numpy.typing import NDArray
 from deniable.errors import DataError
 from deniable.query.bounding import Bounded
 from deniable.query.engines.duckdb import DuckDB
-from deniable.query.moments import calendar
-from deniable.query.schema import Column, Kind, Table
+from deniable.query.functions import calendar
+from deniable.query.schema import Column, ColumnKind, Table
 from deniable.query.values import quoted
 
 MOST_PUBLIC = 1_000_000
 """Rows of a public table that may travel with a query."""
 
 _SHIPPED = {
-    Kind.INTEGER: "BIGINT", Kind.REAL: "DOUBLE", Kind.TEXT: "VARCHAR", Kind.UNTYPED: "VARCHAR", Kind.BOOLEAN: "BOOLEAN",
-    Kind.DATE: "DATE", Kind.TIMESTAMP: "TIMESTAMP",
+    ColumnKind.INTEGER: "BIGINT", ColumnKind.REAL: "DOUBLE", ColumnKind.TEXT: "VARCHAR", ColumnKind.UNTYPED: "VARCHAR",
+    ColumnKind.BOOLEAN: "BOOLEAN", ColumnKind.DATE: "DATE", ColumnKind.TIMESTAMP: "TIMESTAMP",
 }  # fmt: skip
 
 
@@ -150,10 +150,10 @@ def _array(name: str, values: Sequence[Any]) -> NDArray[Any]:
 
 def _within(column: Column) -> str:
     """A column in SQL; a date or time outside of what Python can hold, as infinity is, is NULL."""
-    if column.kind in (Kind.DATE, Kind.TIMESTAMP):
+    if column.kind in (ColumnKind.DATE, ColumnKind.TIMESTAMP):
         return calendar(f"TRY_CAST({quoted(column.name)} AS TIMESTAMP)")
     return quoted(column.name)
 
 
 def _list_type(column: Column) -> str:
-    return f"{column.type}[]" if column.kind is not Kind.OTHER else "VARCHAR[]"
+    return f"{column.type}[]" if column.kind is not ColumnKind.OTHER else "VARCHAR[]"

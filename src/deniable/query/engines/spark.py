@@ -20,8 +20,8 @@ from deniable.query.engines.frames import check_names
 from deniable.query.engines.interrupts import interruptible
 from deniable.query.engines.remote import FetchedTable, Remote, arrays, check_size
 from deniable.query.engines.spark_sql import SparkWriter, Step
-from deniable.query.schema import Column, Kind, Table
-from deniable.query.totals import Totals
+from deniable.query.measures import Totals
+from deniable.query.schema import Column, ColumnKind, Table
 
 PREFIX = "spark:"
 """`spark:clinic.visits` is a table of the catalog of the Spark session that runs, or that is started."""
@@ -42,16 +42,16 @@ _SETTINGS = {
     "spark.sql.legacy.nullInEmptyListBehavior": "false",
 }
 _COLUMNS = {
-    "tinyint": (Kind.INTEGER, "TINYINT"),
-    "smallint": (Kind.INTEGER, "SMALLINT"),
-    "int": (Kind.INTEGER, "INTEGER"),
-    "bigint": (Kind.INTEGER, "BIGINT"),
-    "float": (Kind.REAL, "FLOAT"),
-    "double": (Kind.REAL, "DOUBLE"),
-    "string": (Kind.TEXT, "VARCHAR"),
-    "boolean": (Kind.BOOLEAN, "BOOLEAN"),
-    "date": (Kind.DATE, "DATE"),
-    **dict.fromkeys(("timestamp_ntz", "timestamp"), (Kind.TIMESTAMP, "TIMESTAMP")),
+    "tinyint": (ColumnKind.INTEGER, "TINYINT"),
+    "smallint": (ColumnKind.INTEGER, "SMALLINT"),
+    "int": (ColumnKind.INTEGER, "INTEGER"),
+    "bigint": (ColumnKind.INTEGER, "BIGINT"),
+    "float": (ColumnKind.REAL, "FLOAT"),
+    "double": (ColumnKind.REAL, "DOUBLE"),
+    "string": (ColumnKind.TEXT, "VARCHAR"),
+    "boolean": (ColumnKind.BOOLEAN, "BOOLEAN"),
+    "date": (ColumnKind.DATE, "DATE"),
+    **dict.fromkeys(("timestamp_ntz", "timestamp"), (ColumnKind.TIMESTAMP, "TIMESTAMP")),
 }
 """What columns hold, by Spark's name of their type. `timestamp` is a time with a zone, and read in UTC."""
 
@@ -254,10 +254,10 @@ def _columns(table: str, frame: Any) -> tuple[Column, ...]:
 def _column(field: Any) -> Column:
     type = field.dataType.simpleString()
     if type.startswith("decimal"):
-        return Column(field.name, Kind.REAL, type.upper())
+        return Column(field.name, ColumnKind.REAL, type.upper())
     if type.startswith(("char(", "varchar(")):
-        return Column(field.name, Kind.TEXT, "VARCHAR")
-    return Column(field.name, *_COLUMNS.get(type, (Kind.OTHER, type)))
+        return Column(field.name, ColumnKind.TEXT, "VARCHAR")
+    return Column(field.name, *_COLUMNS.get(type, (ColumnKind.OTHER, type)))
 
 
 def _in_utc(column: str) -> str:

@@ -20,7 +20,7 @@ import sqlglot
 from sqlglot import exp
 
 from deniable.errors import NotSupported
-from deniable.query.schema import Kind, Table
+from deniable.query.schema import ColumnKind, Table
 
 DOUBLE, WHOLE, HUGE, DECIMAL, TEXT, BOOLEAN, DATE, TIMESTAMP = (
     "DOUBLE", "BIGINT", "HUGEINT", "DECIMAL", "VARCHAR", "BOOLEAN", "DATE", "TIMESTAMP",
@@ -34,8 +34,8 @@ _TYPES = {
 """The types that casts may name."""
 
 _KINDS = {
-    Kind.INTEGER: WHOLE, Kind.TEXT: TEXT, Kind.UNTYPED: TEXT, Kind.BOOLEAN: BOOLEAN, Kind.DATE: DATE,
-    Kind.TIMESTAMP: TIMESTAMP,
+    ColumnKind.INTEGER: WHOLE, ColumnKind.TEXT: TEXT, ColumnKind.UNTYPED: TEXT, ColumnKind.BOOLEAN: BOOLEAN,
+    ColumnKind.DATE: DATE, ColumnKind.TIMESTAMP: TIMESTAMP,
 }  # fmt: skip
 
 _PLAIN = (
@@ -171,7 +171,7 @@ class SqlWriter(ABC):
             column = table.find(node.name) if table is not None and table.has(node.name) else None
             if column is None:
                 return None
-            if column.kind is Kind.REAL:
+            if column.kind is ColumnKind.REAL:
                 return DECIMAL if column.type.startswith("DECIMAL") else DOUBLE
             return _KINDS.get(column.kind)
         if isinstance(node, exp.Cast):

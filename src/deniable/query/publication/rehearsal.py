@@ -17,7 +17,7 @@ from deniable.query.engines.fakes import FakeDuckDB
 from deniable.query.planning import QueryPlan
 from deniable.query.release import Release
 from deniable.query.requests import Plan
-from deniable.query.schema import Column, Kind, Table
+from deniable.query.schema import Column, ColumnKind, Table
 
 if TYPE_CHECKING:
     from deniable.query.publication.publication import Publication
@@ -26,15 +26,15 @@ ROWS = 300
 """Made-up rows per table."""
 
 _PEOPLE = 40
-_POOLS: dict[Kind, tuple[str | None, ...]] = {
-    Kind.INTEGER: ("0", "1", "-1", "7", "100", None),
-    Kind.REAL: ("0", "0.5", "-0.5", "17.25", "1e300", "nan", "inf", None),
-    Kind.TEXT: ("a", "b", "", "ß", None),
-    Kind.UNTYPED: ("a", "1", "0.5", "2026-01-31", "", None),
-    Kind.BOOLEAN: ("true", "false", None),
-    Kind.DATE: ("2026-01-31", "1999-12-31", None),
-    Kind.TIMESTAMP: ("2026-01-31 12:00:00", "1999-12-31 00:00:00", None),
-    Kind.OTHER: (None,),
+_POOLS: dict[ColumnKind, tuple[str | None, ...]] = {
+    ColumnKind.INTEGER: ("0", "1", "-1", "7", "100", None),
+    ColumnKind.REAL: ("0", "0.5", "-0.5", "17.25", "1e300", "nan", "inf", None),
+    ColumnKind.TEXT: ("a", "b", "", "ß", None),
+    ColumnKind.UNTYPED: ("a", "1", "0.5", "2026-01-31", "", None),
+    ColumnKind.BOOLEAN: ("true", "false", None),
+    ColumnKind.DATE: ("2026-01-31", "1999-12-31", None),
+    ColumnKind.TIMESTAMP: ("2026-01-31 12:00:00", "1999-12-31 00:00:00", None),
+    ColumnKind.OTHER: (None,),
 }
 
 

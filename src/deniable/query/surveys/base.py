@@ -9,6 +9,7 @@ when one is replaced. Discrete Laplace noise of scale D/ε in every cell is ε-D
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any
@@ -17,9 +18,46 @@ from numpy.typing import NDArray
 
 from deniable import noise
 from deniable.events import DiscreteLaplace
+from deniable.query import bounding
 from deniable.query.bounding import Bounded
 from deniable.query.engines.base import Engine
+from deniable.query.keys import Keys
+from deniable.query.reading import ParsedQuery
+from deniable.query.readings import Values
+from deniable.query.schema import Column
 from deniable.units import Relation
+
+
+@dataclass(frozen=True)
+class SurveyRows:
+    """A question, its keys, and the column that says whose a row is (None when every row is a unit).
+
+    The rows that count, as the surveys see them: the same rows that the answer is computed from, before any limit.
+    """
+
+    question: ParsedQuery
+    keys: tuple[Keys, ...]
+    unit: Column | None
+    relation: Relation
+
+    @property
+    def people(self) -> bool:
+        """Whether a unit may own several rows."""
+        return self.unit is not None
+
+    def base(self, values: Sequence[Values]) -> str:
+        """A step `base` with the unit u, the group, and v1, v2, … of the values, on their grids."""
+        return bounding.base(self.question, self.keys, values, unit=self.unit).step
+
+    @property
+    def group(self) -> str:
+        """The columns of `base` that name a group."""
+        return ", ".join(bounding.base(self.question, self.keys, (), unit=self.unit).by)
+
+    @property
+    def lists(self) -> dict[str, tuple[str, ...]]:
+        """The keys, as parameters of the SQL."""
+        return bounding.lists(self.keys)
 
 
 @dataclass(frozen=True)

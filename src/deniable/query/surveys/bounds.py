@@ -28,9 +28,8 @@ from deniable.noise import Grid
 from deniable.numerics.discrete import laplace_radius
 from deniable.query.bounding import Bounded
 from deniable.query.readings import Values
-from deniable.query.schema import Column, Kind
-from deniable.query.surveys.base import Survey
-from deniable.query.surveys.rows import SurveyRows
+from deniable.query.schema import Column, ColumnKind
+from deniable.query.surveys.base import Survey, SurveyRows
 
 FURTHEST = 10**9
 """Bounds that are found lie within this of 0; every plan that can be made with wider ones can be made with them."""
@@ -41,7 +40,7 @@ STRAY = Fraction(1, 10_000)
 
 def widest(column: Column) -> Grid:
     """The grid on which a column is surveyed: in steps of 1 for whole numbers, of a millionth for others."""
-    return Grid(low=-FURTHEST, high=FURTHEST, step=1 if column.kind is Kind.INTEGER else Fraction(1, 10**6))
+    return Grid(low=-FURTHEST, high=FURTHEST, step=1 if column.kind is ColumnKind.INTEGER else Fraction(1, 10**6))
 
 
 def variants(columns: Sequence[Column]) -> list[dict[str | Column, tuple[Fraction, Fraction]]]:

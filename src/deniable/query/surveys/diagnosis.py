@@ -29,8 +29,7 @@ from deniable.query.intervals import divided, ratio_range
 from deniable.query.limits import AtMost
 from deniable.query.readings import Values
 from deniable.query.schema import Column
-from deniable.query.surveys.base import Survey
-from deniable.query.surveys.rows import SurveyRows
+from deniable.query.surveys.base import Survey, SurveyRows
 from deniable.query.values import name
 from deniable.units import Relation
 

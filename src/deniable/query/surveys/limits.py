@@ -20,8 +20,7 @@ from numpy.typing import NDArray
 
 from deniable.query.bounding import Bounded
 from deniable.query.limits import AtMost
-from deniable.query.surveys.base import Survey
-from deniable.query.surveys.rows import SurveyRows
+from deniable.query.surveys.base import Survey, SurveyRows
 
 STEPS = (1, 2, 3, 4, 5, 6, 8, 10, 12, 15, 20, 25, 30, 40, 50, 60, 80, 100, 150, 200, 300, 500, 1000)
 """The limits that can come out."""
