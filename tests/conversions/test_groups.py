@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from deniable import conversions as c
-from deniable.accounting.theorems import shuffling, subsampling
+from deniable.accounting.theorems import amplification
 from deniable.conversions.group import chained
 from deniable.errors import InvalidArgument, NoConversion, UnitMismatch
 from deniable.guarantees import FDP, GDP, RDP, TCDP, ZCDP, ApproxDP, ApproxZCDP, Guarantee, PureDP, TradeOff
@@ -95,9 +95,9 @@ def test_rules_for_single_units_refuse_groups() -> None:
     three, replaced = c.for_group(PureDP(1), 3), c.for_group(PureDP(1, relation=Relation.REPLACE), 3)
     refused: list[Callable[[], object]] = [
         lambda: c.parallel([three, three]),
-        lambda: subsampling.sample_poisson(three, rate=0.1),
-        lambda: subsampling.sample_batch(replaced, batch=1, population=10),
-        lambda: shuffling.shuffle(replaced, population=100, delta=1e-6),
+        lambda: amplification.sample_poisson(three, rate=0.1),
+        lambda: amplification.sample_batch(replaced, batch=1, population=10),
+        lambda: amplification.shuffle(replaced, population=100, delta=1e-6),
     ]
     for ask in refused:
         with pytest.raises(UnitMismatch, match="first, then use for_group"):

@@ -97,7 +97,7 @@ class ForGroup(Around):
         return self.event.unit.group(self.size)
 
     def __repr__(self) -> str:
-        return f"{_wrapped(self.event)}.for_group({self.size})"
+        return f"{wrap_event(self.event)}.for_group({self.size})"
 
 
 @dataclass(frozen=True, init=False, repr=False)
@@ -119,9 +119,9 @@ class ToReplace(Around):
         return Relation.REPLACE
 
     def __repr__(self) -> str:
-        return f"{_wrapped(self.event)}.to_replace()"
+        return f"{wrap_event(self.event)}.to_replace()"
 
 
-def _wrapped(event: Event) -> str:
+def wrap_event(event: Event) -> str:
     """An event's code, in brackets where a method call would bind wrongly."""
     return f"({event!r})" if isinstance(event, Composed | Repeated) else repr(event)

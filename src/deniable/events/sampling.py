@@ -19,7 +19,7 @@ from fractions import Fraction
 from deniable import _checks
 from deniable._checks import Number
 from deniable.errors import InvalidArgument, NotSupported, UnitMismatch
-from deniable.events.algebra import Around, Composed, ForGroup, Repeated, ToReplace, _wrapped
+from deniable.events.algebra import Around, Composed, ForGroup, Repeated, ToReplace, wrap_event
 from deniable.events.base import Event
 from deniable.events.leaves import Claimed, Gaussian, Noise, RandomizedResponse
 from deniable.guarantees import PureDP
@@ -55,7 +55,7 @@ class Sampled(Around):
         self._store(event=event, rate=kept)
 
     def __repr__(self) -> str:
-        return f"{_wrapped(self.event)}.sampled(rate={_checks.shown(self.rate)})"
+        return f"{wrap_event(self.event)}.sampled(rate={_checks.shown(self.rate)})"
 
 
 @dataclass(frozen=True, init=False, repr=False)
@@ -89,7 +89,7 @@ class SampledWithoutReplacement(Around):
         self._store(event=event, batch=drawn, population=people)
 
     def __repr__(self) -> str:
-        inner = _wrapped(self.event)
+        inner = wrap_event(self.event)
         return f"{inner}.sampled_without_replacement(batch={self.batch}, population={self.population})"
 
 
@@ -114,7 +114,7 @@ class Shuffled(Around):
         self._store(event=event, population=_checks.count("population", population))
 
     def __repr__(self) -> str:
-        return f"{_wrapped(self.event)}.shuffled(population={self.population})"
+        return f"{wrap_event(self.event)}.shuffled(population={self.population})"
 
 
 def _refuse_moved(event: Event) -> None:

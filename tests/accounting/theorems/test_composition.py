@@ -32,8 +32,7 @@ from deniable.accounting.theorems import (
     repeat_optimal,
     scale_per_query,
 )
-from deniable.accounting.theorems.advanced import failure
-from deniable.accounting.theorems.testing import product
+from deniable.accounting.theorems.composition import failure, product
 from deniable.conversions import approx_to_fdp, fdp_to_approx, fdp_to_profile, gdp_to_fdp, gdp_to_profile, pure_to_fdp
 from deniable.errors import DeniableError, InvalidArgument, UnitMismatch
 from deniable.guarantees import FDP, GDP, TCDP, ZCDP, ApproxDP, ApproxZCDP, PureDP, TradeOff

@@ -12,16 +12,17 @@ guarantees, rounded up; names that start with `estimate_` return estimates.
 ε ≤ 4.78, δ = 1e-6, one record added or removed
 """
 
-from deniable.accounting.theorems.advanced import (
-    advanced_exponential,
-    advanced_half,
-    advanced_square,
-    advanced_tanh,
-    compose_advanced,
-    per_query_budget,
-    repeat_advanced,
+from deniable.accounting.theorems.amplification import (
+    iterate,
+    sample_batch,
+    sample_fdp,
+    sample_poisson,
+    sample_rdp,
+    sampling_operator,
+    shuffle,
+    shuffle_responses,
+    shuffled_delta,
 )
-from deniable.accounting.theorems.basic import compose_basic, repeat_basic
 from deniable.accounting.theorems.clt import (
     berry_esseen_gap,
     estimate_dpsgd_batch_mu,
@@ -33,16 +34,27 @@ from deniable.accounting.theorems.clt import (
     moments_of,
 )
 from deniable.accounting.theorems.compare import Comparison, compare_theorems, comparison_table
-from deniable.accounting.theorems.concentrated import (
+from deniable.accounting.theorems.composition import (
+    advanced_exponential,
+    advanced_half,
+    advanced_square,
+    advanced_tanh,
+    compose_advanced,
     compose_approx_zcdp,
+    compose_basic,
+    compose_fdp,
+    compose_gdp,
+    compose_gdp_repeated,
     compose_tcdp,
     compose_zcdp,
     exponential_mechanism_zcdp,
     gaussian_zcdp,
+    per_query_budget,
+    repeat_advanced,
+    repeat_basic,
+    scale_per_query,
 )
-from deniable.accounting.theorems.gaussian import compose_gdp, compose_gdp_repeated, scale_per_query
-from deniable.accounting.theorems.iteration import iterate
-from deniable.accounting.theorems.optimal import optimal_corner, repeat_optimal
+from deniable.accounting.theorems.optimal import compose_optimal, optimal_corner, repeat_optimal
 from deniable.accounting.theorems.renyi import (
     ORDERS,
     best_order,
@@ -57,16 +69,6 @@ from deniable.accounting.theorems.renyi import (
     repeat_rdp,
 )
 from deniable.accounting.theorems.sampled import sampled_gaussian_rdp
-from deniable.accounting.theorems.shuffling import shuffle, shuffle_responses, shuffled_delta
-from deniable.accounting.theorems.subsampling import (
-    sample_batch,
-    sample_fdp,
-    sample_poisson,
-    sample_rdp,
-    sampling_operator,
-)
-from deniable.accounting.theorems.testing import compose_fdp
-from deniable.accounting.theorems.uneven import compose_optimal
 
 __all__ = [
     "ORDERS",

@@ -20,14 +20,12 @@ from typing import Any
 
 from deniable import _checks
 from deniable._checks import Number
-from deniable.accounting.theorems import advanced as forms
 from deniable.accounting.theorems import clt, renyi
-from deniable.accounting.theorems.basic import repeat_basic
-from deniable.accounting.theorems.concentrated import exponential_mechanism_zcdp
-from deniable.accounting.theorems.gaussian import compose_gdp_repeated
+from deniable.accounting.theorems import composition as forms
+from deniable.accounting.theorems.amplification import sample_poisson
+from deniable.accounting.theorems.composition import compose_gdp_repeated, exponential_mechanism_zcdp, repeat_basic
 from deniable.accounting.theorems.optimal import repeat_optimal
 from deniable.accounting.theorems.sampled import sampled_gaussian_rdp
-from deniable.accounting.theorems.subsampling import sample_poisson
 from deniable.conversions.gdp import gaussian_to_gdp, gdp_to_approx, gdp_to_zcdp, laplace_to_gdp
 from deniable.conversions.pure import pure_to_gdp, pure_to_zcdp
 from deniable.conversions.zcdp import zcdp_to_approx, zcdp_to_approx_classic
