@@ -98,6 +98,12 @@ def _attended(h: Tensor, mask: Tensor | None = None) -> Tensor:
     return (scores if mask is None else scores.masked_fill(~mask, -1e4)).softmax(-1) @ h
 
 
+def _written(h: Tensor, rows: Tensor) -> Tensor:
+    made = h.clone()
+    made[rows] = h
+    return made + h
+
+
 def _rotated(h: Tensor) -> Tensor:
     angle = torch.arange(h.shape[1]).unsqueeze(1) / 10
     half = torch.cat([-h[..., WIDTH // 2 :], h[..., : WIDTH // 2]], -1)
@@ -301,8 +307,18 @@ MIXING: dict[str, Operation] = {
     "scaled by rows": lambda m, h: F.interpolate(h.permute(1, 2, 0), scale_factor=2.0, mode="linear")[..., ::2].permute(
         2, 0, 1
     ),
+    "an index for few rows": lambda m, h: h + h[_rows_in_order(h).clamp(max=4)],
+    "a number for few rows": lambda m, h: h * float(max(1, len(h) - 5)),
+    "a constant for few rows": lambda m, h: h * torch.full((), float(max(1, len(h) - 5))),
+    "a list for few rows": lambda m, h: h + h[[min(row, 4) for row in range(len(h))]],
+    "written for few rows": lambda m, h: _written(h, _rows_in_order(h).clamp(max=4)),
+    "groups of rows": lambda m, h: h + m.places[_rows_in_order(h) // 6].unsqueeze(1),
     "hidden mean": lambda m, h: h + (h - h.detach()) + h.detach().mean(0) * 0.1,
 }
+
+
+LATE = [name for name in MIXING if "few rows" in name or name == "groups of rows"]
+"""They look harmless at the sizes of the proof. With more rows the tape notices, and takes every unit by itself."""
 
 
 def _other_memory(layer: Layer, h: Tensor) -> Tensor:
@@ -520,8 +536,8 @@ class Case:
 
     @property
     def proved_mixer(self) -> bool:
-        """Whether row typing alone would have been wrong."""
-        return not self.unproved and self.mixes
+        """Whether row typing alone would have been wrong, about what can be seen at the sizes of the proof."""
+        return not self.unproved and self.mixes and not any(name in self.model for name in LATE)
 
     @property
     def false_refusal(self) -> bool:
@@ -536,10 +552,14 @@ def judge(model: Model, *, batches: int) -> Case:
     worst = 0.0
     try:
         way = verdict(engine, model)
-        shake(model)
-        worst = worst_change(engine, model, batches=batches)
     except NotSupported as refusal:
-        way, reason = "", str(refusal)
+        reason = str(refusal)
+    shake(model)
+    if way:
+        try:
+            worst = worst_change(engine, model, batches=batches)
+        except NotSupported as refusal:
+            way, reason = "", str(refusal)
     unproved = "" if way == "fast" else proof(model)
     meets = mixes(model, min(batches, 12)) if not way or not unproved else False
     meant = any(name in MIXING for name, _ in model.plan)

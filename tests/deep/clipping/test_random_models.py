@@ -7,7 +7,7 @@ import random
 import pytest
 import torch
 
-from tests.deep.clipping.random_models import ISOLATED, MIXING, Case, Model, drawn, judge
+from tests.deep.clipping.random_models import ISOLATED, LATE, MIXING, Case, Model, drawn, judge
 
 pytestmark = pytest.mark.filterwarnings("ignore:.*:UserWarning")
 MODELS, BATCHES, PARTS = 2000, 50, 20
@@ -31,11 +31,17 @@ def test_no_mixer_is_accepted_and_few_others_are_refused() -> None:
     assert sum(not each.way for each in several) >= 10
 
 
-@pytest.mark.parametrize("name", MIXING)
+@pytest.mark.parametrize("name", [name for name in MIXING if name not in LATE])
 def test_every_mixing_operation_is_refused(name: str) -> None:
     case = judge(Model([(name, "plain")]), batches=4)
     assert not case.way
     assert case.unproved
+
+
+@pytest.mark.parametrize("name", LATE)
+def test_what_begins_to_mix_with_more_rows_than_the_proof_has_is_noticed(name: str) -> None:
+    case = judge(Model([(name, "plain")]), batches=8)
+    assert not case.accepted_mixer, case
 
 
 @pytest.mark.soak

@@ -250,9 +250,22 @@ class ClippingEngine:
         changing = (batch, mask, clip)
         key = (plan.state, kind, signature(changing))
         if key not in self._compiled:
+            self._verify(plan, batch)
             self._compiled[key] = compiled(step, tensors, changing)
         with torch.no_grad():
             return Clipped(*self._compiled[key](tensors, changing))
+
+    def _verify(self, plan: _Plan, batch: tuple[Any, Any]) -> None:
+        """Before a graph is drawn: an eager pass over made-up rows, as many, in which the tape compares constants."""
+        rows, device = row_count(batch), self.device
+        if plan.way == "vmap" or rows // self.recipe.rows_per_unit in plan.script.verified:
+            return
+        real, bound = torch.ones(rows, dtype=torch.bool, device=device), torch.ones((), device=device)
+        with torch.random.fork_rng([device.index] if device.type == "cuda" else []):
+            WAYS[plan.way](
+                self.recipe,
+                Question(self.tensors(), Form.of(batch).made_up(rows), real, bound, plan.script, real=False),
+            )
 
     def _apart(self, form: Form, batch: tuple[Any, Any], mask: Tensor, clip: Tensor) -> Clipped:
         """Every unit in a pass of its own, so that what becomes of it depends on nobody else. A unit for which that

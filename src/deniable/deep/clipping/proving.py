@@ -15,7 +15,7 @@ import random
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
-from typing import Any, TypeAlias
+from typing import Any, Literal, TypeAlias
 
 import numpy as np
 import torch
@@ -25,12 +25,13 @@ from torch.overrides import TorchFunctionMode
 from deniable.deep.clipping.asking import refuse_leaves
 from deniable.deep.clipping.calls import Axes, Call
 from deniable.deep.clipping.forms import Form
+from deniable.deep.clipping.growth import Growth, growth_of
 from deniable.deep.clipping.labels import LOOSE, Kind, Place
 from deniable.deep.clipping.outside import Constant, Pass
 from deniable.deep.clipping.passes import backward, called, inside, row_losses
 from deniable.deep.clipping.rules import rule_for
 from deniable.deep.clipping.steps import Recipe
-from deniable.deep.clipping.tape import Pattern, Script, Size, Step, Watch, differentiable, tensors_of
+from deniable.deep.clipping.tape import Pattern, Script, Size, Step, Watch, differentiable, results_of, tensors_of
 from deniable.deep.clipping.typing import FEW, MANY, Course, RowTyping, fault_here, mixing
 from deniable.deep.clipping.typing_records import tensors_in
 from deniable.deep.clipping.typing_rules import SHAPE_ONLY
@@ -78,6 +79,8 @@ class _Logged:
     numbers: dict[int | str, Any]
     outside: list[Tensor | None]
     """Tensors that the pass did not make; None for one that it made where no call is seen."""
+    constants: list[Tensor | None]
+    """Copies of the constants among the tensors that it was given; None for the others. Empty where all are."""
 
 
 class _Log(Watch):
@@ -91,6 +94,10 @@ class _Log(Watch):
     def is_outside(self, tensor: Tensor) -> bool:
         """Whether a tensor without a mark of this pass was there before it."""
         return True
+
+    def constants(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> list[Tensor | None]:
+        """Copies of the constants that a call is given beside other tensors."""
+        return []
 
     def own(self, *tensors: Tensor) -> None:
         if self._marks is not None:
@@ -109,21 +116,17 @@ class _Log(Watch):
         if self._marks is not None:
             others, sign = self._marks.outside(args, kwargs)
             outside = [each if self.is_outside(each) else None for each in others]
+        constants = self.constants(args, kwargs)
         made = (run or function)(*args, **kwargs)
         if self._marks is not None:
             self._marks.sign(made, sign, others)
             if made is None and args and isinstance(args[0], Tensor):  # x[...] = y
                 self._marks.sign(args[0], sign, others)
-        if isinstance(made, Tensor):
-            shapes = [tuple(made.shape)]
-        elif isinstance(made, list | tuple):
-            shapes = [tuple(each.shape) for each in made if isinstance(each, Tensor)]
-        else:
-            shapes = []
+        shapes = [tuple(each.shape) for each in results_of(args, made)]
         if shapes:
             numbers: dict[int | str, Any] = {place: each for place, each in enumerate(args) if _is_number(each)}
             numbers |= {name: each for name, each in kwargs.items() if _is_number(each)}
-            self.calls.append(_Logged(function, shapes, numbers, outside))
+            self.calls.append(_Logged(function, shapes, numbers, outside, constants))
         return made
 
 
@@ -206,6 +209,17 @@ class _Scribe(_Log):
 
     def is_outside(self, tensor: Tensor) -> bool:
         return self._typing.is_outside(tensor)
+
+    def constants(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> list[Tensor | None]:
+        given = tensors_of((args, dict(kwargs)))
+        kinds = [self._typing.kind(each) for each in given]
+        if Kind.CONSTANT not in kinds or set(kinds) == {Kind.CONSTANT}:
+            return []
+        with self._typing.paused(), torch._C.DisableTorchFunction():
+            return [
+                each.detach().clone() if kind is Kind.CONSTANT else None
+                for each, kind in zip(given, kinds, strict=True)
+            ]
 
     def seen(self) -> bool:
         """Whether a call with a parameter is running."""
@@ -312,21 +326,26 @@ def _pattern(many: _Logged, few: _Logged) -> Pattern:
                     )
                 sizes[axis] = Size(short // FEW)
         shapes.append(tuple(sizes))
-    numbers = tuple((place, each) for place, each in few.numbers.items() if many.numbers.get(place, _NONE) == each)
+    if few.numbers.keys() != many.numbers.keys():
+        raise Course
+    numbers = tuple((place, (each, many.numbers[place])) for place, each in few.numbers.items())
     if [each is None for each in many.outside] != [each is None for each in few.outside]:
         raise Course
     outside = tuple(None if each is None else Constant.of(each) for each in few.outside)
-    return Pattern(few.function, tuple(shapes), numbers, outside)
-
-
-_NONE = object()
+    if [each is None for each in many.constants] != [each is None for each in few.constants]:
+        raise Course
+    constants: list[Growth | Literal[False] | None] = []
+    for small, large in zip(few.constants, many.constants, strict=True):
+        growth = None if small is None or large is None else growth_of(small, large)
+        constants.append(growth if growth is not None or small is None else False)
+    return Pattern(few.function, tuple(shapes), numbers, outside, tuple(constants))
 
 
 def _is_number(value: Any) -> bool:
-    """Whether an argument is compared from step to step: what says where an operation works, not how strongly."""
+    """Whether an argument is compared from step to step."""
     if isinstance(value, list | tuple):
         return all(_is_number(each) for each in value)
-    return isinstance(value, int | str | slice) or value is None or value is Ellipsis
+    return isinstance(value, int | float | str | slice) or value is None or value is Ellipsis
 
 
 class Looks(TorchFunctionMode):

@@ -17,14 +17,16 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Any, NamedTuple, Self, TypeAlias
+from typing import Any, Literal, NamedTuple, Self, TypeAlias
 
+import torch
 from torch import Tensor
 from torch.overrides import TorchFunctionMode
 from torch.utils._pytree import tree_leaves
 
 from deniable.deep.clipping.asking import ASKING, asks
 from deniable.deep.clipping.calls import Axes, Call, Use
+from deniable.deep.clipping.growth import Growth, number_at
 from deniable.deep.clipping.indices import within_range
 from deniable.deep.clipping.origins import Derived, Leaf, Origin, leaves
 from deniable.deep.clipping.outside import Constant, Pass
@@ -134,14 +136,17 @@ class Size(NamedTuple):
 
 @dataclass(frozen=True)
 class Pattern:
-    """A call of the script that returns tensors: the function, the shapes of its results, its whole numbers, texts and
-    slices, by their place among the arguments or by name, and the tensors that it takes from outside the pass (None for
-    one that the pass made where the tape does not see it, in an autograd.Function)."""
+    """A call of the script that returns tensors, or writes to one: the function, the shapes of its results, its
+    numbers, texts and slices in the two runs of the proof, by their place among the arguments or by name, the tensors
+    that it takes from outside the pass (None for one that the pass made where the tape does not see it, in an
+    autograd.Function), and the constants among its tensors (None for the others, False for a constant of which nothing
+    is known at another number of units)."""
 
     function: Any
     shapes: tuple[tuple[int | Size, ...], ...]
-    numbers: tuple[tuple[int | str, Any], ...]
+    numbers: tuple[tuple[int | str, tuple[Any, Any]], ...]
     outside: tuple[Constant | None, ...] = ()
+    constants: tuple[Growth | Literal[False] | None, ...] = ()
 
 
 SIZES = 64
@@ -154,6 +159,8 @@ class Script:
 
     steps: Sequence[Step] = ()
     patterns: Sequence[Pattern] = ()
+    verified: set[int] = field(default_factory=set)
+    """Numbers of units for which constants were compared."""
     _sized: dict[int, list[tuple[Any, Any, Any, Any]]] = field(default_factory=dict)
 
     def sized(self, units: int) -> list[tuple[Any, Any, Any, Any]]:
@@ -166,7 +173,8 @@ class Script:
                     tuple(size.per_unit * units if isinstance(size, Size) else size for size in shape)
                     for shape in each.shapes
                 ]
-                found.append((each.function, shapes[0] if len(shapes) == 1 else shapes, each.numbers, each.outside))
+                numbers = [(place, number_at(*pair, units)) for place, pair in each.numbers]
+                found.append((each.function, shapes[0] if len(shapes) == 1 else shapes, numbers, each.outside))
             while len(self._sized) >= SIZES:
                 del self._sized[next(iter(self._sized))]
             self._sized[units] = found
@@ -193,8 +201,9 @@ class Tape(Watch):
         super().__init__(parameters)
         self._in_range = in_range
         self._steps = iter(script.steps)
-        self._calls = iter(script.sized(units))
+        self._script, self._calls, self._at = script, script.sized(units), 0
         self._units, self._mark, self._marks = units, mark, marks
+        self._verifies = units not in script.verified
 
     def __torch_function__(
         self, function: Any, types: Any, args: Sequence[Any] = (), kwargs: Mapping[str, Any] | None = None
@@ -221,6 +230,8 @@ class Tape(Watch):
         *,
         run: Callable[..., Any] | None = None,
     ) -> Any:
+        if self._verifies:
+            self._compare_constants(function, args, kwargs)
         if self._marks is None:
             made = (run or function)(*args, **kwargs)
             self._compare(function, args, kwargs, made, None)
@@ -266,19 +277,20 @@ class Tape(Watch):
         """A call that returns tensors must be the next one of the script."""
         if isinstance(made, Tensor):
             shape: Any = made.shape
-        elif isinstance(made, list | tuple):
-            shapes = [each.shape for each in made if isinstance(each, Tensor)]
+        else:
+            shapes = [each.shape for each in results_of(args, made)]
             if not shapes:
                 return
             shape = shapes[0] if len(shapes) == 1 else shapes
-        else:
-            return
-        expected = next(self._calls, None)
-        if expected is None or expected[0] != function or expected[1] != shape:
+        if self._at >= len(self._calls):
+            raise Strayed
+        expected = self._calls[self._at]
+        self._at += 1
+        if expected[0] != function or expected[1] != shape:
             raise Strayed
         for place, number in expected[2]:
             given = kwargs.get(place) if type(place) is str else args[place] if place < len(args) else None
-            if given != number:
+            if given != number and (given == given or number == number):  # NaN is what it was
                 raise Strayed
         if others is None or not (others or expected[3]):
             return
@@ -288,10 +300,30 @@ class Tape(Watch):
             if constant is not None and not constant.stays(each):
                 raise Strayed
 
+    def _compare_constants(self, function: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> None:
+        """Before the next call of the script, at a number of units that is new: its constants must be what they grow
+        to. A call that is none of the script's is noticed when it is done."""
+        if self._at >= len(self._script.patterns):
+            return
+        pattern = self._script.patterns[self._at]
+        if pattern.function != function or not pattern.constants:
+            return
+        given = tensors_of((args, dict(kwargs)))
+        if len(given) != len(pattern.constants):
+            raise Strayed
+        with torch._C.DisableTorchFunction():
+            for each, growth in zip(given, pattern.constants, strict=True):
+                if growth is None:
+                    continue
+                if growth is False or not torch.equal(growth.at(self._units).to(each.device), each.detach()):
+                    raise Strayed
+
     def finish(self) -> None:
         """After the forward pass: the script must be used up."""
-        if next(self._steps, self) is not self or next(self._calls, None) is not None:
+        if next(self._steps, self) is not self or self._at < len(self._calls):
             raise Strayed
+        if self._verifies:
+            self._script.verified.add(self._units)
 
 
 class Strayed(NotSupported):
@@ -303,6 +335,15 @@ class Strayed(NotSupported):
             " data, on"
             " the number of rows or on earlier steps"
         )
+
+
+def results_of(args: Sequence[Any], made: Any) -> list[Tensor]:
+    """The tensors that a call returned, or the one that it wrote to where it returned nothing (`x[…] = y`)."""
+    if made is None and args and isinstance(args[0], Tensor):
+        return [args[0]]
+    if isinstance(made, Tensor):
+        return [made]
+    return [each for each in made if isinstance(each, Tensor)] if isinstance(made, list | tuple) else []
 
 
 def tensors_of(made: Any) -> list[Tensor]:
