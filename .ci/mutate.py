@@ -41,10 +41,7 @@ TARGETS: dict[str, tuple[str, ...]] = {
     "noise/discrete.py": ("tests/noise/test_discrete_laplace.py", "tests/noise/test_discrete_gaussian.py"),
     "noise/source.py": ("tests/noise/test_source.py",),
     "noise/laws.py": ("tests/noise/test_tables.py",),
-    **{
-        f"mechanisms/{name}.py": SUMS
-        for name in ("additive", "counts", "moments")
-    },
+    **{f"mechanisms/{name}.py": SUMS for name in ("additive", "counts", "moments")},
 }
 """Modules under src/deniable, and the tests that must notice when one of them is wrong. The first pattern counts."""
 

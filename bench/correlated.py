@@ -130,7 +130,7 @@ def step(chosen: argparse.Namespace) -> None:
     each = chosen.steps + chosen.warm
     run = once(each * len(kinds))
     shared: dict[str, Any] = {
-        "examples": rows * 4, "batch": rows, "steps": run.steps, "clip": 1, "noise_multiplier": 1,
+        "size": rows * 4, "batch": rows, "steps": run.steps, "clip": 1, "noise_multiplier": 1,
         "sampling": FixedBatches(),
     }  # fmt: skip
     noise = {
@@ -299,7 +299,7 @@ def _compare(
         usual: list[float] = []
         for name, strategy, sampling in (kinds[place] for place in chosen.kinds):
             plan = Plan(
-                examples=size, batch=batch, steps=steps, clip=clip, noise=strategy, sampling=sampling,
+                size=size, batch=batch, steps=steps, clip=clip, noise=strategy, sampling=sampling,
                 target=ApproxDP(epsilon, 1e-5, relation=ZERO_OUT),
             )  # fmt: skip
 

@@ -73,7 +73,7 @@ def private_steps(
 ) -> Iterator[None]:
     """The same by the trainer."""
     model = nn.parallel.DistributedDataParallel(make())
-    plan = Plan(examples=len(data[0]), batch=batch, steps=10_000, clip=1, noise_multiplier=1)
+    plan = Plan(size=len(data[0]), batch=batch, steps=10_000, clip=1, noise_multiplier=1)
     trainer = Trainer(model, torch.optim.SGD(model.parameters(), lr=0.01), cross_entropy, plan, **settings)
     for drawn in trainer.batches(data):
         trainer.step(drawn)

@@ -43,7 +43,7 @@ def main(way: str, folder: Path) -> None:
     path = folder / "run.ledger"
     if rank == 0:
         dn.Ledger.create(path, unit="row", budget=dn.ApproxDP(3, 1e-5)).close()
-    plan = dn.deep.Plan(examples=20_000, batch=500, epochs=5, clip=1.0, target=dn.ApproxDP(2, 1e-6))
+    plan = dn.deep.Plan(size=20_000, batch=500, epochs=5, clip=1.0, target=dn.ApproxDP(2, 1e-6))
     torch.manual_seed(1)
     model = spread(nn.Sequential(nn.Linear(20, 64), nn.Tanh(), nn.Linear(64, 2)), way)
     optimizer = torch.optim.Adam(model.parameters(), lr=0.01)

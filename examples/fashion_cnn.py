@@ -48,7 +48,7 @@ def main() -> None:
         for pixels, classes in (fashion.images("train"), fashion.images("t10k"))
     )
     target = dn.ApproxDP(chosen.epsilon, 1e-5)
-    plan = dn.deep.Plan(examples=60_000, batch=chosen.batch, epochs=chosen.epochs, clip=0.1, target=target)
+    plan = dn.deep.Plan(size=60_000, batch=chosen.batch, epochs=chosen.epochs, clip=0.1, target=target)
     print(plan)
     found = []
     for seed in range(chosen.seeds):

@@ -44,7 +44,7 @@ def main() -> None:
     (x, y), (test, labels) = features("train", chosen.device), features("t10k", chosen.device)
     steps, clip, rate = chosen.settings or SETTINGS[chosen.epsilon >= 2]
     target = dn.ApproxDP(chosen.epsilon, 1e-5)
-    plan = dn.deep.Plan(examples=60_000, batch=60_000, steps=int(steps), clip=clip, target=target)
+    plan = dn.deep.Plan(size=60_000, batch=60_000, steps=int(steps), clip=clip, target=target)
     print(plan)
     found = []
     for seed in range(chosen.seeds):

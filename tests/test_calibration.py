@@ -30,7 +30,7 @@ def test_a_target_for_groups_needs_an_event_for_groups() -> None:
     with pytest.raises(UnitMismatch, match="for_group"):
         calibrate(lambda s: Gaussian(s), target)
     found = calibrate(lambda s: Gaussian(s).for_group(2), target)
-    assert found.profile.unit.size == 2
+    assert found.profile.unit.members == 2
     assert found.profile.epsilon(target.delta) <= 2
 
 

@@ -18,20 +18,36 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass
 from fractions import Fraction
 from itertools import pairwise
+from typing import Any
 
 from deniable import _checks
 from deniable._checks import Number
+from deniable._forms import Plain
+from deniable._signatures import public
 from deniable.accounting.accountant import account
 from deniable.accounting.filters.costs import cost, mu_squared, rho_below
 from deniable.errors import InvalidArgument, NoConversion
 from deniable.events import Event
-from deniable.guarantees import FDP, GDP, RDP, TCDP, ZCDP, ApproxDP, ApproxZCDP, Guarantee, Profile, PureDP
+from deniable.guarantees import (
+    FDP,
+    GDP,
+    RDP,
+    TCDP,
+    ZCDP,
+    ApproxDP,
+    ApproxZCDP,
+    Guarantee,
+    Profile,
+    PureDP,
+    read_promise,
+)  # fmt: skip
 from deniable.numerics.roots import bisect
 from deniable.numerics.rounding import below, log_of
-from deniable.units import one_relation, one_unit
+from deniable.units import Relation, one_relation, one_unit
 
 _SMALLEST, _LARGEST = 1e-100, 1e100
 """Where the search for a first value that meets the target ends."""
@@ -109,18 +125,24 @@ class Risk:
 
 
 @dataclass(frozen=True)
-class Calibrated:
+class Calibrated(Plain):
     """A value on the safe side, the event it makes, and the curve of that event."""
 
     value: float
     event: Event
     profile: Profile
 
+    def to_dict(self) -> dict[str, Any]:
+        return {"value": self.value, "event": self.event.to_dict()}
 
+
+@public
 def calibrate(
     make_event: Callable[[float], Event],
-    target: Guarantee | Risk,
+    target: Guarantee | Risk | None = None,
     *,
+    epsilon: Number | None = None,
+    delta: Number | None = None,
     within: tuple[float, float] | None = None,
     tolerance: Number = 1e-6,
 ) -> Calibrated:
@@ -129,12 +151,22 @@ def calibrate(
     `within` bounds the search; two whole numbers make it a search among whole numbers (steps, people). Without it the
     search is among positive numbers, and values that `make_event` refuses (a rate above 1) count as outside. Where it
     refuses every value, its own refusal is raised: something else than the value is wrong.
+
+    Args:
+        make_event: from a value to the event whose cost is wanted.
+        target: what to meet, a guarantee or a `Risk`.
+        epsilon: with `delta`, the short form of `target`; its relation is that of the events.
+        delta: of the short form.
+        within: the ends of the search.
+        tolerance: how near to the border, relative to the value.
     """
-    _checks.member("target", target, (Guarantee, Risk), remedy="For example ApproxDP(1, 1e-5) or Risk.advantage(0.1).")
     if not callable(make_event):
         raise InvalidArgument(
             "make_event", make_event, "a function from a number to an event", "For example lambda s: Gaussian(scale=s)."
         )
+    if not isinstance(target, Risk):
+        relation = None if target is not None else _relation_of(make_event, within)
+        target = read_promise("target", target, epsilon=epsilon, delta=delta, relation=relation)
     near = float(_checks.inner_probability("tolerance", tolerance))
     whole = within is not None and all(isinstance(end, int) for end in within)
     if within is not None and not 0 < within[0] < within[1]:
@@ -149,6 +181,16 @@ def calibrate(
         )
     profile = account(event, unit=target.unit) if isinstance(target, Guarantee) else account(event)
     return Calibrated(int(met) if whole else met, event, profile)
+
+
+def _relation_of(make_event: Callable[[float], Event], within: tuple[float, float] | None) -> Relation:
+    """The relation of the events, from the first value that makes one."""
+    for value in within or (1.0, 0.1, 0.01, 1e-4):
+        with suppress(InvalidArgument):
+            event = make_event(value)
+            if isinstance(event, Event):
+                return event.relation
+    return Relation.ADD_REMOVE
 
 
 class _Search:

@@ -14,14 +14,16 @@ noise: discrete Laplace
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 from deniable._escapes import printable
+from deniable._forms import Plain
 from deniable._notebook import Shown
 from deniable.guarantees import Guarantee, Profile
 
 
 @dataclass(frozen=True)
-class Description(Shown):
+class Description(Shown, Plain):
     """A title, what is promised, public facts by name, and the curve behind the promise where there is one."""
 
     title: str
@@ -34,6 +36,9 @@ class Description(Shown):
         object.__setattr__(self, "title", printable(self.title))
         facts = tuple((printable(name), printable(text)) for name, text in self.facts)
         object.__setattr__(self, "facts", facts)
+
+    def to_dict(self) -> dict[str, Any]:
+        return {"title": self.title, "guarantee": self.guarantee.to_dict(), "facts": dict(self.facts)}
 
     def __str__(self) -> str:
         lines = [self.title, str(self.guarantee), *(f"{name}: {text}" for name, text in self.facts)]

@@ -2,6 +2,7 @@
 
     DeniableError
     ├── InvalidArgument        a value that cannot be meant: says name, what came, what fits
+    ├── WrongArguments         a call with names that do not exist, or without ones that it needs; says what was meant
     ├── UnitMismatch           two promises about different people, or under different relations
     ├── NoConversion           an arrow between guarantees that does not exist, and why
     ├── NotSupported           something deniable does not do, refused by name
@@ -30,10 +31,12 @@ from __future__ import annotations
 
 import os
 import re
+from collections.abc import Callable
 from numbers import Number
 from typing import Any
 
 from deniable._escapes import printable, redacted
+from deniable._remedies import Option, Remedy
 
 
 class DeniableError(Exception):
@@ -41,6 +44,19 @@ class DeniableError(Exception):
 
     def __str__(self) -> str:
         return printable(redacted(super().__str__()), lines=True)
+
+    @property
+    def options(self) -> tuple[Option, ...]:
+        """The arguments and actions that the message names as remedies."""
+        texts = [*self.args, *vars(self).values()]
+        return tuple(option for text in texts if isinstance(text, Remedy) for option in text.options)
+
+    def worded(self, word: Callable[[Option], str]) -> str:
+        """The message in the words of a front end, which writes each option its own way."""
+        message = str(self)
+        for option in sorted(self.options, key=lambda each: -len(str(each))):
+            message = message.replace(printable(redacted(str(option))), word(option))
+        return message
 
 
 class InvalidArgument(DeniableError, ValueError):
@@ -57,6 +73,10 @@ class InvalidArgument(DeniableError, ValueError):
             came = came[:77] + "..."
         super().__init__(f"{name} must be {expected}; got {name}={came}." + (f" {remedy}" if remedy else ""))
 
+    def worded(self, word: Callable[[Option], str]) -> str:
+        message = super().worded(word)
+        return message.replace(f"; got {self.name}=None.", "; it is missing.") if self.value is None else message
+
     def __reduce__(self) -> tuple[Any, ...]:
         return type(self), (self.name, self.value, self.expected, self.remedy)
 
@@ -66,6 +86,10 @@ def _shown(value: object) -> str:
     if isinstance(value, tuple) and len(value) > 1:
         return f"({', '.join(map(_shown, value))})"
     return str(value) if isinstance(value, Number) else redacted(re.sub(r" at 0x[0-9a-f]+", "", repr(value)))
+
+
+class WrongArguments(DeniableError, TypeError):
+    """A call whose arguments do not fit its signature."""
 
 
 class UnitMismatch(DeniableError, ValueError):
@@ -111,9 +135,9 @@ class FileExists(FileError):
 
     def __init__(self, path: str | os.PathLike[str], shown: str) -> None:
         self.shown = shown
-        super().__init__(
-            path, f"{shown} exists already; nothing was written. Choose another name, or give overwrite=True."
-        )
+        told = Option("overwrite", True)
+        sentence = f"{shown} exists already; nothing was written. Choose another name, or give {told}."
+        super().__init__(path, Remedy(sentence, told))
 
     def __reduce__(self) -> tuple[Any, ...]:
         return type(self), (self.path, self.shown)

@@ -14,6 +14,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from enum import Enum
+from typing import Any, TypeAlias
 
 from deniable._checks import count
 from deniable._escapes import printable
@@ -32,6 +33,16 @@ class Relation(Enum):
     ZERO_OUT = "zero_out"
     """One unit's contribution is replaced by nothing; the number of units is public."""
 
+    @classmethod
+    def of(cls, relation: AnyRelation) -> Relation:
+        """A relation from the constant or its name: `REPLACE`, `"REPLACE"` and `"replace"` are one."""
+        try:
+            return relation if isinstance(relation, Relation) else cls(relation.lower())
+        except (AttributeError, ValueError):
+            raise InvalidArgument(
+                "relation", relation, "one of ADD_REMOVE, REPLACE and ZERO_OUT", "The constant, or its name in quotes."
+            ) from None
+
     @property
     def verb(self) -> str:
         """The relation in words, after the unit: "one patient *added or removed*"."""
@@ -42,6 +53,9 @@ class Relation(Enum):
     def __repr__(self) -> str:
         return self.name
 
+
+AnyRelation: TypeAlias = Relation | str
+"""A relation as a caller may write it: the constant, or its name."""
 
 ADD_REMOVE = Relation.ADD_REMOVE
 REPLACE = Relation.REPLACE
@@ -58,11 +72,11 @@ class Unit:
     noun: str = "row"
     """The word for one unit, in sentences."""
 
-    size: int = 1
+    members: int = 1
     """How many of them at once. A promise about a group holds for every smaller one."""
 
     def __post_init__(self) -> None:
-        count("size", self.size)
+        count("members", self.members)
         # The word comes from a column's name, and goes into sentences.
         object.__setattr__(self, "noun", printable(self.noun))
 
@@ -82,30 +96,35 @@ class Unit:
     @property
     def one(self) -> str:
         """ "one patient", or "a group of 3 patients"."""
-        if self.size == 1:
+        if self.members == 1:
             return f"one {self.noun}"
         many = "people" if self.noun == "person" else f"{self.noun}s"
-        return f"a group of {self.size} {many}"
+        return f"a group of {self.members} {many}"
 
-    def group(self, size: int) -> Unit:
-        """So many of these at once."""
-        return replace(self, size=self.size * size)
+    def group(self, members: int) -> Unit:
+        """A group of `members` of these."""
+        return replace(self, members=self.members * members)
 
     def named(self, unit: Unit | str, *, doing: str) -> Unit:
         """The same number of units, by name."""
         name = Unit.of(unit)
-        return one_unit(self, name if name.size > 1 else replace(name, size=self.size), doing=doing)
+        return one_unit(self, name if name.members > 1 else replace(name, members=self.members), doing=doing)
 
     @property
     def plain(self) -> dict[str, str | int | None]:
-        """The fields, for JSON; `Unit(**plain)` is the unit again."""
-        found: dict[str, str | int | None] = {"column": self.column, "noun": self.noun}
-        return found if self.size == 1 else {**found, "size": self.size}
+        """The fields, for JSON; `Unit.from_plain` reads them back."""
+        fields: dict[str, str | int | None] = {"column": self.column, "noun": self.noun}
+        return fields if self.members == 1 else {**fields, "size": self.members}
+
+    @classmethod
+    def from_plain(cls, fields: dict[str, Any]) -> Unit:
+        """The unit that `plain` described. JSON says "size" for the members of a group."""
+        return cls(**{"members" if name == "size" else name: value for name, value in fields.items()})
 
 
 def changed(unit: Unit, relation: Relation) -> str:
     """What may change between neighbours, in words: "one patient added or removed"."""
-    verb = "replaced by others" if relation is Relation.REPLACE and unit.size > 1 else relation.verb
+    verb = "replaced by others" if relation is Relation.REPLACE and unit.members > 1 else relation.verb
     return f"{unit.one} {verb}"
 
 
@@ -147,14 +166,14 @@ def one_unit(first: Unit, second: Unit, *, doing: str) -> Unit:
 
     A promise for a group covers a smaller group, and not the other way round.
     """
-    one, other = replace(first, size=1), replace(second, size=1)
-    if second.size >= first.size and (one == other or RECORD in (one, other)):
-        return replace(other if one == RECORD else one, size=first.size)
-    remedy = "State both for the same unit." if second.size >= first.size else f"Use .for_group({first.size})."
+    one, other = replace(first, members=1), replace(second, members=1)
+    if second.members >= first.members and (one == other or RECORD in (one, other)):
+        return replace(other if one == RECORD else one, members=first.members)
+    remedy = "State both for the same unit." if second.members >= first.members else f"Use .for_group({first.members})."
     raise UnitMismatch(f"cannot {doing} a promise for {first.one} with one for {second.one}. {remedy}")
 
 
 def single(unit: Unit, *, doing: str) -> None:
     """Refuse a group where a theorem is about one unit at a time: the others of the group may be anywhere."""
-    if unit.size > 1:
+    if unit.members > 1:
         raise UnitMismatch(f"cannot {doing} a promise for {unit.one}. {doing.capitalize()} first, then use for_group.")

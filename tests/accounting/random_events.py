@@ -90,10 +90,8 @@ def steps(relation: Relation, *, wild: bool) -> st.SearchStrategy[Event]:
             st.builds(RandomizedResponse, sizes(wild), st.sampled_from([2, 5])),
             st.builds(lambda e: Claimed(PureDP(e, relation=REPLACE)), sizes(wild)),
         )
-        found.append(
-            st.builds(lambda event, n: event.sampled_without_replacement(batch=1, population=n), inner, people)
-        )
-        found.append(st.builds(lambda event, n: event.shuffled(population=n), local, people))
+        found.append(st.builds(lambda event, n: event.sampled_without_replacement(batch=1, size=n), inner, people))
+        found.append(st.builds(lambda event, n: event.shuffled(size=n), local, people))
     return st.one_of(found)
 
 

@@ -71,9 +71,9 @@ EVERYTHING: dict[str, Event] = {
     "replace": Gaussian(2, 1, REPLACE, reach=1).sampled(rate=0.1) * 20 + RandomizedResponse(0.1, 3) * 4,
     "reach": Laplace(3, 1, REPLACE, reach=0.6).sampled(rate=0.1) * 5
     + DiscreteLaplace(5, 2, REPLACE, reach=1).sampled(rate=0.3),
-    "batches": Gaussian(2, 2, REPLACE).sampled_without_replacement(batch=10, population=1000) * 50,
-    "shuffled": RandomizedResponse(1, 3).shuffled(population=500) * 2
-    + Claimed(PureDP(1, relation=REPLACE)).shuffled(population=500),
+    "batches": Gaussian(2, 2, REPLACE).sampled_without_replacement(batch=10, size=1000) * 50,
+    "shuffled": RandomizedResponse(1, 3).shuffled(size=500) * 2
+    + Claimed(PureDP(1, relation=REPLACE)).shuffled(size=500),
     "group": (dpsgd(noise_multiplier=2, rate=0.01, steps=20) + Laplace(20)).for_group(2),
     "moved": (Gaussian(4).sampled(rate=0.05) * 10 + Claimed(PureDP(0.1)).sampled(rate=0.5)).to_replace(),
     "one sample": (Gaussian(3) + Laplace(8) * 2).sampled(rate=0.05) * 10,
@@ -227,8 +227,8 @@ EXTREMES: dict[str, Event] = {
     "tiny leaks": Claimed(ApproxDP(1e-6, 1e-30)) * 10**12,
     "large zCDP": Claimed(ZCDP(1e6)),
     "small zCDP": Claimed(ZCDP(1e-12)),
-    "one person shuffled": RandomizedResponse(1).shuffled(population=1),
-    "loud shuffled": RandomizedResponse(30).shuffled(population=1000),
+    "one person shuffled": RandomizedResponse(1).shuffled(size=1),
+    "loud shuffled": RandomizedResponse(30).shuffled(size=1000),
 }
 
 

@@ -204,7 +204,7 @@ def test_002_the_corollary_has_a_root_of_two() -> None:
     step, share = 1.0, 0.01 * math.sqrt(1000)
     bracket = math.exp(step**2) * ndtr(1.5 * step) + 3 * ndtr(-0.5 * step) - 2
     printed = share * math.sqrt(bracket)
-    ours = estimate_dpsgd_batch_mu(batch=1, population=100, mu=1, steps=1000)
+    ours = estimate_dpsgd_batch_mu(batch=1, size=100, mu=1, steps=1000)
     assert ours == pytest.approx(math.sqrt(2) * printed)
 
 
@@ -215,7 +215,7 @@ def test_002_subsampling_has_an_adjacency() -> None:
     assert bounded_sum == pytest.approx(2.2e-7, rel=0.02)
     assert clipped == pytest.approx(1.9e-19, rel=0.03)
     with pytest.raises(UnitMismatch):
-        sample_batch(PureDP(1), batch=1, population=10)
+        sample_batch(PureDP(1), batch=1, size=10)
 
 
 # 003

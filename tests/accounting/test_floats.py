@@ -52,7 +52,7 @@ QUIET: dict[str, Event] = {
     "approximate zCDP": Claimed(ApproxZCDP(TINY, TINY)),
     "rate": Gaussian(1).sampled(rate=TINY) * 3,
     "rate of a claim": Claimed(PureDP(1)).sampled(rate=TINY),
-    "batch": Gaussian(1, 1, REPLACE).sampled_without_replacement(batch=1, population=HUGE),
+    "batch": Gaussian(1, 1, REPLACE).sampled_without_replacement(batch=1, size=HUGE),
     "trade-off": Claimed(FDP(TradeOff([(0, 1 - TINY), (1, 0)]))) + Gaussian(1e9),
 }
 
@@ -186,8 +186,8 @@ SAME: dict[str, tuple[Event, Event]] = {
     "a last order": (Claimed(TCDP(1, HUGE)), Claimed(TCDP(1, 10**60))),
     "categories": (RandomizedResponse(1, HUGE) * 3, Claimed(PureDP(1, relation=REPLACE)) * 3),
     "people": (
-        RandomizedResponse(1).shuffled(population=HUGE),
-        RandomizedResponse(1).shuffled(population=10**14),
+        RandomizedResponse(1).shuffled(size=HUGE),
+        RandomizedResponse(1).shuffled(size=10**14),
     ),
     "nearly all": (Gaussian(1).sampled(rate=1 - Fraction(1, 10**20)) * 3, Gaussian(1) * 3),
     "nearly all of a sum": (

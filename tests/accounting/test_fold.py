@@ -142,7 +142,7 @@ def test_what_costs_nothing_disappears() -> None:
 def test_samples_of_everybody_are_no_samples() -> None:
     assert fold(Sampled(Laplace(1), rate=1)) == fold(Laplace(1))
     whole = Laplace(1, relation=REPLACE)
-    assert fold(SampledWithoutReplacement(whole, batch=5, population=5)) == fold(whole)
+    assert fold(SampledWithoutReplacement(whole, batch=5, size=5)) == fold(whole)
 
 
 @pytest.mark.parametrize(("steps_", "nodes"), [(1, 1), (2, 2), (3, 2), (4, 3), (1000, 10), (1024, 11)])

@@ -117,7 +117,7 @@ def test_batches_without_replacement() -> None:
     inner = their("GaussianDpEvent", noise_multiplier=1.0)
     event = their("SampledWithoutReplacementDpEvent", source_dataset_size=100, sample_size=10, event=inner)
     found = from_dp_accounting(event, relation=REPLACE)
-    assert found == Gaussian(1, 2, REPLACE, reach=1).sampled_without_replacement(batch=10, population=100)
+    assert found == Gaussian(1, 2, REPLACE, reach=1).sampled_without_replacement(batch=10, size=100)
     with pytest.raises(UnitMismatch):
         from_dp_accounting(event)
 

@@ -99,7 +99,7 @@ def test_a_tree_is_a_gaussian() -> None:
 
 
 def test_losses_of_a_composition_add() -> None:
-    parts = [Laplace(2), RandomizedResponse(0.3).shuffled(population=50), Gaussian(3)]
+    parts = [Laplace(2), RandomizedResponse(0.3).shuffled(size=50), Gaussian(3)]
     apart = [only(part) for part in parts[::2]]
     together = only(Laplace(2) * 3 + Gaussian(3))
     assert together.mean == pytest.approx(3 * apart[0].mean + apart[1].mean)

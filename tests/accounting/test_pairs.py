@@ -135,10 +135,10 @@ LAWS: dict[str, Law] = {
     "sampled back": Reversed(Mixed(NormalLaw(1.0), 0.1)),
     "replaced": laws(Gaussian(1, 1, REPLACE, reach=0.6).sampled(rate=0.2))[0],
     "replaced laplace": laws(Laplace(1, 1, REPLACE, reach=0.6).sampled(rate=0.2))[0],
-    "without replacement": laws(Laplace(1, 1, REPLACE).sampled_without_replacement(batch=1, population=5))[0],
+    "without replacement": laws(Laplace(1, 1, REPLACE).sampled_without_replacement(batch=1, size=5))[0],
     "zcdp": laws(Claimed(ZCDP(0.5)))[0],
     "group": laws(Gaussian(1).sampled(rate=0.1).for_group(2))[0],
-    "shuffled": laws(RandomizedResponse(1).shuffled(population=200))[0],
+    "shuffled": laws(RandomizedResponse(1).shuffled(size=200))[0],
 }
 
 
@@ -315,7 +315,7 @@ def shuffled_hockey(channel: np.ndarray, one: tuple[int, ...], two: tuple[int, .
 
 @pytest.mark.parametrize(("k", "people"), [(2, 7), (3, 5)])
 def test_shuffled_responses_against_enumeration(k: int, people: int) -> None:
-    (law,) = laws(RandomizedResponse(1, k).shuffled(population=people))
+    (law,) = laws(RandomizedResponse(1, k).shuffled(size=people))
     channel = response(1, k)
     for epsilon in (0.0, 0.1, 0.3, 0.6):
         worst = max(
@@ -330,7 +330,7 @@ def test_shuffled_responses_against_enumeration(k: int, people: int) -> None:
 
 def test_shuffled_reports_of_any_randomizer_are_covered() -> None:
     rng = np.random.default_rng(7)
-    (law,) = laws(Claimed(PureDP(1, relation=REPLACE)).shuffled(population=5))
+    (law,) = laws(Claimed(PureDP(1, relation=REPLACE)).shuffled(size=5))
     for _ in range(15):
         base = rng.dirichlet(np.ones(3))
         channel = base * np.exp(rng.choice([0.0, 0.5], size=(3, 3)))
@@ -342,7 +342,7 @@ def test_shuffled_reports_of_any_randomizer_are_covered() -> None:
 
 
 def test_the_shuffle_of_the_theory_sheet() -> None:
-    (law,) = laws(RandomizedResponse(1).shuffled(population=1000))
+    (law,) = laws(RandomizedResponse(1).shuffled(size=1000))
     # ε(1e-5) = 0.1250401 for C ~ Bin(999, 2/(e + 1)); nodes and blocks may cost a little.
     assert 1e-5 <= curve(law, 0.1250401) <= 1.001e-5
 
@@ -351,7 +351,7 @@ def test_the_shuffle_of_the_theory_sheet() -> None:
 def test_batches_without_replacement_against_enumeration(epsilon: float) -> None:
     """A noisy count over 2 of 5 people, one of whom changes from 0 to 1, whatever the others hold."""
     scale = 1.5
-    (law,) = laws(DiscreteLaplace(scale, 1, REPLACE).sampled_without_replacement(batch=2, population=5))
+    (law,) = laws(DiscreteLaplace(scale, 1, REPLACE).sampled_without_replacement(batch=2, size=5))
     table = LaplaceTable(scale, 0, 2)
     for others in itertools.product((0, 1), repeat=4):
         rows = []

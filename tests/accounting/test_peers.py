@@ -15,7 +15,7 @@ from deniable.accounting.theorems import estimate_dpsgd_mu, estimate_epsilon
 from deniable.events import Gaussian, Laplace, RandomizedResponse, dpsgd
 from deniable.units import Relation
 
-RUN_B = dpsgd(noise_multiplier=1.1, batch=256, examples=60_000, steps=14_063)
+RUN_B = dpsgd(noise_multiplier=1.1, batch=256, size=60_000, steps=14_063)
 TRUE_B = {1e-5: 2.3816897261, 1e-12: 4.1746184, 1e-15: 4.7718416, 1e-20: 5.6806428, 1e-100: 21.7877690}
 
 

@@ -36,7 +36,7 @@ SAMPLED_LOUD: dict[str, tuple[Event, float]] = {
     "discrete Laplace": (DiscreteLaplace(Fraction(1, 1000)).sampled(rate=TENTH), 1000),
     "discrete Gaussian": (DiscreteGaussian(Fraction(1, 40)).sampled(rate=TENTH), 800),
     "without replacement": (
-        Claimed(PureDP(700, relation=Relation.REPLACE)).sampled_without_replacement(batch=1, population=10),
+        Claimed(PureDP(700, relation=Relation.REPLACE)).sampled_without_replacement(batch=1, size=10),
         700,
     ),
 }
@@ -103,8 +103,8 @@ def test_a_smaller_epsilon_than_the_largest_loss_has_a_delta() -> None:
 
 FREE: dict[str, Event] = {
     "pure, sampled": Claimed(PureDP(0)).sampled(rate=TENTH) * 3,
-    "pure, batches": Claimed(PureDP(0, relation=REPLACE)).sampled_without_replacement(batch=1, population=10),
-    "pure, shuffled": Claimed(PureDP(0, relation=REPLACE)).shuffled(population=10),
+    "pure, batches": Claimed(PureDP(0, relation=REPLACE)).sampled_without_replacement(batch=1, size=10),
+    "pure, shuffled": Claimed(PureDP(0, relation=REPLACE)).shuffled(size=10),
     "pure, group": Claimed(PureDP(0)).sampled(rate=TENTH).for_group(3).to_replace(),
     "Rényi": Claimed(RDP(8, 0)) * 5,
     "Rényi, sampled": Claimed(RDP(8, 0)).sampled(rate=TENTH) * 2,
@@ -153,13 +153,13 @@ EXTREME: dict[str, tuple[Event, float, float]] = {
     "losses of 1e-18": (Gaussian(1e9).sampled(rate=1e-9) * 10, 0.0, 1e-12),
     "flat": (Gaussian(1e9).sampled(rate=0.5) * 10, 1e-3, 1e-200),
     "near the largest loss": (Laplace(17.2).sampled(rate=0.00013) * 5, 3.89106943647279e-05, 5.2e-13),
-    "loud shuffle": (RandomizedResponse(800).shuffled(population=10**6), 799.9999, 2e-4),
+    "loud shuffle": (RandomizedResponse(800).shuffled(size=10**6), 799.9999, 2e-4),
     "far out": (Claimed(ZCDP(1)) + Laplace(1), 60.0, 1e-290),
     "far out, mixed": (Gaussian(1) + Laplace(1) + ExponentialMechanism(1), 40.0, 1e-290),
     "an order next to 1": (Claimed(RDP(1 + Fraction(1, 10**20), 0.02)), 0.0, 0.1001),
     "a last order next to 1": (Claimed(TCDP(0.02, 1 + Fraction(1, 10**20))).sampled(rate=TENTH) * 2, 0.0, 0.021),
     "approximate zCDP for three": (Claimed(ApproxZCDP(0.001, 1e-9)).for_group(3), 1.0, 1e-3),
-    "shuffled thrice": (RandomizedResponse(1).shuffled(population=10**5) * 3, 2.9, 1e-100),
+    "shuffled thrice": (RandomizedResponse(1).shuffled(size=10**5) * 3, 2.9, 1e-100),
 }
 
 
@@ -187,7 +187,7 @@ def test_large_shuffles_approach_their_limit(population: int) -> None:
     """Given C ≈ np clones, δ(0) = (2s − 1)·P[A = C/2] ≈ (2s − 1)·√(2/(πnp)) (de Moivre)."""
     truth, clone = 1 / (1 + math.exp(-1)), 2 / (math.e + 1)
     limit = (2 * truth - 1) * math.sqrt(2 / (math.pi * population * clone))
-    assert account(RandomizedResponse(1).shuffled(population=population)).delta(0) == pytest.approx(limit, rel=1e-4)
+    assert account(RandomizedResponse(1).shuffled(size=population)).delta(0) == pytest.approx(limit, rel=1e-4)
 
 
 ATTAINED: list[tuple[Event, bool]] = [

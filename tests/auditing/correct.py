@@ -102,7 +102,7 @@ CORRECT: dict[str, Correct] = {
     "shuffled responses": Correct(
         shuffled_response,
         ([True] * 15 + [False] * 15, [True] * 16 + [False] * 14),
-        dn.RandomizedResponse(1).shuffled(population=30),
+        dn.RandomizedResponse(1).shuffled(size=30),
     ),
     "crashes at random": Correct(crash_at_random, THREE, PURE),
 }

@@ -78,7 +78,9 @@ def test_detectors_learn_a_round_only_after_they_have_judged_it() -> None:
             assert len(worlds) == len(outputs)
 
     spy = Spy()
-    dn.audit(honest, neighbours=PAIR, claim=dn.PureDP(1), runs=200, detectors=lambda: (spy,), replay=False)
+    dn.audit(
+        honest, neighbours=PAIR, claim=dn.PureDP(1), runs=200, detectors=lambda: (spy,), replay=False, confidence=0.99
+    )
     assert len(spy.judged) == 199  # one run looked whether the input is changed
 
 
@@ -97,10 +99,10 @@ def test_a_gaussian_claim_also_gets_a_mu() -> None:
 
 def test_the_claim_may_be_the_mechanisms_own_event() -> None:
     counter = dn.mechanisms.count(epsilon=1)
-    report = dn.audit(counter, neighbours=([True, True], [True]), runs=300)
+    report = dn.audit(counter, neighbours=([True, True], [True]), runs=300, confidence=0.99)
     assert not report.refuted
     with pytest.raises(InvalidArgument, match="claim must be given"):
-        dn.audit(len, neighbours=PAIR)
+        dn.audit(len, neighbours=PAIR, confidence=0.99)
 
 
 def test_a_crash_in_one_world_is_evidence() -> None:
@@ -148,15 +150,17 @@ def test_bad_input_is_refused(case: str) -> None:
 
 def test_inputs_that_are_no_neighbours_are_refused() -> None:
     with pytest.raises(UnitMismatch, match="REPLACE"):
-        dn.audit(honest, neighbours=PAIR, claim=dn.PureDP(1, relation=dn.REPLACE))
-    dn.audit(honest, neighbours=Pair(*PAIR, check=False), claim=dn.PureDP(1, relation=dn.REPLACE), runs=50)
+        dn.audit(honest, neighbours=PAIR, claim=dn.PureDP(1, relation=dn.REPLACE), confidence=0.99)
+    dn.audit(
+        honest, neighbours=Pair(*PAIR, check=False), claim=dn.PureDP(1, relation=dn.REPLACE), runs=50, confidence=0.99
+    )
 
 
 def test_ragged_outputs_and_sometimes_none_are_fine() -> None:
     def ragged(rows: list[int]) -> list[float] | None:
         return [SYSTEM.random()] * SYSTEM.randrange(4) or None
 
-    assert not dn.audit(ragged, neighbours=PAIR, claim=dn.PureDP(1), runs=200).refuted
+    assert not dn.audit(ragged, neighbours=PAIR, claim=dn.PureDP(1), runs=200, confidence=0.99).refuted
 
 
 def test_a_mechanism_that_changes_its_input_gets_copies() -> None:
@@ -164,18 +168,18 @@ def test_a_mechanism_that_changes_its_input_gets_copies() -> None:
         rows.pop()
         return len(rows) + SYSTEM.gauss(0, 10)
 
-    report = dn.audit(greedy, neighbours=PAIR, claim=dn.PureDP(1), runs=200)
+    report = dn.audit(greedy, neighbours=PAIR, claim=dn.PureDP(1), runs=200, confidence=0.99)
     assert not report.refuted
     assert "input" in [finding.kind for finding in report.findings]
 
 
 def test_the_budget_in_seconds_and_runs() -> None:
     start = time.monotonic()
-    report = dn.audit(honest, neighbours=PAIR, claim=dn.PureDP(1), runs=10**9, seconds=0.5)
+    report = dn.audit(honest, neighbours=PAIR, claim=dn.PureDP(1), runs=10**9, seconds=0.5, confidence=0.99)
     assert report.runs < 10**6
     assert time.monotonic() - start < 60
     seen: list[Any] = []
-    report = dn.audit(honest, neighbours=PAIR, claim=dn.PureDP(1), runs=100, progress=seen.append)
+    report = dn.audit(honest, neighbours=PAIR, claim=dn.PureDP(1), runs=100, progress=seen.append, confidence=0.99)
     assert report.runs == 100 == seen[-1].runs
     assert [step.runs for step in seen] == sorted(step.runs for step in seen)
 
@@ -196,7 +200,7 @@ def test_a_seeded_audit_is_the_same_on_one_worker_and_on_two() -> None:
 def test_without_joblib_it_runs_on_one_core_and_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(__import__("sys").modules, "joblib", None)
     with pytest.warns(RuntimeWarning, match=r"pip install 'deniable\[audit\]'"):
-        dn.audit(noisy, neighbours=PAIR, claim=dn.PureDP(5), runs=400, n_jobs=2)
+        dn.audit(noisy, neighbours=PAIR, claim=dn.PureDP(5), runs=400, n_jobs=2, confidence=0.99)
 
 
 def test_timing_has_its_own_verdict() -> None:
@@ -208,22 +212,24 @@ def test_timing_has_its_own_verdict() -> None:
             pass
         return SYSTEM.randrange(3)
 
-    report = dn.audit(slow, neighbours=PAIR, claim=dn.PureDP(0.5), runs=400, timing=True)
+    report = dn.audit(slow, neighbours=PAIR, claim=dn.PureDP(0.5), runs=400, timing=True, confidence=0.99)
     assert report.verdict == "consistent"
     assert report.timing is not None
     assert report.timing.verdict == "leaks"
     assert "running times alone" in str(report)
-    assert dn.audit(slow, neighbours=PAIR, claim=dn.PureDP(0.5), runs=100).timing is None
+    assert dn.audit(slow, neighbours=PAIR, claim=dn.PureDP(0.5), runs=100, confidence=0.99).timing is None
 
 
 def test_a_report_is_json_both_ways_and_describes_itself() -> None:
-    report = dn.audit(noisy, neighbours=PAIR, claim=dn.ApproxDP(1, 1e-6), runs=100)
+    report = dn.audit(noisy, neighbours=PAIR, claim=dn.ApproxDP(1, 1e-6), runs=100, confidence=0.99)
     assert AuditReport.from_json(report.to_json()) == report
     assert json.loads(report.to_json())["verdict"] == "consistent"
     assert report.describe().guarantee == dn.ApproxDP(1, 1e-6)
     assert "measured" in dict(report.describe().facts)
     assert dn.explain(report).sections
-    infinite = dn.audit(lambda rows: np.random.laplace(0, len(rows)), neighbours=PAIR, claim=dn.PureDP(1))
+    infinite = dn.audit(
+        lambda rows: np.random.laplace(0, len(rows)), neighbours=PAIR, claim=dn.PureDP(1), confidence=0.99
+    )
     assert infinite.lower == math.inf
     assert AuditReport.from_json(infinite.to_json()) == infinite
     for text in ("", "{}", "[]", '{"deniable": 1}', report.to_json().replace('"deniable": 1', '"deniable": 2')):
@@ -238,7 +244,7 @@ def test_a_report_draws_itself_on_axes() -> None:
 
     from deniable.explaining.audits import audit_figure
 
-    report = dn.audit(honest, neighbours=PAIR, claim=dn.PureDP(1), runs=200)
+    report = dn.audit(honest, neighbours=PAIR, claim=dn.PureDP(1), runs=200, confidence=0.99)
     axes = Figure().add_subplot()
     report.plot(axes)
     assert [line.get_label() for line in axes.lines] == ["claimed", "measured, at least"]
@@ -257,7 +263,7 @@ def test_scores_from_two_worlds() -> None:
     assert not same.refuted
     assert 2500 < same.runs <= 3000
     with pytest.raises(InvalidArgument, match="8 or more"):
-        audit_scores([1.0] * 5, [1.0] * 50, claim=dn.PureDP(1))
+        audit_scores([1.0] * 5, [1.0] * 50, claim=dn.PureDP(1), confidence=0.99)
 
 
 def unclipped(rows: list[Any]) -> float:
@@ -306,4 +312,4 @@ def test_bad_searches_are_refused() -> None:
     with pytest.raises(InvalidArgument, match="at least one key"):
         Categories([])
     with pytest.raises(InvalidArgument, match="raised"):
-        dn.audit(lambda rows: 1 / 0, neighbours=Search(Booleans()), claim=dn.PureDP(1), runs=300)
+        dn.audit(lambda rows: 1 / 0, neighbours=Search(Booleans()), claim=dn.PureDP(1), runs=300, confidence=0.99)

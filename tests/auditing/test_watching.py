@@ -38,7 +38,7 @@ def network() -> nn.Module:
 
 def plan(**changed: Any) -> Plan:
     """Half of the rows in a batch; one step with the canary is 2-GDP."""
-    return Plan(**{"examples": 4, "batch": 2, "steps": STEPS, "clip": 0.1, "noise_multiplier": 0.5, **changed})
+    return Plan(**{"size": 4, "batch": 2, "steps": STEPS, "clip": 0.1, "noise_multiplier": 0.5, **changed})
 
 
 def watched(executed: Plan) -> StepWatcher:
@@ -62,7 +62,7 @@ def test_the_trainer_keeps_its_plan_and_the_bound_is_of_use() -> None:
 
 
 def test_what_a_step_means_for_the_run() -> None:
-    usual = plan(examples=1000, batch=10, steps=100, noise_multiplier=1)
+    usual = plan(size=1000, batch=10, steps=100, noise_multiplier=1)
     watcher = StepWatcher(network(), LOSS, plan=usual, rows=data(), canary=0)
     assert watcher.run_epsilon(1.0) == pytest.approx(usual.profile.epsilon(1e-5), rel=1e-6)
     assert 0 < watcher.run_epsilon(0.8) < watcher.run_epsilon(1.0)
@@ -82,7 +82,7 @@ def test_a_trainer_that_does_something_else_is_refuted(executed: Plan) -> None:
 def test_clipping_the_average_is_refuted() -> None:
     """A trainer of another house: the average gradient is clipped, not each, and the noise is that of the plan."""
     model, (x, y) = network(), data(8)
-    promised = plan(examples=8, batch=4)
+    promised = plan(size=8, batch=4)
     watcher = StepWatcher(model, LOSS, plan=promised, rows=(x, y), canary=0)
     random = torch.Generator().manual_seed(9)
     for step in range(80):

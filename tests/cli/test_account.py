@@ -12,7 +12,7 @@ import pytest
 from deniable.accounting import account
 from deniable.events import Gaussian
 
-RUN = ["--noise-multiplier", "1.1", "--batch", "256", "--examples", "60000", "--epochs", "60"]
+RUN = ["--noise-multiplier", "1.1", "--batch", "256", "--size", "60000", "--epochs", "60"]
 MNIST = 2.3816897261  # 14,063 steps at δ = 1e-5, from an independent high-precision integral
 
 
@@ -113,7 +113,7 @@ def test_wrong_input_gets_one_sentence(run: Callable, case: str) -> None:
     assert "Traceback" not in ran.err
 
 
-OPTIONS = {"--rate": "0.1", "--steps": "5", "--batch": "10", "--examples": "100", "--epochs": "2"}
+OPTIONS = {"--rate": "0.1", "--steps": "5", "--batch": "10", "--size": "100", "--epochs": "2"}
 SUBSETS = [names for size in range(6) for names in combinations(OPTIONS, size)]
 
 

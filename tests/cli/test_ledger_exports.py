@@ -72,7 +72,7 @@ def test_show_pages_through_a_long_record(tmp_path: Path, run: Callable[..., Any
     def numbers(*words: str) -> tuple[list[int], bool]:
         found = json.loads(run("ledger", "show", "a.ledger", "--json", *words).out)
         assert found["rows"] == 45
-        return [charge["number"] for charge in found["charges"]], found["older"]
+        return [charge["seq"] for charge in found["charges"]], found["older"]
 
     assert numbers() == (list(range(26, 46)), True)
     assert numbers("--page", "2") == (list(range(6, 26)), True)

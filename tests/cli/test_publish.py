@@ -64,7 +64,7 @@ def test_a_dry_run_shows_everything_and_touches_nothing(press: Callable, monkeyp
     for part in ("cost    ε ≤ 1.00", "all      0.5", "n ± ", "WITH base", "keys    city: 2 declared"):
         assert part in ran.out
     found = json.loads(press(*PUBLISH, "--dry-run", "--json").out)
-    assert found["tables"]["all"]["epsilon"] == 0.5
+    assert found["tables"]["all"]["cost"]["epsilon"] == 0.5
     assert found["fits"]
     assert press("ledger", "export", "hospital.ledger").out == before
     assert not list(Path().glob("release*"))

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import copy
+import pickle
 import re
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
-from deniable.cli.wording import spoken
+from deniable._remedies import Option, Remedy, example
+from deniable.cli.wording import as_flag, as_toml
+from deniable.errors import InvalidArgument, QueryError
 
 ASK = ["query", "visits.csv", "--ledger", "hospital.ledger", "--epsilon", "0.1"]
 MEAN, BY_CITY = "SELECT AVG(cost) AS c FROM visits", "SELECT city, COUNT(*) AS n FROM visits GROUP BY city"
@@ -23,14 +27,17 @@ MISTAKES = {
         ["query", "visits.csv", MEAN, "--ledger", "other.ledger", "--epsilon", "1"],
         "--public visits=FILE",
     ),
-    "no head": (["ledger", "verify", "hospital.ledger", "--head", "abc"], "as deniable ledger verify prints it"),
-    "semicolons": (["query", "semicolons.csv", *ASK[2:], MEAN], "commas, and with points in numbers, or convert it to"),
+    "no head": (["ledger", "verify", "hospital.ledger", "--head", "abc"], "as deniable ledger verify gives it"),
+    "semicolons": (
+        ["query", "semicolons.csv", *ASK[2:], MEAN],
+        "with points in numbers, or give a Parquet file",
+    ),
     "another encoding": (["query", "windows.csv", *ASK[2:], MEAN], "say so: --encoding cp1252"),
     "no noise": (["account", "--delta", "1e-5"], "it is missing"),
     "no steps": (["account", "--delta", "1e-5", "--noise-multiplier", "1", "--rate", "0.1"], "--steps 1000"),
     "no rate": (
         ["account", "--delta", "1e-5", "--noise-multiplier", "1", "--steps", "9"],
-        "--batch 256 --examples 60000",
+        "--batch 256, --size 60000",
     ),
     "a second ledger": (
         ["ledger", "create", "hospital.ledger", "--epsilon", "1", "--unit", "patient_id"],
@@ -54,5 +61,15 @@ def test_a_remedy_can_be_typed(hospital: Callable, case: str) -> None:
 
 
 def test_what_was_typed_is_left_alone() -> None:
-    said = "epsilon must be a positive number; got epsilon=-1.0."
-    assert spoken(said) == said
+    mistake = InvalidArgument("epsilon", -1.0, "a positive number", example("epsilon", 0.5))
+    assert str(mistake) == "epsilon must be a positive number; got epsilon=-1.0. For example epsilon=0.5."
+    said = "epsilon must be a positive number; got epsilon=-1.0. For example --epsilon 0.5."
+    assert mistake.worded(as_flag) == said
+
+
+def test_an_error_keeps_its_options_across_processes() -> None:
+    option = Option("bounds", "private")
+    error = QueryError(Remedy(f"give {option}", option))
+    for one in (error, pickle.loads(pickle.dumps(error)), copy.copy(error)):
+        assert one.options == (option,)
+        assert one.worded(as_toml) == 'give bounds = "private"'

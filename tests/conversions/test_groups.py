@@ -78,16 +78,16 @@ def test_a_group_is_what_is_promised(one: Guarantee) -> None:
     three = c.for_group(one, 3)
     assert str(three).endswith("a group of 3 records added or removed")
     assert three.about("person_id").neighbours == "a group of 3 people added or removed"
-    assert c.for_group(three, 2).unit.size == 6 if not isinstance(one, RDP | TCDP) else True
+    assert c.for_group(three, 2).unit.members == 6 if not isinstance(one, RDP | TCDP) else True
     assert three <= replace(three, unit=RECORD), "a group covers each of its units"
     with pytest.raises(UnitMismatch, match="for_group"):
         _ = replace(three, unit=RECORD) <= three
-    assert "size=3" in repr(three)
+    assert "members=3" in repr(three)
 
 
 def test_two_steps_to_replace_are_about_one_unit() -> None:
     assert c.add_remove_to_replace(PureDP(1)).neighbours == "one record replaced by another"
-    assert c.zero_out_to_replace(PureDP(1, relation=Relation.ZERO_OUT)).unit.size == 1
+    assert c.zero_out_to_replace(PureDP(1, relation=Relation.ZERO_OUT)).unit.members == 1
 
 
 def test_rules_for_single_units_refuse_groups() -> None:
@@ -96,8 +96,8 @@ def test_rules_for_single_units_refuse_groups() -> None:
     refused: list[Callable[[], object]] = [
         lambda: c.parallel([three, three]),
         lambda: amplification.sample_poisson(three, rate=0.1),
-        lambda: amplification.sample_batch(replaced, batch=1, population=10),
-        lambda: amplification.shuffle(replaced, population=100, delta=1e-6),
+        lambda: amplification.sample_batch(replaced, batch=1, size=10),
+        lambda: amplification.shuffle(replaced, size=100, delta=1e-6),
     ]
     for ask in refused:
         with pytest.raises(UnitMismatch, match="first, then use for_group"):

@@ -32,7 +32,7 @@ def sgd(model: nn.Module, **settings: Any) -> torch.optim.Optimizer:
 
 def plan(**changed: Any) -> Plan:
     """200 examples, batches of 20, 12 steps."""
-    usual: dict[str, Any] = {"examples": 200, "batch": 20, "steps": 12, "clip": 1, "noise_multiplier": 2}
+    usual: dict[str, Any] = {"size": 200, "batch": 20, "steps": 12, "clip": 1, "noise_multiplier": 2}
     return Plan(**{**usual, **changed})
 
 

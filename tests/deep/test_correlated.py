@@ -286,7 +286,7 @@ def test_json(strategy: Strategy) -> None:
         if strategy.bands <= 4 or sampling == FixedBatches():
             stated = correlated(strategy, sampling=sampling)
             assert Plan.from_json(stated.to_json()) == stated
-    changed = correlated(strategy).to_json().replace('"noise_multiplier":"2"', '"noise_multiplier":"1"')
+    changed = correlated(strategy).to_json().replace('"noise_multiplier": 2', '"noise_multiplier": 1')
     with pytest.raises(InvalidArgument, match="edited"):
         Plan.from_json(changed)
 
@@ -313,7 +313,7 @@ def test_replacing_costs_twice() -> None:
 
 
 def test_cyclic_batches() -> None:
-    schedule, sampling = Schedule(examples=1000, batch=Fraction(100), steps=40), CyclicPoisson(parts=8)
+    schedule, sampling = Schedule(size=1000, batch=Fraction(100), steps=40), CyclicPoisson(parts=8)
     order = np.random.default_rng(0).permutation(1000)
     drawn = [
         sampling.draw(schedule, step=t, size=1000, order=order, source=SeededGenerator(t).source(t, purpose="sampling"))
@@ -370,4 +370,4 @@ def test_why_more_bands_than_parts_are_refused() -> None:
 
 def test_laplace_noise_stays_independent() -> None:
     with pytest.raises(DeniableError):
-        Plan(examples=200, batch=20, steps=12, clip=1, noise_multiplier=2, noise=Tree(12), sampling=LaplaceNoise())  # type: ignore[arg-type]
+        Plan(size=200, batch=20, steps=12, clip=1, noise_multiplier=2, noise=Tree(12), sampling=LaplaceNoise())  # type: ignore[arg-type]

@@ -58,7 +58,7 @@ def arguments(folder: Path, **changed: Any) -> Any:
 
 
 def run(model: Any, data: Any, folder: Path, **settings: Any) -> HuggingFaceTrainer:
-    chosen = {"plan": plan(examples=40, batch=10, steps=3), "train_dataset": data, **settings}
+    chosen = {"plan": plan(size=40, batch=10, steps=3), "train_dataset": data, **settings}
     trainer = HuggingFaceTrainer(model, arguments(folder), **chosen)
     trainer.train()
     return trainer
@@ -116,7 +116,7 @@ def test_callbacks_schedule_and_checkpoint(tmp_path: Path) -> None:
             assert "loss" not in logs
             rates.append(logs["learning_rate"])
 
-    stated = plan(examples=40, batch=10, steps=6)
+    stated = plan(size=40, batch=10, steps=6)
     chosen = arguments(tmp_path / "out", logging_steps=1, max_steps=99, num_train_epochs=7)
     chosen.save_strategy, chosen.save_steps = transformers.trainer_utils.SaveStrategy.STEPS, 3
     model = causal()
@@ -133,7 +133,7 @@ def test_callbacks_schedule_and_checkpoint(tmp_path: Path) -> None:
 
 def test_the_folder_of_another_run_is_refused_before_the_charge(tmp_path: Path) -> None:
     book = ledger(tmp_path / "a.ledger")
-    stated = plan(examples=40, batch=10, steps=2)
+    stated = plan(size=40, batch=10, steps=2)
     chosen = arguments(tmp_path / "out")
     chosen.save_strategy, chosen.save_steps = transformers.trainer_utils.SaveStrategy.STEPS, 1
     (tmp_path / "out").mkdir(exist_ok=True)
@@ -149,14 +149,14 @@ def test_what_does_not_fit_is_refused(tmp_path: Path) -> None:
         run(causal(), texts(), tmp_path, compute_loss_func=lambda *_: None)
     with pytest.raises(DataError, match="no row of the dataset could be read"):
         run(causal(), [{"input_ids": torch.arange(4)}] * 40, tmp_path)
-    trainer = HuggingFaceTrainer(causal(), arguments(tmp_path), train_dataset=texts(), plan=plan(examples=40))
+    trainer = HuggingFaceTrainer(causal(), arguments(tmp_path), train_dataset=texts(), plan=plan(size=40))
     with pytest.raises(NotSupported, match="search"):
         trainer.train(trial=object())
 
 
 def test_exact_answers_are_for_public_data(tmp_path: Path) -> None:
     data, public = texts(labelled=True), texts(4, labelled=True)
-    trainer = HuggingFaceTrainer(classifier(), arguments(tmp_path), train_dataset=data, plan=plan(examples=40))
+    trainer = HuggingFaceTrainer(classifier(), arguments(tmp_path), train_dataset=data, plan=plan(size=40))
     assert "eval_loss" in trainer.evaluate(public)
     assert len(trainer.predict(public).predictions) == 4
     for call in (trainer.evaluate, trainer.predict, lambda given: trainer.evaluate({"a": public, "b": given})):
@@ -167,7 +167,7 @@ def test_exact_answers_are_for_public_data(tmp_path: Path) -> None:
 
 
 def test_people_with_several_texts(tmp_path: Path) -> None:
-    stated = plan(examples=10, batch=5, steps=2, unit="user_id", rows_per_unit=4)
+    stated = plan(size=10, batch=5, steps=2, unit="user_id", rows_per_unit=4)
     trainer = run(causal(), texts(), tmp_path, plan=stated, people=[row // 4 for row in range(40)])
     assert trainer.private is not None
     assert trainer.private.plan.unit == dn.Unit.of("user_id")

@@ -16,7 +16,7 @@ from tests.deep.models import cross_entropy, network, plan, sgd, table
 def test_a_person_is_sampled_with_all_rows_and_clipped_once() -> None:
     x, y = table(90)
     people = np.repeat(np.arange(30), 3)
-    stated = plan(examples=30, batch=30, steps=1, clip=0.1, unit="user_id", rows_per_unit=4, noise_multiplier=1e-6)
+    stated = plan(size=30, batch=30, steps=1, clip=0.1, unit="user_id", rows_per_unit=4, noise_multiplier=1e-6)
     seen: list[Observation] = []
     model = network()
     trainer = Trainer(model, sgd(model), cross_entropy, stated, observers=[seen.append])
@@ -61,6 +61,6 @@ def test_rows_without_an_id_take_part_in_nothing(missing: object) -> None:
     assert len(people) == 4
     assert 0 not in people.rows(np.arange(4), secure())
     model = network()
-    stated = plan(examples=4, batch=4, steps=1, unit="user_id", rows_per_unit=20)
+    stated = plan(size=4, batch=4, steps=1, unit="user_id", rows_per_unit=20)
     trainer = Trainer(model, sgd(model), cross_entropy, stated).fit((x, y), people=ids)
     assert trainer.private.norms.shape == (4,)

@@ -12,7 +12,7 @@ import deniable as dn
 from deniable.deep import FixedBatches, GridNoise, LaplaceNoise, Plan, Poisson, WithoutReplacement
 from deniable.errors import InvalidArgument, UnitMismatch
 
-RUN: dict[str, Any] = {"examples": 1000, "batch": 50, "steps": 40, "clip": 1}
+RUN: dict[str, Any] = {"size": 1000, "batch": 50, "steps": 40, "clip": 1}
 
 
 def test_a_target_is_met_by_the_plans_own_event_and_barely() -> None:
@@ -23,8 +23,8 @@ def test_a_target_is_met_by_the_plans_own_event_and_barely() -> None:
 
 
 def test_the_event_is_the_one_of_dpsgd() -> None:
-    plan = Plan(examples=60_000, batch=256, epochs=60, clip=1, noise_multiplier=1.1)
-    assert plan.event == dn.dpsgd(noise_multiplier=1.1, batch=256, examples=60_000, steps=14_063)
+    plan = Plan(size=60_000, batch=256, epochs=60, clip=1, noise_multiplier=1.1)
+    assert plan.event == dn.dpsgd(noise_multiplier=1.1, batch=256, size=60_000, steps=14_063)
 
 
 @pytest.mark.parametrize(
@@ -36,7 +36,7 @@ def test_the_event_is_the_one_of_dpsgd() -> None:
         (
             WithoutReplacement(),
             dn.REPLACE,
-            dn.Gaussian(2, 2, dn.REPLACE, reach=1).sampled_without_replacement(batch=50, population=1000) * 40,
+            dn.Gaussian(2, 2, dn.REPLACE, reach=1).sampled_without_replacement(batch=50, size=1000) * 40,
         ),
         (FixedBatches(), dn.ZERO_OUT, dn.Gaussian(2, 1, dn.ZERO_OUT) * 2),
         (FixedBatches(), dn.REPLACE, dn.Gaussian(2, 2, dn.REPLACE, reach=1) * 2),

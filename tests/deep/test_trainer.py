@@ -77,7 +77,7 @@ def test_noise_is_added_to_every_parameter_and_differs_between_steps() -> None:
 
 def test_the_event_is_what_ran() -> None:
     """Steps counted, the rate counted over units and steps, the noise measured as released − clipped."""
-    stated = plan(examples=200, batch=20, steps=60, clip=0.25, noise_multiplier=2)
+    stated = plan(size=200, batch=20, steps=60, clip=0.25, noise_multiplier=2)
     seen = watched(network(width=100), plan=stated)
     event = stated.event
     assert isinstance(event, Repeated)
@@ -141,7 +141,7 @@ def test_without_replacement_and_fixed_batches_run_as_stated() -> None:
 
 
 def test_an_empty_batch_is_a_step_of_noise() -> None:
-    stated = plan(examples=10**9, batch=1, steps=5, noise_multiplier=1)
+    stated = plan(size=10**9, batch=1, steps=5, noise_multiplier=1)
     seen = watched(network(), plan=stated)
     assert len(seen) == 5
     assert all(not each.units for each in seen)
@@ -156,7 +156,7 @@ def test_empty_data_can_be_trained_on() -> None:
 
 def test_a_single_example_and_the_whole_data() -> None:
     x, y = table()
-    one = watched(network(), plan=plan(examples=1, batch=1, noise_multiplier=1e-4, steps=2), data=(x[:1], y[:1]))
+    one = watched(network(), plan=plan(size=1, batch=1, noise_multiplier=1e-4, steps=2), data=(x[:1], y[:1]))
     assert [each.units for each in one] == [[0], [0]]
     norm = torch.cat([each.reshape(-1) for each in one[0].clipped.values()]).norm()
     assert 0 < float(norm) <= 1
@@ -401,7 +401,7 @@ def test_a_plan_must_be_a_plan() -> None:
 def test_any_optimizer_learns(make: Any) -> None:
     x, y = table(1000)
     model = network()
-    trainer = Trainer(model, make(model.parameters()), cross_entropy, plan(examples=1000, batch=200, steps=60, clip=2))
+    trainer = Trainer(model, make(model.parameters()), cross_entropy, plan(size=1000, batch=200, steps=60, clip=2))
     trainer.fit((x, y))
     assert float((model(x).argmax(1) == y).double().mean()) > 0.7
 

@@ -58,7 +58,7 @@ def test_the_relation_travels() -> None:
     assert (G * 3).relation is Relation.ADD_REMOVE
     assert G.to_replace().relation is Relation.REPLACE
     assert (G.sampled(rate=0.1) * 4).for_group(2).relation is Relation.ADD_REMOVE
-    assert RandomizedResponse(1).shuffled(population=10).relation is Relation.REPLACE
+    assert RandomizedResponse(1).shuffled(size=10).relation is Relation.REPLACE
     assert TreeGaussian(scale=1, steps=8).relation is Relation.ZERO_OUT
 
 
@@ -74,18 +74,18 @@ def test_the_unit_travels_and_units_do_not_mix() -> None:
 
 def test_groups_are_units_of_their_own() -> None:
     """A sum speaks of the smallest group that all of its parts cover; samples and shuffles are about single units."""
-    assert G.for_group(3).unit.size == 3
+    assert G.for_group(3).unit.members == 3
     assert (G.for_group(3) + L.for_group(2) * 4).unit.one == "a group of 2 records"
     assert (G.for_group(3) + L).unit == RECORD
     claimed = Claimed(for_group(PureDP(1, unit="patient_id"), 3))
     assert claimed.for_group(2).unit.one == "a group of 6 patients"
-    assert Event.from_json(claimed.to_json()).unit.size == 3
+    assert Event.from_json(claimed.to_json()).unit.members == 3
     assert account(G.for_group(3), unit="patient_id").cost(1e-5).endswith("a group of 3 patients added or removed")
     swapped = Claimed(for_group(PureDP(1, relation=Relation.REPLACE), 3))
     for refused in (
         lambda: claimed.sampled(rate=0.1),
-        lambda: swapped.sampled_without_replacement(batch=1, population=10),
-        lambda: swapped.shuffled(population=10),
+        lambda: swapped.sampled_without_replacement(batch=1, size=10),
+        lambda: swapped.shuffled(size=10),
     ):
         with pytest.raises(NotSupported, match="sample first"):
             refused()
@@ -100,7 +100,7 @@ def test_events_print_as_the_code_that_makes_them() -> None:
 
 def test_epochs_become_whole_steps_exactly() -> None:
     """0.1 is a tenth, so 0.1 × 30 examples are three batches of one, not four."""
-    one = {"noise_multiplier": 1, "batch": 1, "examples": 30}
+    one = {"noise_multiplier": 1, "batch": 1, "size": 30}
     assert dpsgd(**one, epochs=0.1) == dpsgd(**one, steps=3)
     assert dpsgd(**one, epochs=0.11) == dpsgd(**one, steps=4)
     assert dpsgd(noise_multiplier=1, rate=0.01, epochs=3) == dpsgd(noise_multiplier=1, rate=0.01, steps=300)
@@ -111,7 +111,7 @@ def test_dpsgd_doubles_the_sensitivity_under_replace() -> None:
     swapped = Gaussian(scale=1.1, sensitivity=2, relation=Relation.REPLACE, reach=1)
     assert dpsgd(noise_multiplier=1.1, rate=0.01, steps=9, relation=Relation.REPLACE) == swapped.sampled(rate=0.01) * 9
     assert (
-        dpsgd(noise_multiplier=1, batch=256, examples=60_000, steps=1)
+        dpsgd(noise_multiplier=1, batch=256, size=60_000, steps=1)
         == Gaussian(scale=1).sampled(rate=Fraction(256, 60_000)) * 1
     )
 
@@ -134,43 +134,43 @@ BAD: dict[str, tuple[Callable[[], object], type[DeniableError], str]] = {
     "rate above 1": (lambda: G.sampled(rate=1.5), InvalidArgument, "rate"),
     "rate True": (lambda: G.sampled(rate=True), InvalidArgument, "rate"),
     "rate nan": (lambda: G.sampled(rate=math.nan), InvalidArgument, "rate"),
-    "group 0": (lambda: G.for_group(0), InvalidArgument, "size"),
-    "group 1.5": (lambda: G.for_group(1.5), InvalidArgument, "size"),  # type: ignore[arg-type]
+    "group 0": (lambda: G.for_group(0), InvalidArgument, "members"),
+    "group 1.5": (lambda: G.for_group(1.5), InvalidArgument, "members"),  # type: ignore[arg-type]
     "mixed relations": (lambda: G + Laplace(1, 1, REPLACE), UnitMismatch, "to_replace"),
     "zero-out and add/remove": (lambda: G + TreeGaussian(scale=1, steps=2), UnitMismatch, "State both under one"),
     "fixed batch, add/remove": (
-        lambda: G.sampled_without_replacement(batch=1, population=2), UnitMismatch, "under REPLACE only",
+        lambda: G.sampled_without_replacement(batch=1, size=2), UnitMismatch, "under REPLACE only",
     ),
-    "batch above population": (
-        lambda: Laplace(1, 1, REPLACE).sampled_without_replacement(batch=3, population=2), InvalidArgument, "batch",
+    "batch above size": (
+        lambda: Laplace(1, 1, REPLACE).sampled_without_replacement(batch=3, size=2), InvalidArgument, "batch",
     ),
-    "shuffled noise": (lambda: G.shuffled(population=10), InvalidArgument, "local report"),
-    "shuffled, add/remove": (lambda: Claimed(PureDP(1)).shuffled(population=9), UnitMismatch, "REPLACE"),
+    "shuffled noise": (lambda: G.shuffled(size=10), InvalidArgument, "local report"),
+    "shuffled, add/remove": (lambda: Claimed(PureDP(1)).shuffled(size=9), UnitMismatch, "REPLACE"),
     "Poisson, replace, no reach": (lambda: Gaussian(1, 2, REPLACE).sampled(rate=0.1), InvalidArgument, "reach"),
     "reach under add/remove": (lambda: Gaussian(1, 1, reach=1), InvalidArgument, "reach"),
     "reach below half": (lambda: Gaussian(1, 2, REPLACE, reach=0.9), InvalidArgument, "at least half"),
     "Poisson sample of shuffled reports": (
-        lambda: (RandomizedResponse(1).shuffled(population=9) + Laplace(1, 1, REPLACE, reach=1)).sampled(rate=0.1),
+        lambda: (RandomizedResponse(1).shuffled(size=9) + Laplace(1, 1, REPLACE, reach=1)).sampled(rate=0.1),
         NotSupported, "Shuffled",
     ),
     "Poisson sample of fixed batches": (
-        lambda: (Gaussian(1, 1, REPLACE).sampled_without_replacement(batch=1, population=9) * 2).sampled(rate=0.1),
+        lambda: (Gaussian(1, 1, REPLACE).sampled_without_replacement(batch=1, size=9) * 2).sampled(rate=0.1),
         NotSupported, "SampledWithoutReplacement",
     ),
     "more people shuffled than drawn": (
-        lambda: (RandomizedResponse(1).shuffled(population=9) * 2).sampled_without_replacement(batch=8, population=99),
-        InvalidArgument, "population must be at most the batch of 8",
+        lambda: (RandomizedResponse(1).shuffled(size=9) * 2).sampled_without_replacement(batch=8, size=99),
+        InvalidArgument, "size must be at most the batch of 8",
     ),
     "drawn from more than were drawn": (
         lambda: (
-            (Gaussian(1, 1, REPLACE) + Gaussian(1, 1, REPLACE).sampled_without_replacement(batch=1, population=9))
-            .sampled_without_replacement(batch=8, population=99)
+            (Gaussian(1, 1, REPLACE) + Gaussian(1, 1, REPLACE).sampled_without_replacement(batch=1, size=9))
+            .sampled_without_replacement(batch=8, size=99)
         ),
-        InvalidArgument, "population must be at most the batch of 8",
+        InvalidArgument, "size must be at most the batch of 8",
     ),
     "sampled group": (lambda: G.for_group(2).sampled(rate=0.1), NotSupported, "sample first"),
     "sampled move": (
-        lambda: Composed([G, L]).to_replace().sampled_without_replacement(batch=1, population=2), NotSupported, "first",
+        lambda: Composed([G, L]).to_replace().sampled_without_replacement(batch=1, size=2), NotSupported, "first",
     ),
     "move from zero-out": (lambda: TreeGaussian(scale=1, steps=2).to_replace(), InvalidArgument, "ADD_REMOVE"),
     "tree, add/remove": (lambda: TreeGaussian(1, 2, relation=Relation.ADD_REMOVE), InvalidArgument, "ZERO_OUT"),
@@ -180,8 +180,8 @@ BAD: dict[str, tuple[Callable[[], object], type[DeniableError], str]] = {
     "epsilon 0": (lambda: ExponentialMechanism(0), InvalidArgument, "epsilon"),
     "claim of nothing": (lambda: Claimed(1), InvalidArgument, "guarantee must be a Guarantee"),  # type: ignore[arg-type]
     "empty sum": (lambda: Composed([]), InvalidArgument, "parts"),
-    "batch beyond examples": (
-        lambda: dpsgd(noise_multiplier=1, batch=9, examples=8, steps=1), InvalidArgument, "at most examples=8"
+    "batch beyond size": (
+        lambda: dpsgd(noise_multiplier=1, batch=9, size=8, steps=1), InvalidArgument, "at most size=8"
     ),
     "steps and epochs": (
         lambda: dpsgd(noise_multiplier=1, rate=0.1, steps=1, epochs=1), InvalidArgument, "epochs instead, and not both"
@@ -193,11 +193,11 @@ BAD: dict[str, tuple[Callable[[], object], type[DeniableError], str]] = {
 
 def test_a_batch_may_be_shuffled_or_drawn_from() -> None:
     for inner in (
-        RandomizedResponse(1).shuffled(population=8),
-        Gaussian(1, 1, REPLACE).sampled_without_replacement(batch=2, population=8),
+        RandomizedResponse(1).shuffled(size=8),
+        Gaussian(1, 1, REPLACE).sampled_without_replacement(batch=2, size=8),
         Gaussian(1, 1, REPLACE, reach=1).sampled(rate=0.1) + Laplace(1, 1, REPLACE),
     ):
-        assert inner.sampled_without_replacement(batch=8, population=99).relation is REPLACE
+        assert inner.sampled_without_replacement(batch=8, size=99).relation is REPLACE
 
 
 @pytest.mark.parametrize(("make", "kind", "said"), BAD.values(), ids=BAD.keys())

@@ -34,7 +34,7 @@ WRITTEN = {
     ).sampled(rate=Fraction(8, 1875))
     * 1000,
     '{"deniable":1,"event":{"categories":4,"epsilon":"0.5","kind":"RandomizedResponse","relation":"replace"},'
-    '"kind":"Shuffled","population":1000}': RandomizedResponse(0.5, 4).shuffled(population=1000),
+    '"kind":"Shuffled","population":1000}': RandomizedResponse(0.5, 4).shuffled(size=1000),
     '{"deniable":1,"guarantee":{"delta":"1e-06","epsilon":"3","kind":"ApproxDP","relation":"add_remove","unit":{"column":'
     '"patient_id","noun":"patient"}},"kind":"Claimed"}': Claimed(ApproxDP(3, 1e-6, unit="patient_id")),
     '{"deniable":1,"guarantee":{"kind":"FDP","relation":"add_remove","tradeoff":{"corners":[["0","1"],["1/3","1/3"],["1","0"]]'
@@ -51,7 +51,7 @@ WRITTEN = {
     '{"batch":10,"deniable":1,"event":{"coordinates":1,"kind":"Laplace","relation":"replace","scale":"1",'
     '"sensitivity":"1"},"kind":"SampledWithoutReplacement","population":100}': Laplace(
         1, relation=Relation.REPLACE
-    ).sampled_without_replacement(batch=10, population=100),
+    ).sampled_without_replacement(batch=10, size=100),
     '{"deniable":1,"epsilon":"0.1","kind":"ExponentialMechanism","relation":"add_remove"}': ExponentialMechanism(0.1),
 }
 
@@ -71,7 +71,24 @@ def test_every_kind_was_written_once() -> None:
 def test_one_line_the_same_for_equal_events() -> None:
     assert Gaussian(1.0).to_json() == Gaussian(1).to_json()
     assert "\n" not in Gaussian(1).to_json()
-    assert json.loads(Gaussian(0.1).to_json())["scale"] == "0.1"
+    assert Gaussian(0.1).to_dict()["scale"] == 0.1
+    assert json.loads(Gaussian(0.1).to_json()) == Gaussian(0.1).to_dict()
+
+
+def test_a_number_without_a_short_decimal_is_a_fraction_in_text() -> None:
+    event = Gaussian(1).sampled(rate=Fraction(8, 1875))
+    assert event.to_dict()["rate"] == "8/1875"
+    assert Event.from_json(event.to_json()) == Event.from_dict(event.to_dict()) == event
+
+
+@pytest.mark.parametrize("text", WRITTEN)
+def test_what_ledgers_keep_is_spelt_as_it_was_first_written(text: str) -> None:
+    """A ledger compares texts: an event that was written before is written the same way now."""
+    event = WRITTEN[text]
+    again = json.dumps(event.to_record(), sort_keys=True, separators=(",", ":"))
+    assert Event.from_json(again) == event
+    assert again == json.dumps(Event.from_json(text).to_record(), sort_keys=True, separators=(",", ":"))
+    assert not [v for v in event.to_record().values() if isinstance(v, float)]
 
 
 @pytest.mark.parametrize(

@@ -48,7 +48,7 @@ def shown(ledger: dn.Ledger) -> dict[str, Any]:
         "an event": Laplace(scale=2) * 3,
         "a curve": dn.account(Gaussian(scale=1)),
         "a ledger": ledger,
-        "a training plan": dn.deep.Plan(examples=600, batch=60, epochs=3, clip=1.0, target=dn.ApproxDP(3, 1e-5)),
+        "a training plan": dn.deep.Plan(size=600, batch=60, epochs=3, clip=1.0, target=dn.ApproxDP(3, 1e-5)),
         "an audit": REPORT,
         "an explanation": dn.explain(dn.PureDP(1), prior=0.1),
         "a description": ledger.describe(),

@@ -89,7 +89,7 @@ BAD: dict[str, tuple[Callable[[], object], str]] = {
     "order below 1": (lambda: RDP(0.5, 0.1), "order must be"),
     "order inf": (lambda: RDP(math.inf, 0.1), "order must be"),
     "omega 1": (lambda: TCDP(0.1, 1), "omega must be"),
-    "relation as text": (lambda: PureDP(1, relation="add_remove"), "relation must be a Relation"),  # type: ignore[arg-type]
+    "relation of no name": (lambda: PureDP(1, relation="swap"), "relation must be one of"),
     "unit empty": (lambda: PureDP(1, unit=" "), "unit must be a column name"),
     "trade-off as list": (lambda: FDP([(0, 1), (1, 0)]), "tradeoff must be a TradeOff"),  # type: ignore[arg-type]
 }

@@ -18,7 +18,11 @@ def test_a_shell_shows_what_print_shows(tmp_path: Path) -> None:
         staged = session.plan("SELECT SUM(cost) AS c FROM visits", epsilon=1, bounds="private", per_unit=limits)
         shown = [plan, staged, plan.run()]
     report = dn.audit(
-        lambda rows: len(rows) + np.random.laplace(), neighbours=([1, 2], [1]), claim=dn.PureDP(1), runs=100
+        lambda rows: len(rows) + np.random.laplace(),
+        neighbours=([1, 2], [1]),
+        claim=dn.PureDP(1),
+        runs=100,
+        confidence=0.99,
     )
     for each in (*shown, report, dn.explain(dn.PureDP(1))):
         assert repr(each) == str(each)

@@ -130,7 +130,7 @@ EXAMPLES: dict[str, list[Example]] = {
     ],
     "Mean": [
         Example(
-            lambda r: dm.mean(bounds=(0, 25), n=50, epsilon=1, relation=r),
+            lambda r: dm.mean(bounds=(0, 25), size=50, epsilon=1, relation=r),
             NUMBERS,
             lambda y, m: abs(y - 12.25),
             (REPLACE, ZERO_OUT),
@@ -147,7 +147,7 @@ EXAMPLES: dict[str, list[Example]] = {
     ],
     "Variance": [
         Example(
-            lambda r: dm.variance(bounds=(0, 25), n=50, epsilon=1, relation=r),
+            lambda r: dm.variance(bounds=(0, 25), size=50, epsilon=1, relation=r),
             NUMBERS,
             lambda y, m: abs(y - np.var(NUMBERS)),
             (REPLACE,),
@@ -192,7 +192,7 @@ EXAMPLES: dict[str, list[Example]] = {
     ],
     "ColumnMeans": [
         Example(
-            lambda r: dm.column_means(bounds=[(0, 1)] * 2, n=50, epsilon=1, relation=r),
+            lambda r: dm.column_means(bounds=[(0, 1)] * 2, size=50, epsilon=1, relation=r),
             ROWS,
             lambda y, m: largest(y, np.mean(ROWS, axis=0)),
             (REPLACE,),
@@ -292,7 +292,7 @@ EXAMPLES: dict[str, list[Example]] = {
     ],
     "ClusteredMean": [
         Example(
-            lambda r: dm.clustered_mean(width=1, n=400, epsilon=1, delta=1e-6, relation=r),
+            lambda r: dm.clustered_mean(width=1, size=400, epsilon=1, delta=1e-6, relation=r),
             CLUSTER,
             lambda y, m: 0.0 if y is None else abs(y - np.mean(CLUSTER)),
             (REPLACE,),
@@ -309,7 +309,7 @@ EXAMPLES: dict[str, list[Example]] = {
     ],
     "Median": [
         Example(
-            lambda r: dm.median(bounds=(0, 25), n=50, epsilon=1, delta=1e-6, relation=r),
+            lambda r: dm.median(bounds=(0, 25), size=50, epsilon=1, delta=1e-6, relation=r),
             NUMBERS,
             lambda y, m: abs(y - MIDDLE),
             (REPLACE,),
@@ -345,7 +345,7 @@ EXAMPLES: dict[str, list[Example]] = {
     ],
     "Shuffled": [
         Example(
-            lambda r: dm.shuffled(dm.binary_response(epsilon=1), n=50),
+            lambda r: dm.shuffled(dm.binary_response(epsilon=1), size=50),
             FLAGS,
             lambda y, m: abs(m.estimate(y).value - 0.6),
             (REPLACE,),

@@ -104,4 +104,4 @@ def test_the_attack_would_notice() -> None:
     ):
         example = EXAMPLES[name][0]
         pair = neighbours(name, 0, example, ADD_REMOVE)
-        assert dn.audit(example.make(ADD_REMOVE), neighbours=pair, claim=claim, runs=100).refuted, name
+        assert dn.audit(example.make(ADD_REMOVE), neighbours=pair, claim=claim, runs=100, confidence=0.99).refuted, name

@@ -150,7 +150,7 @@ def test_pure_privacy_has_two_solvers_for_two_classes() -> None:
 
 
 def test_verbose_prints_the_table(capsys: pytest.CaptureFixture[str]) -> None:
-    LogisticRegression(**PUBLIC, classes=[0, 1], verbose=True).fit(X, Y)
+    LogisticRegression(**PUBLIC, classes=[0, 1], progress=True).fit(X, Y)
     shown = capsys.readouterr()
     assert "predicted excess risk" in shown.out
     assert "<- chosen" in shown.out

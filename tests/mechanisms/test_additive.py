@@ -58,10 +58,10 @@ def test_erratum_histogram_accuracy_uses_its_own_noise() -> None:
 
 def test_erratum_the_mean_moves_by_one_over_n() -> None:
     """Lemma 3 prints 2/n: the noise would be twice what it need be, the sample twice as large."""
-    m = dm.mean(bounds=(0, 1), n=1000, epsilon=1, relation=REPLACE)
-    scale = m.event.scale * m.noise.unit * m.grid.step / (2 * m.n)
+    m = dm.mean(bounds=(0, 1), size=1000, epsilon=1, relation=REPLACE)
+    scale = m.event.scale * m.noise.unit * m.grid.step / (2 * m.size)
     assert scale == Fraction(1, 1000)
-    marginals = dm.column_means(bounds=[(0, 1)] * 9, n=1000, epsilon=1, delta=1e-6)
+    marginals = dm.column_means(bounds=[(0, 1)] * 9, size=1000, epsilon=1, delta=1e-6)
     l2 = marginals.event.sensitivity * marginals.noise.unit / 2**20 / 1000
     assert l2 == Fraction(3, 1000)  # √9/n, not 2√9/n
 
@@ -125,7 +125,9 @@ def test_square_root_of_d() -> None:
     """One-way marginals: pure noise grows with d, Gaussian noise with √d."""
 
     def errors(delta: float) -> list[float]:
-        return [dm.column_means(bounds=[(0, 1)] * d, n=10**5, epsilon=1, delta=delta).error(0.95) for d in (10, 1000)]
+        return [
+            dm.column_means(bounds=[(0, 1)] * d, size=10**5, epsilon=1, delta=delta).error(0.95) for d in (10, 1000)
+        ]
 
     pure, normal = errors(0), errors(1e-6)
     assert 100 < pure[1] / pure[0] < 200
@@ -224,8 +226,8 @@ def test_the_type_of_a_sum_is_public() -> None:
     [
         (lambda: dm.sum_of(bounds=(0, 5e-324), epsilon=1), "bounds must be at most 1e290 in size"),
         (lambda: dm.mean(bounds=(0, 1e308), epsilon=1), "bounds must be at most 1e290 in size"),
-        (lambda: dm.clustered_mean(width=5e-324, n=100, epsilon=1, delta=1e-6), "width must be between"),
-        (lambda: dm.clustered_mean(width=1, n=10, epsilon=1, delta=1e-6), "n must be more than twice as many"),
+        (lambda: dm.clustered_mean(width=5e-324, size=100, epsilon=1, delta=1e-6), "width must be between"),
+        (lambda: dm.clustered_mean(width=1, size=10, epsilon=1, delta=1e-6), "size must be more than twice as many"),
         (lambda: dm.count(epsilon=1, delta=1e-300), "delta must be one that Gaussian noise reaches at epsilon=1"),
     ],
 )
@@ -239,10 +241,10 @@ def test_no_release_is_infinite() -> None:
         (dm.laplace(sensitivity=1, epsilon=1), 10**400),
         (dm.laplace(sensitivity=1, epsilon=1, dimension=1), [-(10**400)]),
         (dm.sum_of(bounds=(0, 1e290), epsilon=1e-12), [1]),
-        (dm.mean(bounds=(0, 1e290), epsilon=1e-12, n=1, relation=REPLACE), [1]),
+        (dm.mean(bounds=(0, 1e290), epsilon=1e-12, size=1, relation=REPLACE), [1]),
         (dm.variance(bounds=(0, 1e290), epsilon=1), [1, 1e290]),
-        (dm.variance(bounds=(0, 1e290), epsilon=1, n=2, relation=REPLACE), [1, 1e290]),
-        (dm.column_means(bounds=[(0, 1e290)], epsilon=1e-12, n=1), [[1]]),
+        (dm.variance(bounds=(0, 1e290), epsilon=1, size=2, relation=REPLACE), [1, 1e290]),
+        (dm.column_means(bounds=[(0, 1e290)], epsilon=1e-12, size=1), [[1]]),
     ):
         assert np.isfinite(m(data)).all()
 

@@ -182,7 +182,7 @@ def test_the_distance_counts_replacements(n: int, trim: int) -> None:
 
 
 def test_the_clustered_mean_answers_for_clusters_only() -> None:
-    m = dm.clustered_mean(width=2, n=300, epsilon=1, delta=1e-6)
+    m = dm.clustered_mean(width=2, size=300, epsilon=1, delta=1e-6)
     near = [1e6 + i / 300 for i in range(300)]
     answers = [m(near) for _ in range(30)]
     given = [answer for answer in answers if answer is not None]
@@ -195,9 +195,9 @@ def test_the_clustered_mean_answers_for_clusters_only() -> None:
 
 def test_trimming_needs_enough_records() -> None:
     with pytest.raises(InvalidArgument, match="n above"):
-        dm.clustered_mean(width=1, n=50, epsilon=1, delta=1e-6)
+        dm.clustered_mean(width=1, size=50, epsilon=1, delta=1e-6)
     with pytest.raises(InvalidArgument, match="REPLACE"):
-        dm.clustered_mean(width=1, n=500, epsilon=1, delta=1e-6, relation=ADD_REMOVE)
+        dm.clustered_mean(width=1, size=500, epsilon=1, delta=1e-6, relation=ADD_REMOVE)
 
 
 # the stability histogram
@@ -363,7 +363,7 @@ def laplace_divergence(shift: float, scale: float, other: float, epsilon: float)
 @pytest.mark.parametrize(("epsilon", "delta"), [(1.0, 1e-2), (0.5, 1e-3), (3.0, 1e-4)])
 def test_the_noise_of_the_median_keeps_its_promise(epsilon: float, delta: float) -> None:
     """The worst medians and scales that smoothness allows, in both orders: δ holds."""
-    m = dm.median(bounds=(0, 1), n=9, epsilon=epsilon, delta=delta)
+    m = dm.median(bounds=(0, 1), size=9, epsilon=epsilon, delta=delta)
     alpha, beta = float(m.alpha), float(m.beta)
     worst = 0.0
     for ratio in (-beta, -beta / 2, 0.0, beta / 2, beta):
@@ -377,12 +377,12 @@ def test_the_noise_of_the_median_keeps_its_promise(epsilon: float, delta: float)
 @pytest.mark.parametrize(("epsilon", "delta"), [(1e-9, 1e-6), (1e-8, 1e-10), (1e-5, 1e-6)])
 def test_an_epsilon_that_no_beta_fits_is_refused(epsilon: float, delta: float) -> None:
     with pytest.raises(InvalidArgument, match="epsilon must be larger"):
-        dm.median(bounds=(0, 1), n=9, epsilon=epsilon, delta=delta)
+        dm.median(bounds=(0, 1), size=9, epsilon=epsilon, delta=delta)
 
 
 def test_a_larger_beta_would_break_it() -> None:
     """The condition on β is not idle: with twice the β, and ε as it is, δ is exceeded."""
-    m = dm.median(bounds=(0, 1), n=9, epsilon=0.5, delta=1e-3)
+    m = dm.median(bounds=(0, 1), size=9, epsilon=0.5, delta=1e-3)
     other = math.exp(-3 * float(m.beta))
     assert laplace_divergence(float(m.alpha) * other, 1.0, other, 0.5) > 1e-3
 
@@ -408,7 +408,7 @@ def test_rounded_laplace_takes_more_bits_when_it_must() -> None:
 
 
 def test_tight_data_get_little_noise() -> None:
-    m = dm.median(bounds=(0, 1000), n=2001, epsilon=1, delta=1e-6)
+    m = dm.median(bounds=(0, 1000), size=2001, epsilon=1, delta=1e-6)
     data = [500 + (i - 1000) / 1000 for i in range(2001)]
     errors = [abs(m(data) - 500) for _ in range(30)]
     assert max(errors) < 5  # against noise of 2000 for the global sensitivity

@@ -55,7 +55,7 @@ def test_the_binary_estimate_is_unbiased_and_has_the_stated_variance(share: floa
     mean = share * (0.5 + g) + (1 - share) * (0.5 - g)
     assert (mean - (0.5 - g)) / (2 * g) == pytest.approx(share, abs=1e-12)
     spread = (0.25 - g * g) / (4 * g * g * 100)
-    assert m.variance(n=100) == pytest.approx(spread, rel=1e-12)
+    assert m.variance(size=100) == pytest.approx(spread, rel=1e-12)
     if share != 0.5:
         assert abs(mean - share) > 0.1
 
@@ -75,9 +75,9 @@ def test_the_notes_bounds_of_randomised_response() -> None:
     """Chebyshev at 3/4: 1/(2g√n) (the printed 1/(g√n) holds with 15/16); ours by Hoeffding is close to it."""
     m = dm.binary_response(epsilon=0.5)
     n = 10_000
-    assert math.sqrt(m.variance(n=n) / 0.25) <= 1 / (2 * m.bias * math.sqrt(n))
-    assert math.sqrt(m.variance(n=n) * 16) <= 1 / (m.bias * math.sqrt(n))
-    assert m.error(0.95, n=n) == pytest.approx(math.sqrt(math.log(2 / 0.05) / (8 * m.bias**2 * n)), rel=1e-9)
+    assert math.sqrt(m.variance(size=n) / 0.25) <= 1 / (2 * m.bias * math.sqrt(n))
+    assert math.sqrt(m.variance(size=n) * 16) <= 1 / (m.bias * math.sqrt(n))
+    assert m.error(0.95, size=n) == pytest.approx(math.sqrt(math.log(2 / 0.05) / (8 * m.bias**2 * n)), rel=1e-9)
 
 
 def test_category_response_law() -> None:
@@ -102,7 +102,7 @@ def test_category_response_estimates() -> None:
     for key, share in held.items():
         values = [f[key].value for f in found]
         assert stats.ttest_1samp(values, share).pvalue > 1e-8
-        ratio = np.var(values) / m.variance(n=300, share=share)
+        ratio = np.var(values) / m.variance(size=300, share=share)
         assert stats.chi2.ppf(1e-8, 399) < 400 * ratio < stats.chi2.isf(1e-8, 399)
     missed = sum(any(not f[k].lower <= s <= f[k].upper for k, s in held.items()) for f in found)
     assert missed <= stats.binom.isf(5e-7, 400, 0.2)
@@ -127,20 +127,20 @@ def test_unary_response_estimates() -> None:
     for key, share in {"a": 0.5, "b": 0.3, "c": 0.2, "d": 0.0}.items():
         values = [f[key].value for f in found]
         assert stats.ttest_1samp(values, share).pvalue > 1e-8
-        ratio = np.var(values) / m.variance(n=300, share=share)
+        ratio = np.var(values) / m.variance(size=300, share=share)
         assert stats.chi2.ppf(1e-8, 299) < 300 * ratio < stats.chi2.isf(1e-8, 299)
     rare = 4 * math.e / (300 * (math.e - 1) ** 2)
-    assert m.variance(n=300, share=0) == pytest.approx(rare, rel=1e-12)
+    assert m.variance(size=300, share=0) == pytest.approx(rare, rel=1e-12)
 
 
 def test_many_categories_at_a_small_epsilon_prefer_unary() -> None:
     keys = list(range(200))
-    assert dm.unary_response(keys=keys, epsilon=1).error(n=1000) < dm.category_response(keys=keys, epsilon=1).error(
-        n=1000
+    assert dm.unary_response(keys=keys, epsilon=1).error(size=1000) < dm.category_response(keys=keys, epsilon=1).error(
+        size=1000
     )
-    assert dm.category_response(keys=[0, 1], epsilon=5).error(n=1000) < dm.unary_response(keys=[0, 1], epsilon=5).error(
-        n=1000
-    )
+    assert dm.category_response(keys=[0, 1], epsilon=5).error(size=1000) < dm.unary_response(
+        keys=[0, 1], epsilon=5
+    ).error(size=1000)
 
 
 LOCALS: list[Any] = [
@@ -150,31 +150,31 @@ LOCALS: list[Any] = [
 
 @pytest.mark.parametrize("local", LOCALS)
 def test_shuffling_keeps_the_reports_and_loses_the_order(local: Any) -> None:
-    m = dm.shuffled(local, n=200)
+    m = dm.shuffled(local, size=200)
     values = [True] * 200 if isinstance(local, dm.BinaryResponse) else ["a"] * 100 + ["b"] * 100
     reports = m(values)
     assert len(reports) == 200
     assert m.estimate(reports) == local.estimate(reports)
-    with pytest.raises(DataError, match="n=200"):
+    with pytest.raises(DataError, match="size=200"):
         m(values[:-1])
 
 
 def test_shuffling_is_a_uniform_order() -> None:
     """The place of the one true report among three, at ε so large that reports are true: χ², false alarm 1e-6."""
-    m = dm.shuffled(dm.category_response(keys=["x", "a"], epsilon=60), n=3)
+    m = dm.shuffled(dm.category_response(keys=["x", "a"], epsilon=60), size=3)
     places = [m(["x", "a", "a"]).index("x") for _ in range(1500)]
     assert stats.chisquare(np.bincount(places, minlength=3)).pvalue > 1e-6
 
 
 def test_shuffling_amplifies() -> None:
     """ε₀ = 1, n = 1000, δ = 1e-5: 0.125 for binary reports."""
-    m = dm.shuffled(dm.binary_response(epsilon=1), n=1000)
+    m = dm.shuffled(dm.binary_response(epsilon=1), size=1000)
     assert account(m.event).epsilon(1e-5) == pytest.approx(0.12504, rel=1e-3)
 
 
 def test_only_local_mechanisms_are_shuffled() -> None:
     with pytest.raises(InvalidArgument, match="local"):
-        dm.shuffled(dm.count(epsilon=1), n=5)  # type: ignore[arg-type]
+        dm.shuffled(dm.count(epsilon=1), size=5)  # type: ignore[arg-type]
 
 
 def test_estimates_keep_their_intervals_inside() -> None:

@@ -183,7 +183,7 @@ def test_powers_are_below_and_close(value: Fraction) -> None:
 
 
 def test_bounds_far_from_zero_get_a_grid_that_floats_can_hold() -> None:
-    m = dm.mean(bounds=(1e15, 1e15 + 100), n=3, epsilon=50, relation=REPLACE)
+    m = dm.mean(bounds=(1e15, 1e15 + 100), size=3, epsilon=50, relation=REPLACE)
     assert abs(m([1e15 + 50] * 3) - (1e15 + 50)) <= m.error(1 - 1e-9)
 
 

@@ -106,7 +106,7 @@ def test_sum_of_bounded_records_is_exact_at_the_bounds() -> None:
 
 @pytest.mark.parametrize("n", [1, 2, 3])
 def test_mean_of_known_size(n: int, noiseless: list[list[int]]) -> None:
-    m = dm.mean(bounds=(0, 2), epsilon=1, n=n, relation=REPLACE)
+    m = dm.mean(bounds=(0, 2), epsilon=1, size=n, relation=REPLACE)
     check(m, neighbours((0.0, 0.3, 2.0, None, -math.inf), n, REPLACE), noiseless)
     # In the unit of the data one step of the noise is worth sensitivity/steps/(2n): (b − a)/n altogether.
     assert m.event.sensitivity * m.noise.unit * m.grid.step / (2 * n) == Fraction(2, n)
@@ -114,7 +114,7 @@ def test_mean_of_known_size(n: int, noiseless: list[list[int]]) -> None:
 
 def test_a_blanked_record_counts_as_the_middle(noiseless: list[list[int]]) -> None:
     """Under ZERO_OUT the mean moves by at most half the width over n."""
-    m = dm.mean(bounds=(0, 2), epsilon=1, n=3, relation=ZERO_OUT)
+    m = dm.mean(bounds=(0, 2), epsilon=1, size=3, relation=ZERO_OUT)
     pairs = (([x, *rest], [1.0, *rest]) for x in (0.0, 0.7, 2.0, 5.0) for rest in product((0.0, 2.0), repeat=2))
     check(m, pairs, noiseless)
 
@@ -126,7 +126,7 @@ def test_mean_of_unknown_size(noiseless: list[list[int]]) -> None:
 @pytest.mark.parametrize("n", [2, 3, 4])
 def test_variance_of_known_size(n: int, noiseless: list[list[int]]) -> None:
     """(n − 1)/n²·(b − a)², attained by one value far from n − 1 equal ones."""
-    m = dm.variance(bounds=(0, 1), epsilon=1, n=n, relation=REPLACE)
+    m = dm.variance(bounds=(0, 1), epsilon=1, size=n, relation=REPLACE)
     check(m, neighbours((0.0, 0.25, 0.5, 0.8, 1.0), n, REPLACE), noiseless)
     moved = m.event.sensitivity * m.noise.unit / n**2 * m.grid.step**2
     assert moved == Fraction(n - 1, n * n)
@@ -169,7 +169,7 @@ def test_tables(relation: Relation, delta: float, noiseless: list[list[int]]) ->
 @pytest.mark.parametrize("delta", [0, 1e-6])
 @pytest.mark.parametrize("bounds", [[(0, 1)] * 2, [(-2, 5), (0.1, 0.7)]])
 def test_column_means(bounds: list[tuple[float, float]], delta: float, noiseless: list[list[int]]) -> None:
-    m = dm.column_means(bounds=bounds, n=2, epsilon=1, delta=delta)
+    m = dm.column_means(bounds=bounds, size=2, epsilon=1, delta=delta)
     domain = tuple(product((-9.0, 0.3, 9.0), repeat=2))
     check(m, neighbours(domain, 2, REPLACE), noiseless)
 

@@ -43,7 +43,7 @@ def test_a_set_of_tables_is_one_charge(home: Path, publication: Callable[[str], 
     assert all(float(row["total_low"]) <= float(row["total"]) <= float(row["total_high"]) for row in rows)
     record = json.loads((made / "release.json").read_text(encoding="utf-8"))
     assert record["charge"]["row"] == 1
-    assert record["tables"]["by_city"]["epsilon"] == 0.25
+    assert record["tables"]["by_city"]["cost"]["epsilon"] == 0.25
 
 
 def test_the_note_says_how(home: Path, publication: Callable[[str], Publication]) -> None:
@@ -173,7 +173,7 @@ def test_looking_at_a_publication(home: Path, publication: Callable[[str], Publi
     found = publication(HEAD + ALL + CITIES)
     assert "by_city" in str(found)
     assert found.explain().count("answer, if there are some\nWITH base") == 2
-    assert found.to_json()["tables"]["all"]["epsilon"] == 0.75
+    assert found.to_dict()["tables"]["all"]["cost"]["epsilon"] == 0.75
     assert found.describe().guarantee == found.cost
     assert "by_city: total" in found._repr_html_()
     assert not charges(home)

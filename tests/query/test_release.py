@@ -199,8 +199,8 @@ def test_forms(make_plan: Any) -> None:
     assert value.low <= value.value <= value.high
     assert isinstance(value.value, int)
     assert release.to_csv().splitlines()[0] == ",".join(names)
-    assert json.loads(json.dumps(release.to_json()))["interval"] == "privacy noise only"
-    assert json.loads(json.dumps(plan.to_json()))["groups"] == 2
+    assert json.loads(release.to_json())["interval"] == "privacy noise only"
+    assert json.loads(plan.to_json())["groups"] == 2
     text = str(release)
     assert "ε ≤ 1.00, δ = 0, one person added or removed" in text
     assert "95 % each, privacy noise only" in text

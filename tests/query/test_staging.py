@@ -154,7 +154,7 @@ def test_what_was_found_is_said(tmp_path: Path) -> None:
     assert f"found      bounds of cost: [{low}, {high}]" in text
     assert "left out" in text
     assert "of the rows, in cost" in text
-    found = json.loads(json.dumps(release.to_json()))
+    found = json.loads(release.to_json())
     assert found["found"]["bounds"] == {"cost": [float(low), float(high)]}
     assert 0 <= found["diagnosis"]["clamped"]["cost"]["low"] <= found["diagnosis"]["clamped"]["cost"]["high"] <= 1
 

@@ -81,7 +81,7 @@ VECTORS: dict[str, tuple[Callable[[], object], float]] = {
     "split k=100": (lambda: per_query_budget(ApproxDP(1, 1e-6), count=100).epsilon, 0.0186916584438746),
     "uneven, exact": (lambda: compose_optimal(UNEVEN).epsilon(1e-3), 1.97195),
     "shuffle ε₀=1, n=1000": (
-        lambda: shuffle_responses(PureDP(1, relation=Relation.REPLACE), population=1000, delta=1e-5).epsilon, 0.1250401,
+        lambda: shuffle_responses(PureDP(1, relation=Relation.REPLACE), size=1000, delta=1e-5).epsilon, 0.1250401,
     ),
 }  # fmt: skip
 

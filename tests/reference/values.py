@@ -83,7 +83,7 @@ class Case:
             if part.get("sampling") == "poisson":
                 step = step.sampled(rate=Fraction(part["q"]))
             elif part.get("sampling") == "without_replacement":
-                step = step.sampled_without_replacement(batch=part["m"], population=part["n"])
+                step = step.sampled_without_replacement(batch=part["m"], size=part["n"])
             step = step * part["count"] if part.get("count", 1) > 1 else step
             total = step if total is None else total + step
         assert total is not None

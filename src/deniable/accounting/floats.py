@@ -84,14 +84,14 @@ def _step(event: Event) -> Event:
         inner = _step(event.event)
         return inner if 1 - rate < Fraction(1, 2**52) else Sampled(inner, rate=rate)
     if isinstance(event, SampledWithoutReplacement):
-        people = min(event.population, HUGE * event.batch)
-        return SampledWithoutReplacement(_step(event.event), batch=event.batch, population=people)
+        people = min(event.size, HUGE * event.batch)
+        return SampledWithoutReplacement(_step(event.event), batch=event.batch, size=people)
     if isinstance(event, Shuffled):
         inner = _step(event.event)
         local = not isinstance(inner, Claimed) or isinstance(inner.guarantee, PureDP)
-        return Shuffled(inner, population=event.population) if local else inner
+        return Shuffled(inner, size=event.size) if local else inner
     if isinstance(event, ForGroup):
-        return _revealing(event.relation) if event.size > HUGE else ForGroup(_step(event.event), event.size)
+        return _revealing(event.relation) if event.members > HUGE else ForGroup(_step(event.event), event.members)
     if isinstance(event, ToReplace):
         return ToReplace(_step(event.event))
     if isinstance(event, Correlated):

@@ -196,7 +196,7 @@ def _steps(event: Event, count: int, group: int, moved: bool) -> Iterator[tuple[
     elif isinstance(event, Repeated):
         yield from _steps(event.event, count * event.count, group, moved)
     elif isinstance(event, ForGroup):
-        yield from _steps(event.event, count, group * event.size, moved)
+        yield from _steps(event.event, count, group * event.members, moved)
     elif isinstance(event, ToReplace):
         yield from _steps(event.event, count, group, True)
     elif _is_everyone(event):
@@ -214,7 +214,7 @@ def _is_everyone(event: Event) -> bool:
     """A sampling that leaves nobody out."""
     if isinstance(event, Sampled):
         return event.rate == 1
-    return isinstance(event, SampledWithoutReplacement) and event.batch == event.population
+    return isinstance(event, SampledWithoutReplacement) and event.batch == event.size
 
 
 def _wrapped(event: Event, group: int, moved: bool) -> Iterator[Event]:
@@ -225,7 +225,7 @@ def _wrapped(event: Event, group: int, moved: bool) -> Iterator[Event]:
         moved = moved and inner is None
         step = Sampled(normal(event.event if inner is None else inner), rate=event.rate)
     elif isinstance(event, SampledWithoutReplacement):
-        step = SampledWithoutReplacement(normal(event.event), batch=event.batch, population=event.population)
+        step = SampledWithoutReplacement(normal(event.event), batch=event.batch, size=event.size)
     if moved:
         step = ToReplace(step)
     yield step if group == 1 else ForGroup(step, group)

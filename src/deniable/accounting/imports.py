@@ -18,6 +18,7 @@ from fractions import Fraction
 from typing import Any
 
 from deniable import _checks
+from deniable._signatures import public
 from deniable.errors import InvalidArgument, NotSupported, UnitMismatch
 from deniable.events import (
     Claimed,
@@ -35,9 +36,10 @@ from deniable.events import (
     dpsgd,
 )
 from deniable.guarantees import ZCDP, ApproxDP, PureDP
-from deniable.units import Relation
+from deniable.units import AnyRelation, Relation
 
 
+@public
 def from_opacus(history: Any, *, poisson: bool = True) -> Event:
     """The run behind an Opacus accountant, its `state_dict()`, or its `history` of (noise multiplier, rate, steps).
 
@@ -67,12 +69,14 @@ def from_opacus(history: Any, *, poisson: bool = True) -> Event:
     return parts[0] if len(parts) == 1 else Composed(parts)
 
 
-def from_dp_accounting(event: Any, *, relation: Relation = Relation.ADD_REMOVE) -> Event:
+@public
+def from_dp_accounting(event: Any, *, relation: AnyRelation = Relation.ADD_REMOVE) -> Event:
     """A dp_accounting event under a relation (its `NeighboringRelation`).
 
     Their noise multiplier is noise over *clip norm*. Under REPLACE two clipped vectors may point apart, so the
     sensitivity is twice the clip norm; this function states it, as their RDP accountant does not.
     """
+    relation = Relation.of(relation)
     name = type(event).__name__
     if name in _REFUSED:
         raise NotSupported(
@@ -213,7 +217,7 @@ _READERS = {
     ),
     "SampledWithoutReplacementDpEvent": lambda event, relation: from_dp_accounting(
         event.event, relation=relation
-    ).sampled_without_replacement(batch=event.sample_size, population=event.source_dataset_size),
+    ).sampled_without_replacement(batch=event.sample_size, size=event.source_dataset_size),
 }
 
 _REFUSED = {

@@ -24,6 +24,7 @@ from numpy.typing import NDArray
 
 from deniable import _checks
 from deniable._checks import Number
+from deniable._signatures import public
 from deniable.auditing.betting import Game, GameRounds, Progress, RunBudget, lower_epsilon, lower_mu, play_game
 from deniable.auditing.claims import Claim, Claimable
 from deniable.auditing.detectors import Bins, Detector, Tree, default_detectors, value_detectors
@@ -34,6 +35,7 @@ from deniable.auditing.report import AuditReport, Point, TimingReport
 from deniable.auditing.search import Search
 from deniable.auditing.worlds import Round, Trial, Worlds, play, try_out
 from deniable.errors import InvalidArgument
+from deniable.guarantees import read_promise
 
 CURVE = (1e-3, 1e-2, 0.05, 0.2)
 """Where the curve of lower bounds is read, next to the claim's own δ."""
@@ -220,13 +222,15 @@ def _one_sided(crashes: tuple[tuple[str, int, int], ...], game: Game) -> tuple[F
 _END = object()
 
 
+@public
 def audit(
     mechanism: Callable[[Any], Any],
     *,
     neighbours: tuple[Any, Any] | Pair | Search,
     claim: Claimable | None = None,
-    confidence: Number = 0.99,
+    epsilon: Number | None = None,
     delta: Number | None = None,
+    confidence: Number = 0.95,
     runs: int = 20_000,
     seconds: float | None = None,
     detectors: Callable[[], Sequence[Detector]] = default_detectors,
@@ -239,20 +243,25 @@ def audit(
 ) -> AuditReport:
     """Attack a claim about a mechanism, and report a lower bound next to it.
 
-    mechanism: any callable that takes one input and gives an output; what it returns is what the attacker sees.
-    neighbours: two inputs that are neighbours under the claim's relation, or a `Search` that finds bad ones.
-    claim: a guarantee, an event or a profile; left out, it is `mechanism.event`.
-    confidence: 1 − α. A true claim is refuted with probability at most α, however long the audit runs.
-    delta: where the lower bound on ε is stated; the claim's own δ unless given.
-    runs, seconds: the budget, replays and pilot runs included; what ends first ends the audit.
-    detectors: a function that makes fresh detectors.
-    replay: compare both neighbours on the same recorded randomness first.
-    timing: also judge running times, with a verdict of their own.
-    stop_early: stop when refuted; False spends the whole budget, for a better lower bound.
-    n_jobs: workers, through joblib; None takes them from `joblib.parallel_config` (Dask, Ray, Spark).
-    seed: makes the audit repeatable; generators in the mechanism's reach are seeded for each run.
-    progress: True prints a line to standard error; or a function that gets `Progress`.
+    Args:
+        mechanism: any callable that takes one input and gives an output; what it returns is what the attacker sees.
+        neighbours: two inputs that are neighbours under the claim's relation, or a `Search` that finds bad ones.
+        claim: a guarantee, an event or a profile; left out, it is `mechanism.event`.
+        epsilon: with `delta`, the short form of a claim.
+        confidence: 1 − α. A true claim is refuted with probability at most α, however long the audit runs.
+        delta: where the lower bound on ε is stated; the claim's own δ unless given.
+        runs: how often the mechanism may run, replays and pilot runs included.
+        seconds: how long the audit may take; what ends first ends it.
+        detectors: a function that makes fresh detectors.
+        replay: compare both neighbours on the same recorded randomness first.
+        timing: also judge running times, with a verdict of their own.
+        stop_early: stop when refuted; False spends the whole budget, for a better lower bound.
+        n_jobs: workers, through joblib; None takes them from `joblib.parallel_config` (Dask, Ray, Spark).
+        seed: makes the audit repeatable; generators in the mechanism's reach are seeded for each run.
+        progress: True prints a line to standard error; or a function that gets `Progress`.
     """
+    if epsilon is not None:
+        claim = read_promise("claim", claim, epsilon=epsilon, delta=delta)
     stated = getattr(mechanism, "event", None) if claim is None else claim
     if stated is None:
         raise InvalidArgument("claim", claim, "given, as the mechanism has no .event", "For example claim=PureDP(1).")
@@ -282,13 +291,15 @@ def audit(
     return judge.pair(pair_of(neighbours).checked(wanted.relation, wanted.unit))
 
 
+@public
 def audit_scores(
     without: Any,
     with_: Any,
     *,
-    claim: Claimable,
-    confidence: Number = 0.99,
+    claim: Claimable | None = None,
+    epsilon: Number | None = None,
     delta: Number | None = None,
+    confidence: Number = 0.95,
     stop_early: bool = True,
     seed: int = 0,
     detectors: Callable[[], Sequence[Detector]] = value_detectors,
@@ -299,6 +310,8 @@ def audit_scores(
     world must be independent runs in an order that does not depend on their values. Scores are the attacker's own
     arithmetic, so their low bits are not looked at unless `detectors` says so.
     """
+    if claim is None or epsilon is not None:
+        claim = read_promise("claim", claim, epsilon=epsilon, delta=delta)
     level = float(1 - _checks.inner_probability("confidence", confidence, remedy="For example 0.99."))
     worlds = [list(without), list(with_)]
     if min(map(len, worlds)) < 8:

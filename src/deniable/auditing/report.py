@@ -22,6 +22,7 @@ from dataclasses import asdict, dataclass, field, fields
 from typing import Any, NamedTuple
 
 from deniable._escapes import printable
+from deniable._forms import Plain
 from deniable._notebook import Shown
 from deniable.auditing.replay import Finding
 from deniable.descriptions import Description
@@ -57,7 +58,7 @@ class TimingReport:
 
 
 @dataclass(frozen=True)
-class AuditReport(Shown):
+class AuditReport(Shown, Plain):
     """A verdict on a claim, and what it rests on."""
 
     claim: str
@@ -101,13 +102,12 @@ class AuditReport(Shown):
         """Whether the claim is refuted."""
         return self.verdict == "refuted"
 
-    def to_json(self) -> str:
-        """One line of JSON."""
+    def to_dict(self) -> dict[str, Any]:
         plain = {f.name: getattr(self, f.name) for f in fields(self) if f.name != "guarantee"}
         plain["findings"] = [asdict(finding) for finding in self.findings]
         plain["curve"] = [point._asdict() for point in self.curve]
         plain["timing"] = None if self.timing is None else asdict(self.timing)
-        return json.dumps({"deniable": FORMAT, **_finite(plain)}, sort_keys=True)
+        return {"deniable": FORMAT, **plain}
 
     @staticmethod
     def from_json(text: str) -> AuditReport:
@@ -171,15 +171,6 @@ class AuditReport(Shown):
 def _down(value: float) -> str:
     """A lower bound with two decimals, cut; a rounding error below a whole cent is forgiven."""
     return "∞" if math.isinf(value) else f"{math.floor(value * 100 + 1e-6) / 100:.2f}"
-
-
-def _finite(value: Any) -> Any:
-    """Numbers that are not finite as text, since JSON has none."""
-    if isinstance(value, float) and not math.isfinite(value):
-        return str(float(value))
-    if isinstance(value, dict):
-        return {name: _finite(each) for name, each in value.items()}
-    return [_finite(each) for each in value] if isinstance(value, list | tuple) else value
 
 
 def _infinite(value: Any) -> Any:

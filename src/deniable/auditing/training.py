@@ -357,7 +357,7 @@ class StepWatcher:
         found = np.concatenate(parts)
         return found * min(1.0, float(self._plan.clip) / max(float(np.linalg.norm(found)), 1e-300))
 
-    def judge(self, *, confidence: Number = 0.99, delta: Number = 1e-5, seed: int = 0) -> StepAudit:
+    def judge(self, *, confidence: Number = 0.95, delta: Number = 1e-5, seed: int = 0) -> StepAudit:
         """Attack the plan's step with the scores seen so far."""
         half = (1 + _checks.inner_probability("confidence", confidence)) / 2
         step = Gaussian(self._plan.noise_multiplier, relation=self._plan.relation)

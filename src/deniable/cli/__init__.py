@@ -32,9 +32,10 @@ def main() -> None:
     except Abort:
         sys.exit(MISTAKE)
     except BudgetExceeded as refusal:
-        _leave(str(refusal), REFUSED)
+        sides = ("requested", "remaining", "largest")
+        _leave(_worded(refusal), REFUSED, **{name: getattr(refusal, name) for name in sides})
     except DeniableError as mistake:
-        _leave(str(mistake), MISTAKE)
+        _leave(_worded(mistake), MISTAKE)
     except OSError as failure:
         _leave(f"the file system refused: {failure}", MISTAKE)
     except UnicodeEncodeError:
@@ -43,13 +44,22 @@ def main() -> None:
         _leave("a file is nested too deeply to be read", MISTAKE)
 
 
-def _leave(sentence: str, code: int) -> None:
-    from deniable.cli.printing import complain
-    from deniable.cli.wording import spoken
+def _worded(error: DeniableError) -> str:
+    """What an error says, with its remedies as flags, or as lines of the TOML that `publish` reads."""
+    from deniable.cli.wording import as_flag, as_toml
 
-    sentence = spoken(sentence, toml=sys.argv[1:2] == ["publish"])
+    return error.worded(as_toml if sys.argv[1:2] == ["publish"] else as_flag)
+
+
+def _leave(sentence: str, code: int, **promises: Any) -> None:
+    """End with one sentence on standard error; with --json, also with an object on standard output."""
+    from deniable.cli.printing import complain, print_json
+
     for secret in (secret for word in sys.argv[1:] for secret in passwords(word)):
         sentence = sentence.replace(secret, "...")
+    if "--json" in sys.argv:
+        sides = {name: promise.to_dict() for name, promise in promises.items() if hasattr(promise, "to_dict")}
+        print_json({"error": {"message": printable(redacted(sentence)), "exit_code": code, **sides}})
     complain(sentence)
     sys.exit(code)
 
@@ -57,5 +67,9 @@ def _leave(sentence: str, code: int) -> None:
 def _show_usage(misuse: Any) -> None:
     """Wrong usage: how the command is used, and what was wrong, which may quote an address."""
     misuse.message = printable(redacted(misuse.message), lines=True)
+    if "--json" in sys.argv:
+        from deniable.cli.printing import print_json
+
+        print_json({"error": {"message": misuse.format_message(), "exit_code": misuse.exit_code}})
     misuse.show()
     sys.exit(misuse.exit_code)

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from deniable._forms import Plain
 from deniable.cli import options
 from deniable.cli.options import text_at
 from deniable.cli.printing import Force, Json, print_json, print_table, say
@@ -21,8 +22,8 @@ if TYPE_CHECKING:
 
 Rate = Annotated[float | None, typer.Option(help="The probability that one example is in a batch.")]
 Steps = Annotated[int | None, typer.Option(help="How many noisy steps are taken.")]
-Batch = Annotated[float | None, typer.Option(help="The expected batch size, with --examples, instead of --rate.")]
-Examples = Annotated[int | None, typer.Option(help="How many examples there are.")]
+Batch = Annotated[float | None, typer.Option(help="The expected batch size, with --size, instead of --rate.")]
+Size = Annotated[int | None, typer.Option(help="How many examples there are.")]
 Epochs = Annotated[float | None, typer.Option(help="Passes over the data, instead of --steps.")]
 Replace = Annotated[bool, typer.Option("--replace", help="One example exchanged, instead of added or removed.")]
 Delta = Annotated[float, typer.Option(help="The δ at which ε is stated.", show_default=False)]
@@ -34,7 +35,7 @@ def training(
     rate: float | None,
     steps: int | None,
     batch: float | None,
-    examples: int | None,
+    size: int | None,
     epochs: float | None,
     replace: bool,
 ) -> Event:
@@ -45,7 +46,7 @@ def training(
         noise_multiplier=noise_multiplier,
         rate=rate,
         batch=batch,
-        examples=examples,
+        size=size,
         steps=steps,
         epochs=epochs,
         relation=neighbour_relation(replace),
@@ -91,7 +92,7 @@ def account(
     rate: Rate = None,
     steps: Steps = None,
     batch: Batch = None,
-    examples: Examples = None,
+    size: Size = None,
     epochs: Epochs = None,
     replace: Replace = False,
     compare: Annotated[
@@ -108,7 +109,7 @@ def account(
 ) -> None:
     """What private steps cost: ε at a δ, with a proven bracket.
 
-    Example: deniable account --noise-multiplier 1.1 --batch 256 --examples 60000 --epochs 60 --delta 1e-5
+    Example: deniable account --noise-multiplier 1.1 --batch 256 --size 60000 --epochs 60 --delta 1e-5
 
     Example: deniable account --compare --epsilon 0.1 --delta 1e-6
     """
@@ -127,7 +128,7 @@ def account(
         raise InvalidArgument("--shuffled", shuffled, "left out without --from")
     if noise_multiplier is not None:
         event = training(
-            noise_multiplier, rate=rate, steps=steps, batch=batch, examples=examples, epochs=epochs, replace=replace
+            noise_multiplier, rate=rate, steps=steps, batch=batch, size=size, epochs=epochs, replace=replace
         )
     elif file is not None:
         event = _recorded(file, shuffled=shuffled)
@@ -138,7 +139,7 @@ def account(
     if json:
         print_json(
             {
-                "event": event.to_json(),
+                "event": event.to_dict(),
                 "delta": delta,
                 "epsilon": bracket.upper,
                 "epsilon_lower": bracket.lower,
@@ -216,7 +217,7 @@ def calibrate(
     rate: Rate = None,
     steps: Steps = None,
     batch: Batch = None,
-    examples: Examples = None,
+    size: Size = None,
     epochs: Epochs = None,
     replace: Replace = False,
     json: Json = False,
@@ -233,9 +234,7 @@ def calibrate(
     if not epsilon <= MOST_EPSILON:
         raise InvalidArgument("--epsilon", epsilon, f"at most {MOST_EPSILON:,}, beyond which nothing is promised")
     found = calibrated(
-        lambda sigma: training(
-            sigma, rate=rate, steps=steps, batch=batch, examples=examples, epochs=epochs, replace=replace
-        ),
+        lambda sigma: training(sigma, rate=rate, steps=steps, batch=batch, size=size, epochs=epochs, replace=replace),
         ApproxDP(epsilon, delta, relation=neighbour_relation(replace)),
     )
     if json:
@@ -244,7 +243,7 @@ def calibrate(
                 "noise_multiplier": float(found.value),
                 "epsilon": found.profile.epsilon(delta),
                 "delta": delta,
-                "event": found.event.to_json(),
+                "event": found.event.to_dict(),
             }
         )
         return
@@ -255,14 +254,14 @@ def calibrate(
 
 def size(
     what: Annotated[str, typer.Argument(help="mean, sum, count, or share (who say yes).", show_default=False)],
-    n: Annotated[int | None, typer.Option("--n", help="How many people.", show_default=False)] = None,
+    size: Annotated[int | None, typer.Option("--size", help="How many people.", show_default=False)] = None,
     epsilon: Annotated[float | None, typer.Option(help="The ε of the answer.", show_default=False)] = None,
     error: Annotated[float | None, typer.Option(help="The error, rarely exceeded.", show_default=False)] = None,
     confidence: Annotated[float, typer.Option(help="How rarely: 0.95 is one time in twenty.")] = 0.95,
     bounds: Annotated[str | None, typer.Option(help="LOW:HIGH, for mean and sum.", show_default=False)] = None,
     json: Json = False,
 ) -> None:
-    """How many people does this error need? Leave out one of --n, --epsilon and --error, and it is found.
+    """How many people does this error need? Leave out one of --size, --epsilon and --error, and it is found.
 
     Example: deniable size mean --bounds 0:1 --epsilon 0.5 --error 0.01
 
@@ -271,10 +270,10 @@ def size(
     from deniable import mechanisms
     from deniable.units import Relation
 
-    asked: dict[str, Any] = {"n": n, "epsilon": epsilon, "error": error, "confidence": confidence}
+    asked: dict[str, Any] = {"size": size, "epsilon": epsilon, "error": error, "confidence": confidence}
     if what == "share":
         both = mechanisms.central_and_local(**asked)
-        _print_size(str(both), {"central": _plain_size(both.central), "local": _plain_size(both.local)}, json=json)
+        _print_size(both, json=json)
         return
     kinds: dict[str, Callable[..., mechanisms.Mechanism]] = {
         "mean": mechanisms.mean,
@@ -289,15 +288,11 @@ def size(
             raise InvalidArgument("--bounds", bounds, f"given for a {what}", "For example --bounds 0:100.")
         settings["bounds"] = options.bounds([f"values={bounds}"])["values"]
     found = mechanisms.size(kinds[what], **asked, **settings)
-    _print_size(str(found), _plain_size(found), json=json)
+    _print_size(found, json=json)
 
 
-def _plain_size(found: object) -> dict[str, object]:
-    return {name: getattr(found, name) for name in ("n", "epsilon", "error", "confidence")}
-
-
-def _print_size(text: str, plain: dict[str, object], *, json: bool) -> None:
+def _print_size(plan: Plain, *, json: bool) -> None:
     if json:
-        print_json(plain)
+        print_json(plan.to_dict())
     else:
-        say(text)
+        say(plan)

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from deniable.cli.options import text_at
-from deniable.cli.printing import Force, Json, say
+from deniable.cli.printing import Force, Json, print_json, say
 from deniable.errors import DataError, InvalidArgument
 
 if TYPE_CHECKING:
@@ -45,8 +45,8 @@ def audit(
     ] = None,
     replace: Annotated[bool, typer.Option("--replace", help="Claimed for a record replaced by another.")] = False,
     confidence: Annotated[
-        float, typer.Option(help="A true claim is refuted at most this rarely: 0.99 is once in a hundred audits.")
-    ] = 0.99,
+        float, typer.Option(help="A true claim is refuted at most this rarely: 0.95 is once in twenty audits.")
+    ] = 0.95,
     runs: Annotated[int, typer.Option(help="Runs, at most.")] = 20_000,
     seconds: Annotated[float | None, typer.Option(help="Seconds, at most.", show_default=False)] = None,
     jobs: Annotated[int, typer.Option(help="Workers, through joblib.")] = 1,
@@ -95,7 +95,10 @@ def audit(
         from deniable.explaining.audits import audit_figure
 
         plots.save(audit_figure(report.curve, verdict=report.verdict), plot, overwrite=force, inputs=read)
-    say(report.to_json() if json else str(report))
+    if json:
+        print_json(report.to_dict())
+    else:
+        say(report)
     if report.refuted:
         raise typer.Exit(REFUTED)
 

@@ -72,7 +72,7 @@ def explain(
         figure = audit_tradeoff(what) if isinstance(what, Audit) else icon_array(told.odds, labels=told.labels)
         write_text(picture, render(figure), overwrite=force, inputs=read)
     if json:
-        print_json(told.to_plain())
+        print_json(told.to_dict())
     else:
         say(told)
 

@@ -48,7 +48,7 @@ def create(
     budget = ApproxDP(epsilon, delta, relation=relation) if delta else PureDP(epsilon, relation=relation)
     with Ledger.create(file, unit=unit, budget=budget) as ledger:
         if json:
-            print_json({"file": ledger.place, "unit": ledger.unit.column or "row", "budget": str(ledger.budget)})
+            print_json({"file": ledger.place, "unit": ledger.unit.column or "row", "budget": ledger.budget.to_dict()})
         else:
             say(f"created {ledger.place}: {ledger.budget}")
 
@@ -69,7 +69,7 @@ def show(
         analysts = ledger.analysts() if who is not None else {}
         if who is not None and who not in analysts:
             raise InvalidArgument("--who", who, "an analyst of this ledger", f"It has {_listed(analysts)}.")
-        remaining = ledger.remaining(who=who).figures
+        remaining = ledger.remaining(who=who)
         budget = ledger.budget if who is None else analysts[who]
         newest = list(ledger.charges(who=who, last=last * page + 1))
         rows = ledger.head().seq
@@ -78,20 +78,17 @@ def show(
     if json:
         print_json(
             {
-                "budget": str(budget),
-                "remaining": remaining,
+                "budget": budget.to_dict(),
+                "remaining": remaining.to_dict(),
                 "rows": rows,
                 "page": page,
                 "older": older,
-                "charges": [
-                    {"number": c.seq, "time": c.time, "who": c.who, "purpose": c.purpose, "event": repr(c.event)}
-                    for c in charges
-                ],
+                "charges": [charge.to_dict() for charge in charges],
             }
         )
         return
     say(f"budget     {budget}")
-    say(f"remaining  {remaining}")
+    say(f"remaining  {remaining.figures}")
     if charges:
         say("")
         named = any(charge.who for charge in charges)

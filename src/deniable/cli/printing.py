@@ -72,7 +72,7 @@ def print_plan(plan: QueryPlan | StagedPlan | Publication, ledger: Ledger, *, wh
     """A plan that is not run: its words, and whether the ledger would pay for it now."""
     fits = ledger.fits(plan.event, who=who)
     if as_json:
-        print_json({**plan.to_json(), "fits": fits})
+        print_json({**plan.to_dict(), "fits": fits})
         return
     say(plan.explain())
     if not fits:

@@ -93,7 +93,7 @@ def query(
         with interruptible(session.ledger), waiting("computing"):
             release = plan.run()
     if json:
-        print_json(release.to_json())
+        print_json(release.to_dict())
     else:
         say(str(release))
 
@@ -124,7 +124,7 @@ def publish(
             made = publication.write(out, progress=told)
         files = sorted(path.name for path in made.iterdir() if not path.name.startswith("."))
         if json:
-            print_json({"folder": str(made), "files": files, "cost": str(publication.cost)})
+            print_json({"folder": str(made), "files": files, "cost": publication.cost.to_dict()})
         else:
             say(f"{made}: {', '.join(files)}")
             say(f"cost       {publication.cost}")

@@ -1,56 +1,74 @@
 """Remedies as a person at the command line would type them, or write into a publication's TOML: the rooms say Python.
 
->>> spoken("give bounds={'cost': (low, high)} from what you know, or bounds='private'")
-'give --bounds cost=LOW:HIGH from what you know, or --bounds private'
->>> spoken("epsilon must be a positive number; got epsilon=-1.0. Try epsilon=0.5.")
-'epsilon must be a positive number; got epsilon=-1.0. Try --epsilon 0.5.'
->>> spoken("give bounds={'cost': (low, high)} from what you know, or bounds='private'", toml=True)
-'give bounds.cost = [low, high] from what you know, or bounds = "private"'
+>>> from deniable._remedies import HIGH, LOW, Option
+>>> as_flag(Option("bounds", {"cost": (LOW, HIGH)})), as_flag(Option("epsilon", 0.5))
+('--bounds cost=LOW:HIGH', '--epsilon 0.5')
+>>> as_toml(Option("bounds", {"cost": (LOW, HIGH)})), as_toml(Option("bounds", "private"))
+('bounds.cost = [low, high]', 'bounds = "private"')
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from typing import Any
 
-_OPTIONS = "confidence|delta|diagnose|epsilon|error|group_size|steps"
+from deniable._remedies import Option, Word
 
-_SPELLINGS: tuple[tuple[str, str | Callable[[re.Match[str]], str]], ...] = (
-    (r"Ledger\.create\('([^']+)', \.\.\.\)", r"deniable ledger create \1 --epsilon 3 --unit COLUMN"),
-    (r"Ledger\.create\b", "deniable ledger create"),
-    (r"open it with Ledger\.open, or choose another path", "read it with deniable ledger show, or choose another name"),
-    (r"`str\(ledger\.head\(\)\)` gives it", "deniable ledger verify prints it"),
-    (r"read it by pandas\.read_csv\(\.\.\., sep=.*\) and give that", "convert it to Parquet"),
-    (r"\boverwrite=True\b", "--force"),
-    (r'\bencoding="([\w-]+)"', r"--encoding \1"),
-    (r"as in \{'(\w+)': [^}]*\}", r"as in \1=FILES"),
-    (r"batch=256, examples=60_000", "--batch 256 --examples 60000"),
-    (r"(per_unit=)?dn\.AtMost\(groups=(\d+), rows=(\d+)\)", r"--groups-per-unit \2 --rows-per-unit \3"),
-    (r"per_unit='private'", "--per-unit private"),
-    (r"\bper_unit is missing", "--groups-per-unit and --rows-per-unit are missing"),
-    (
-        r"bounds=\{'([^']+)': \((\w+), (\w+)\)\}",
-        lambda found: f"--bounds {found[1]}=" + f"{found[2]}:{found[3]}".upper(),
-    ),
-    (r"bounds='private'", "--bounds private"),
-    (r"keys=\{'([^']+)': \[\.\.\.\]\}", r"--keys \1=A,B,..."),
-    (r"keys=\{'([^']+)': \['(\w+)', '(\w+)'\]\}", r"--keys \1=\2,\3"),
-    (r"public=\{'([^']+)': \.\.\.\}", r"--public \1=FILE"),
-    (rf"\b(Try|Give|For example) ({_OPTIONS})=", lambda found: f"{found[1]} --{found[2].replace('_', '-')} "),
-    (r"; got [\w-]+=None\.", "; it is missing."),
-)
+_LIMITS = re.compile(r"groups=(\d+), rows=(\d+)")
 
-_TOML: tuple[tuple[str, str], ...] = (
-    (r"per_unit=dn\.AtMost\(groups=(\d+), rows=(\d+)\)", r"per_unit = {groups = \1, rows = \2}"),
-    (r"\b(bounds|per_unit)='private'", r'\1 = "private"'),
-    (r"bounds=\{'([^']+)': \((\w+), (\w+)\)\}", r"bounds.\1 = [\2, \3]"),
-    (r"keys=\{'([^']+)': \[\.\.\.\]\}", r"keys.\1 = [...]"),
-    (r'\bencoding="([\w-]+)"', r'encoding = "\1"'),
-)
+_COMMANDS = {
+    "Ledger.open": "deniable ledger show",
+    "Ledger.head": "deniable ledger verify",
+    "pandas.read_csv": "a Parquet file of it",
+}
+"""Functions without an object, as commands."""
 
 
-def spoken(sentence: str, *, toml: bool = False) -> str:
-    """A message with its Python spellings as options, or as lines of TOML."""
-    for pattern, spelling in _TOML if toml else _SPELLINGS:
-        sentence = re.sub(pattern, spelling, sentence)
-    return sentence
+def as_flag(option: Option) -> str:
+    """An option of the command line."""
+    name, value = option.name, option.value
+    if name == "Ledger.create":
+        place = "" if value is None else f" {str(value).rpartition(', ')[0].strip(chr(39))} --epsilon 3 --unit COLUMN"
+        return f"deniable ledger create{place}"
+    if name in _COMMANDS:
+        return _COMMANDS[name]
+    if name == "overwrite":
+        return "--force"
+    if name == "data":
+        return "NAME=FILES"
+    if name == "per_unit" and (limits := _LIMITS.search(str(value))):
+        return f"--groups-per-unit {limits[1]} --rows-per-unit {limits[2]}"
+    flag = f"--{name.replace('_', '-')}"
+    if isinstance(value, dict):
+        return " ".join(f"{flag} {key}={_listed(name, each)}" for key, each in value.items())
+    return flag if value is None else f"{flag} {value}"
+
+
+def _listed(name: str, value: Any) -> str:
+    """The value of one column: LOW:HIGH for bounds, A,B,... for keys, FILE for a public table."""
+    if name == "public":
+        return "FILE"
+    ends = [each.upper() if isinstance(each, Word) else str(each) for each in value]
+    if name == "bounds":
+        return ":".join(ends)
+    return "A,B,..." if ends == ["..."] else ",".join(ends)
+
+
+def as_toml(option: Option) -> str:
+    """A line of a publication's TOML."""
+    name, value = option.name, option.value
+    if "." in name or value is None:
+        return as_flag(option)
+    if name == "overwrite":
+        return "--force"
+    if limits := _LIMITS.search(str(value)):
+        return f"{name} = {{groups = {limits[1]}, rows = {limits[2]}}}"
+    if isinstance(value, dict):
+        return ", ".join(f"{name}.{key} = {_toml(each)}" for key, each in value.items())
+    return f"{name} = {_toml(value)}"
+
+
+def _toml(value: Any) -> str:
+    if isinstance(value, list | tuple):
+        return f"[{', '.join(map(_toml, value))}]"
+    return f'"{value}"' if isinstance(value, str) and not isinstance(value, Word) else str(value)

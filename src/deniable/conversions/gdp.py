@@ -18,12 +18,13 @@ from typing import NoReturn
 
 from deniable import _checks
 from deniable._checks import Number
+from deniable._signatures import public
 from deniable.conversions.curves import exact_profile, grid, supported
 from deniable.errors import InvalidArgument, NoConversion
 from deniable.guarantees import FDP, GDP, RDP, TCDP, ZCDP, ApproxDP, Bracket, Profile
 from deniable.numerics import normal
 from deniable.numerics.rounding import below, float_above, float_below, fraction_above
-from deniable.units import Relation
+from deniable.units import AnyRelation, Relation
 
 
 def gdp_to_approx(guarantee: GDP, *, delta: Number | None = None, epsilon: Number | None = None) -> ApproxDP:
@@ -98,19 +99,23 @@ def gaussian_claim_to_gdp(claim: ApproxDP) -> GDP:
     return GDP(below(normal.largest_mu(epsilon, delta), ulps=1), relation=claim.relation, unit=claim.unit)
 
 
-def gaussian_to_gdp(*, scale: Number, sensitivity: Number = 1, relation: Relation = Relation.ADD_REMOVE) -> GDP:
+@public
+def gaussian_to_gdp(*, scale: Number, sensitivity: Number = 1, relation: AnyRelation = Relation.ADD_REMOVE) -> GDP:
     """Normal noise of standard deviation σ, L2 sensitivity Δ: μ = Δ/σ. Exact: Dong–Roth–Su 2019, Theorem 2.7."""
+    relation = Relation.of(relation)
     ratio = _checks.positive("sensitivity", sensitivity) / _checks.positive("scale", scale)
     return GDP(ratio, relation=relation)
 
 
-def laplace_to_gdp(*, scale: Number, sensitivity: Number = 1, relation: Relation = Relation.ADD_REMOVE) -> GDP:
+@public
+def laplace_to_gdp(*, scale: Number, sensitivity: Number = 1, relation: AnyRelation = Relation.ADD_REMOVE) -> GDP:
     """μ = 2Φ⁻¹(1 − e^{−ε/2}/2), ε = Δ/b: smaller than what ε-DP alone gives. Exact: the smallest valid μ.
 
     Between its two straight ends the trade-off function of the Laplace pair runs through α = e^{−s}/2, β = e^{s−ε}/2
     for 0 ≤ s ≤ ε. There μ must be at least h(s) + h(ε − s) with h(s) = Φ⁻¹(1 − e^{−s}/2). h′ is the Mills ratio at h,
     which falls, so h is concave and s = ε/2 is the worst. On the straight ends the convex G_μ stays below its chords.
     """
+    relation = Relation.of(relation)
     epsilon = float_above(_checks.positive("sensitivity", sensitivity) / _checks.positive("scale", scale))
     mu = normal.diagonal_mu(-math.expm1(-epsilon / 2), -epsilon / 2 - math.log(2))
     return GDP(fraction_above(mu), relation=relation)

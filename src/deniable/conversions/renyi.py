@@ -22,11 +22,12 @@ from typing import NoReturn
 
 from deniable import _checks
 from deniable._checks import Number
+from deniable._signatures import public
 from deniable.conversions.curves import bound_profile, grid, supported
 from deniable.errors import InvalidArgument, NoConversion
 from deniable.guarantees import FDP, RDP, TCDP, ZCDP, ApproxDP, Profile
 from deniable.numerics.rounding import MACHINE_EPSILON, above, exp_above, float_above, float_below, fraction_above
-from deniable.units import RECORD, Relation, Unit, one_relation, one_unit
+from deniable.units import RECORD, AnyRelation, Relation, Unit, one_relation, one_unit
 
 _FAR = 1e300
 """Exponents are cut here, so that none is infinite."""
@@ -87,8 +88,12 @@ def rdp_to_zcdp(curve: RDP | Iterable[RDP]) -> NoReturn:
     )
 
 
-def linear_rdp_to_zcdp(slope: Number, *, relation: Relation = Relation.ADD_REMOVE, unit: Unit | str = RECORD) -> ZCDP:
+@public
+def linear_rdp_to_zcdp(
+    slope: Number, *, relation: AnyRelation = Relation.ADD_REMOVE, unit: Unit | str = RECORD
+) -> ZCDP:
     """D_α ≤ slope·α for *every* α > 1 is slope-zCDP. Exact: the definition, ρ = sup D_α/α."""
+    relation = Relation.of(relation)
     return ZCDP(slope, relation=relation, unit=unit)
 
 

@@ -2,7 +2,7 @@
 
 >>> from deniable import deep
 >>> from deniable.guarantees import ApproxDP
->>> plan = deep.Plan(examples=60_000, batch=256, epochs=15, clip=1.0, target=ApproxDP(3, 1e-5))
+>>> plan = deep.Plan(size=60_000, batch=256, epochs=15, clip=1.0, target=ApproxDP(3, 1e-5))
 >>> print(plan)
 private training
 ε ≤ 3.00, δ = 1e-5, one record added or removed

@@ -9,7 +9,7 @@ Everything else is refused: a Poisson or uniform sample may draw a unit in any s
 
 >>> from deniable.deep.plan import Plan
 >>> from deniable.strategies import Toeplitz
->>> Plan(examples=1000, batch=10, epochs=1, clip=1, noise=Toeplitz.square_root(100), noise_multiplier=4).event
+>>> Plan(size=1000, batch=10, epochs=1, clip=1, noise=Toeplitz.square_root(100), noise_multiplier=4).event
 MatrixGaussian(scale=4, sensitivity=1.59102235, steps=100, separation=100)
 """
 

@@ -44,7 +44,7 @@ class CyclicPoisson(Sampling):
 
     >>> from deniable.events import Gaussian
     >>> step = Gaussian(scale=1, relation=Relation.ZERO_OUT)
-    >>> CyclicPoisson(parts=8).event(step, Schedule(examples=1000, batch=Fraction(10), steps=50))
+    >>> CyclicPoisson(parts=8).event(step, Schedule(size=1000, batch=Fraction(10), steps=50))
     Gaussian(scale=1, relation=ZERO_OUT).sampled(rate=0.08) * 7
     """
 
@@ -59,7 +59,7 @@ class CyclicPoisson(Sampling):
     def check(self, schedule: Schedule, relation: Relation) -> None:
         super().check(schedule, relation)
         if self.rate(schedule) > 1:
-            most = schedule.examples // schedule.batch
+            most = schedule.size // schedule.batch
             raise InvalidArgument("parts", self.parts, f"at most {most}: a batch must fit into one part")
 
     def rate(self, schedule: Schedule) -> Fraction:

@@ -3,16 +3,16 @@
 A plan is made before any data are seen. Its noise is given, or calibrated to a target; its event is what the trainer
 executes, step by step, and nothing else is executed.
 
-*How many there are.* `examples` is declared by you. Under ADD_REMOVE the true number is private, so it is never read:
-`examples` fixes the sampling rate and the divisor `batch`, and the promise holds for data of any size. Under REPLACE
+*How many there are.* `size` is declared by you. Under ADD_REMOVE the true number is private, so it is never read:
+`size` fixes the sampling rate and the divisor `batch`, and the promise holds for data of any size. Under REPLACE
 and ZERO_OUT the number is public, and data of another size are refused.
 
 *The divisor.* A noisy sum is divided by the expected batch `batch`, fixed in advance, never by the size of the batch
 that was drawn, which is private.
 
->>> plan = Plan(examples=60_000, batch=256, epochs=15, clip=1.0, target=ApproxDP(3, 1e-5))
+>>> plan = Plan(size=60_000, batch=256, epochs=15, clip=1.0, target=ApproxDP(3, 1e-5))
 >>> plan
-Plan(examples=60000, batch=256, steps=3516, clip=1, noise_multiplier=0.728225287, target=ApproxDP(epsilon=3, ...))
+Plan(size=60000, batch=256, steps=3516, clip=1, noise_multiplier=0.728225287, target=ApproxDP(epsilon=3, ...))
 >>> plan.event
 Gaussian(scale=0.728225287).sampled(rate=8/1875) * 3516
 >>> Plan.from_json(plan.to_json()) == plan
@@ -30,7 +30,9 @@ from typing import Any
 
 from deniable import _checks
 from deniable._checks import Number, shown
+from deniable._forms import Plain, plain_number
 from deniable._notebook import Shown
+from deniable._signatures import public
 from deniable.calibration import Risk, calibrate, margin
 from deniable.deep import clips
 from deniable.deep.correlated import noise_of
@@ -39,20 +41,20 @@ from deniable.deep.sampling import Sampling, Schedule
 from deniable.descriptions import Description
 from deniable.errors import InvalidArgument
 from deniable.events import Claimed, Event
-from deniable.guarantees import ApproxDP, Guarantee, Profile
+from deniable.guarantees import ApproxDP, Guarantee, Profile, read_promise
 from deniable.numerics.exact import short_above
 from deniable.strategies import Strategy
-from deniable.units import RECORD, Relation, Unit, one_relation, one_unit
+from deniable.units import RECORD, AnyRelation, Relation, Unit, one_relation, one_unit
 
 FORMAT = 1
 """The version of the JSON form."""
 
 
 @dataclass(frozen=True, init=False, repr=False)
-class Plan(Shown):
+class Plan(Shown, Plain):
     """What a training does. `batch` is the expected number of units in a batch, and the divisor of every step."""
 
-    examples: int
+    size: int
     batch: Fraction
     steps: int
     clip: Fraction
@@ -64,28 +66,33 @@ class Plan(Shown):
     unit: Unit
     rows_per_unit: int
 
+    @public
     def __init__(
         self,
         *,
-        examples: int,
+        size: int,
         batch: Number,
         epochs: Number | None = None,
         steps: int | None = None,
         clip: Number,
         target: Guarantee | Risk | None = None,
+        epsilon: Number | None = None,
+        delta: Number | None = None,
         noise_multiplier: Number | None = None,
         sampling: Sampling | None = None,
         noise: StepNoise | Strategy | None = None,
-        relation: Relation | None = None,
+        relation: AnyRelation | None = None,
         unit: Unit | str | None = None,
         rows_per_unit: int = 1,
     ) -> None:
         """Give `epochs` (rounded up to whole steps) or `steps`, and `target` or `noise_multiplier` (or both, to check).
+        `epsilon` and `delta` are the short form of `target`.
 
-        `unit="user_id"` protects a person with all their rows: `examples` and `batch` count people, a person's gradient
+        `unit="user_id"` protects a person with all their rows: `size` and `batch` count people, a person's gradient
         is the sum of at most `rows_per_unit` of their rows' gradients, and that sum is clipped.
         """
-        people, wanted = _checks.count("examples", examples), _checks.positive("batch", batch)
+        relation = None if relation is None else Relation.of(relation)
+        people, wanted = _checks.count("size", size), _checks.positive("batch", batch)
         if (epochs is None) == (steps is None):
             raise InvalidArgument("steps", steps, "given, or epochs instead, and not both", "For example epochs=15.")
         taken = (
@@ -97,8 +104,9 @@ class Plan(Shown):
         _checks.member("noise", kind, StepNoise, remedy="For example dn.deep.GaussianNoise().")
         scheme = sampling or kind.sampling
         _checks.member("sampling", scheme, Sampling, remedy="For example dn.deep.Poisson().")
-        if relation is not None:
-            _checks.member("relation", relation, Relation, remedy="For example dn.REPLACE.")
+        if epsilon is not None or delta is not None:
+            own = relation or scheme.relations[0]
+            target = read_promise("target", target, epsilon=epsilon, delta=delta, relation=own)
         promised = target if isinstance(target, Guarantee) else None
         under = relation or (promised.relation if promised else scheme.relations[0])
         schedule = Schedule(people, wanted, taken)
@@ -114,7 +122,7 @@ class Plan(Shown):
         ratio = _ratio(target, noise_multiplier, lambda ratio: kind.event(ratio, under, scheme, schedule))
         kind.event(ratio, under, scheme, schedule)  # refuses what does not belong together, before anything runs
         values = {
-            "examples": people, "batch": wanted, "steps": taken, "clip": clips.checked(clip),
+            "size": people, "batch": wanted, "steps": taken, "clip": clips.checked(clip),
             "noise_multiplier": ratio, "target": target, "sampling": scheme, "noise": kind, "relation": under,
             "unit": about, "rows_per_unit": rows,
         }  # fmt: skip
@@ -124,7 +132,7 @@ class Plan(Shown):
     @property
     def schedule(self) -> Schedule:
         """Examples, batch and steps."""
-        return Schedule(self.examples, self.batch, self.steps)
+        return Schedule(self.size, self.batch, self.steps)
 
     @cached_property
     def event(self) -> Event:
@@ -140,17 +148,17 @@ class Plan(Shown):
 
     @cached_property
     def guarantee(self) -> Guarantee:
-        """The target, which is met; without one, ε at the largest power of ten δ below a tenth of 1/examples."""
+        """The target, which is met; without one, ε at the largest power of ten δ below a tenth of 1/size."""
         if isinstance(self.target, Guarantee):
             return self.target.about(self.unit)
-        delta = Fraction(1, 10 ** len(str(10 * self.examples - 1)))
+        delta = Fraction(1, 10 ** len(str(10 * self.size - 1)))
         epsilon = Fraction(self.profile.epsilon(delta))
         return ApproxDP(epsilon, delta, relation=self.relation, unit=self.unit)
 
     def describe(self) -> Description:
         """The promise and the public facts of the run."""
         facts = (
-            ("steps", f"{self.steps}, expected batch {shown(self.batch)} of {self.examples}, {self.sampling!r}"),
+            ("steps", f"{self.steps}, expected batch {shown(self.batch)} of {self.size}, {self.sampling!r}"),
             ("clip", f"{shown(self.clip)} ({self.noise.norm.upper()}), per {self.unit.noun}"),
             (
                 "noise",
@@ -181,38 +189,42 @@ class Plan(Shown):
 
     # JSON
 
-    def to_json(self) -> str:
-        """One line of JSON, exact, with the event beside the numbers that make it."""
+    def to_dict(self) -> dict[str, Any]:
+        """The numbers of the plan, exact, with the event beside the numbers that make it."""
         if isinstance(self.target, Risk):
             raise InvalidArgument("target", self.target, "a guarantee, to be written down", "Keep noise_multiplier.")
-        found: dict[str, Any] = {"deniable_plan": FORMAT, "examples": self.examples, "steps": self.steps}
-        found |= {name: shown(getattr(self, name)) for name in ("batch", "clip", "noise_multiplier")}
-        found |= {
+        return {
+            "deniable_plan": FORMAT,
+            "size": self.size,
+            "steps": self.steps,
+            **{name: plain_number(getattr(self, name)) for name in ("batch", "clip", "noise_multiplier")},
             "sampling": _plain(self.sampling) if fields(self.sampling) else type(self.sampling).__name__,
             "noise": _plain(self.noise),
             "relation": self.relation.value,
+            "unit": None if self.unit == RECORD else self.unit.plain,
+            "rows_per_unit": self.rows_per_unit,
+            "event": self.event.to_dict(),
+            "target": None if self.target is None else Claimed(self.target).to_dict(),
         }
-        found |= {"unit": None if self.unit == RECORD else self.unit.plain}
-        found |= {"rows_per_unit": self.rows_per_unit, "event": json.loads(self.event.to_json())}
-        found["target"] = None if self.target is None else json.loads(Claimed(self.target).to_json())
-        return json.dumps(found, sort_keys=True, separators=(",", ":"))
 
     @staticmethod
     def from_json(text: str) -> Plan:
         """The plan that `to_json` wrote; refused if its event or its target do not follow from its numbers."""
         try:
-            found = json.loads(text)
+            found = json.loads(text, parse_float=Fraction)
             if found.pop("deniable_plan") != FORMAT:
                 raise InvalidArgument("text", "…", f"a plan's JSON of version {FORMAT}")
-            event, target = Event.from_json(json.dumps(found.pop("event"))), found.pop("target")
-            claim = None if target is None else Event.from_json(json.dumps(target))
+            if "examples" in found:  # what `size` was called once
+                found["size"] = found.pop("examples")
+            event, target = Event.from_dict(found.pop("event")), found.pop("target")
+            claim = None if target is None else Event.from_dict(target)
             kind = found.pop("noise")
             numbers: dict[str, Any] = {n: Fraction(found.pop(n)) for n in ("batch", "clip", "noise_multiplier")}
             plan = Plan(
                 sampling=_sampling(found.pop("sampling")),
                 noise=StepNoise.registry[kind.pop("kind")](**kind),
                 relation=Relation(found.pop("relation")),
-                unit=Unit(**about) if (about := found.pop("unit")) else None,
+                unit=Unit.from_plain(about) if (about := found.pop("unit")) else None,
                 target=claim.guarantee if isinstance(claim, Claimed) else None,
                 **numbers,
                 **found,
@@ -254,7 +266,7 @@ def _ratio(target: Guarantee | Risk | None, given: Number | None, event: Any) ->
     if given is not None:
         ratio = _checks.positive("noise_multiplier", given)
     else:
-        value = calibrate(lambda value: event(short_above(value, figures=9)), target).value  # type: ignore[arg-type]
+        value = calibrate(lambda value: event(short_above(value, figures=9)), target).value
         ratio = short_above(value, figures=9)
     if target is not None and margin(event(ratio), target) > 0:
         raise InvalidArgument("noise_multiplier", given, f"enough for {target}", "Leave it out to have it calibrated.")

@@ -17,7 +17,7 @@ class Progress:
     """Where a run stands. Everything here is public.
 
     >>> from deniable.guarantees import ApproxDP
-    >>> plan = Plan(examples=1000, batch=10, steps=300, clip=1, target=ApproxDP(3, 1e-5))
+    >>> plan = Plan(size=1000, batch=10, steps=300, clip=1, target=ApproxDP(3, 1e-5))
     >>> print(Progress(12, plan, charged=True))
     step 12 of 300; charged for the whole plan: ε ≤ 3.00, δ = 1e-5, one record added or removed
     """

@@ -10,7 +10,7 @@ Batches cut from a freshly shuffled epoch are `FixedBatches` and pay as such: th
 accountant that says so under-reports (Chua et al. 2024, "How private are DP-SGD implementations?").
 
 >>> from deniable.events import Gaussian
->>> Poisson().event(Gaussian(scale=1), Schedule(examples=1000, batch=Fraction(10), steps=50))
+>>> Poisson().event(Gaussian(scale=1), Schedule(size=1000, batch=Fraction(10), steps=50))
 Gaussian(scale=1).sampled(rate=0.01) * 50
 """
 
@@ -33,19 +33,19 @@ from deniable.units import Relation
 class Schedule:
     """The public numbers of a run: protected units, the (expected) batch, and steps."""
 
-    examples: int
+    size: int
     batch: Fraction
     steps: int
 
     @property
     def rate(self) -> Fraction:
         """The share of the units in a batch, on average."""
-        return self.batch / self.examples
+        return self.batch / self.size
 
     @property
     def per_epoch(self) -> int:
         """Steps in one pass over the units."""
-        return math.ceil(self.examples / self.batch)
+        return math.ceil(self.size / self.batch)
 
 
 @dataclass(frozen=True)
@@ -65,8 +65,8 @@ class Sampling(ABC):
 
     def check(self, schedule: Schedule, relation: Relation) -> None:
         """Refuse what the theorem does not cover."""
-        if schedule.batch > schedule.examples:
-            raise InvalidArgument("batch", schedule.batch, f"at most examples={schedule.examples}")
+        if schedule.batch > schedule.size:
+            raise InvalidArgument("batch", schedule.batch, f"at most size={schedule.size}")
         if relation not in self.relations:
             allowed = " or ".join(each.name for each in self.relations)
             raise UnitMismatch(
@@ -84,7 +84,7 @@ class Sampling(ABC):
 
 
 class Poisson(Sampling):
-    """Every unit is in every batch with probability batch/examples, on its own. Some batches are empty."""
+    """Every unit is in every batch with probability batch/size, on its own. Some batches are empty."""
 
     relations = (Relation.ADD_REMOVE, Relation.ZERO_OUT, Relation.REPLACE)
 
@@ -105,7 +105,7 @@ class WithoutReplacement(Sampling):
         _whole(schedule.batch)
 
     def event(self, step: Event, schedule: Schedule) -> Event:
-        one = step.sampled_without_replacement(batch=int(schedule.batch), population=schedule.examples)
+        one = step.sampled_without_replacement(batch=int(schedule.batch), size=schedule.size)
         return one * schedule.steps
 
     def draw(self, schedule: Schedule, *, step: int, size: int, order: Indices | None, source: Source) -> Indices:

@@ -33,6 +33,7 @@ from numpy.typing import ArrayLike
 from torch import Tensor, nn
 
 from deniable import _files, noise
+from deniable._signatures import public
 from deniable.deep import checkpoint, optimizers
 from deniable.deep.charging import charge, check_charge
 from deniable.deep.clipping import SelfCheck
@@ -64,6 +65,7 @@ class Batch:
 class Trainer:
     """One private training run of one model."""
 
+    @public
     def __init__(
         self,
         model: nn.Module,
@@ -78,24 +80,34 @@ class Trainer:
         microbatch: int | None = None,
         generator: Generator | None = None,
         observers: Sequence[Observer] = (),
-        **clipping: Any,
+        mode: str = "auto",
+        compile: bool = False,
+        autocast: torch.dtype | None = None,
+        loss_scale: float = 1.0,
     ) -> None:
         """Prepare a run. The model is proved and checked, and then the plan is charged, under the key `run` (drawn at
         random when left out): here if `sample` is given, else when `batches` or `fit` is first given the data.
 
         Args:
             model: Any model; wrapped in `DistributedDataParallel`, or under `fully_shard`, it trains on all ranks.
-            optimizer: A torch optimizer over the model's trainable parameters. loss: `loss(output, y)` gives one loss
-            per example. plan: What is executed, and charged. ledger: Where the plan is charged; None charges nothing.
-            run: The key of the charge. who: The analyst who is charged. sample: A batch (x, y) of public rows, or of
-            rows made up. Shapes and types are read off it, and the range of
-                integers; proof and check use made-up numbers.
+            optimizer: A torch optimizer over the model's trainable parameters.
+            loss: `loss(output, y)` gives one loss per example.
+            plan: What is executed, and charged.
+            ledger: Where the plan is charged; None charges nothing.
+            run: The key of the charge.
+            who: The analyst who is charged.
+            sample: A batch (x, y) of public rows, or of rows made up. Shapes and types are read off it, and the range
+                of integers; proof and check use made-up numbers.
             microbatch: Units that go through the model at once; on a GPU halved when memory runs out.
             generator: Where noise comes from.
             observers: Called after every step with what an auditor may see.
-            clipping: `mode`, `compile`, `autocast`, `loss_scale` of the clipping engine.
+            mode: How gradients are clipped: "auto", "fast", "two_pass" or "vmap".
+            compile: Whether the private step is compiled.
+            autocast: The type of mixed precision, torch.bfloat16 or torch.float16.
+            loss_scale: What losses are multiplied by before the backward pass, for torch.float16.
         """
-        self._set_up(model, optimizer, loss, plan, microbatch, generator, observers, clipping)
+        options = {"mode": mode, "compile": compile, "autocast": autocast, "loss_scale": loss_scale}
+        self._set_up(model, optimizer, loss, plan, microbatch, generator, observers, options)
         word = noise.secure().word
         self.run = self._workers.once(lambda: run if run is not None else f"training {word():016x}")
         self._ledger, self._who, self._resumed = ledger, who, False
@@ -184,9 +196,10 @@ class Trainer:
         """The remaining batches of the plan. Every one must be given to `step` before the next is drawn.
 
         Args:
-            dataset: A tuple of tensors (x, y), or a map-style dataset of (x, y). people: Whose each row is, where the
-            plan protects people. Rows without an id (None, NaN) take part in nothing. collate: Turns the items of
-            *one unit* into a batch (x, y); each unit is collated by itself.
+            dataset: A tuple of tensors (x, y), or a map-style dataset of (x, y).
+            people: Whose each row is, where the plan protects people. Rows without an id (None, NaN) take part in
+                nothing.
+            collate: Turns the items of *one unit* into a batch (x, y); each unit is collated by itself.
         """
         self._refuse_closed()
         self._refuse_left_out()
@@ -207,7 +220,7 @@ class Trainer:
 
     def _drawn_order(self) -> Indices:
         """An order of all units. Samplings that use one are for relations under which their number is public."""
-        return noise.permutation(self.plan.examples, source=self._generator.source(0, purpose="order"))
+        return noise.permutation(self.plan.size, source=self._generator.source(0, purpose="order"))
 
     def _draw(self, size: int) -> Indices:
         """The units of the next step."""
@@ -373,7 +386,10 @@ class Trainer:
         microbatch: int | None = None,
         generator: Generator | None = None,
         observers: Sequence[Observer] = (),
-        **clipping: Any,
+        mode: str = "auto",
+        compile: bool = False,
+        autocast: torch.dtype | None = None,
+        loss_scale: float = 1.0,
     ) -> Trainer:
         """Go on with the run of a checkpoint, into the given model and optimizer. The same run does not pay twice."""
         where = Path(path).absolute()
@@ -382,7 +398,8 @@ class Trainer:
             raise InvalidArgument("ledger", None, "the ledger that this run was charged to")
         trainer = cls.__new__(cls)
         plan = Plan.from_json(found["plan"])
-        trainer._set_up(model, optimizer, loss, plan, microbatch, generator, observers, clipping)
+        options = {"mode": mode, "compile": compile, "autocast": autocast, "loss_scale": loss_scale}
+        trainer._set_up(model, optimizer, loss, plan, microbatch, generator, observers, options)
         trainer.run = found["run"]
         with ExitStack() as refused:
             refused.callback(trainer._let_go)  # whoever may not go on must not keep others from it
@@ -437,10 +454,10 @@ class Trainer:
         self._refuse_other_data(rows, people)
         if self.plan.relation is not Relation.ADD_REMOVE:
             units = self._workers.total(len(people))
-            if units != self.plan.examples:
+            if units != self.plan.size:
                 raise DataError(
                     f"under {self.plan.relation.name} the number of units is public and fixed by the plan:"
-                    f" examples={self.plan.examples}, the data have {units}."
+                    f" size={self.plan.size}, the data have {units}."
                 )
         if self.checked is None:
             # Every rank comes here, with units or without: whether another has some may be private.

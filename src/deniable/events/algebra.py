@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from functools import partial, reduce
+from typing import ClassVar
 
 from deniable import _checks
 from deniable.errors import InvalidArgument
@@ -37,8 +38,8 @@ class Composed(Event):
     @property
     def unit(self) -> Unit:
         # Of groups of different sizes the smallest: all that the parts promise together.
-        size = min(part.unit.size for part in self.parts)
-        return reduce(partial(one_unit, doing="add"), (replace(part.unit, size=size) for part in self.parts))
+        members = min(part.unit.members for part in self.parts)
+        return reduce(partial(one_unit, doing="add"), (replace(part.unit, members=members) for part in self.parts))
 
     def __repr__(self) -> str:
         return " + ".join(map(repr, self.parts))
@@ -80,24 +81,26 @@ class Repeated(Around):
 
 @dataclass(frozen=True, init=False, repr=False)
 class ForGroup(Around):
-    """A step, spoken of for `size` units at once; groups of groups multiply."""
+    """A step, spoken of for `members` units at once; groups of groups multiply."""
 
-    size: int
+    members: int
 
-    def __init__(self, event: Event, size: int) -> None:
+    _written: ClassVar[dict[str, str]] = {"members": "size"}
+
+    def __init__(self, event: Event, members: int) -> None:
         _checks.member("event", event, Event)
-        units = _checks.count("size", size)
+        units = _checks.count("members", members)
         if isinstance(event, ForGroup):
-            units *= event.size
+            units *= event.members
             event = event.event
-        self._store(event=event, size=units)
+        self._store(event=event, members=units)
 
     @property
     def unit(self) -> Unit:
-        return self.event.unit.group(self.size)
+        return self.event.unit.group(self.members)
 
     def __repr__(self) -> str:
-        return f"{wrap_event(self.event)}.for_group({self.size})"
+        return f"{wrap_event(self.event)}.for_group({self.members})"
 
 
 @dataclass(frozen=True, init=False, repr=False)

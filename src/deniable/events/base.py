@@ -1,21 +1,24 @@
 """The base of every event: its algebra and its JSON form.
 
-The JSON form is versioned and means the same for ever: numbers are strings of exact decimals or fractions, a class is
-named by its `kind`, and an unknown kind or version is refused. A new event class joins by subclassing `Event`.
+The JSON form is versioned and means the same for ever: numbers are exact decimals or fractions, a class is named by its
+`kind`, and an unknown kind or version is refused. A new event class joins by subclassing `Event`.
 """
 
 from __future__ import annotations
 
 import json
-from abc import ABC, abstractmethod
+from abc import abstractmethod
+from collections.abc import Callable
 from dataclasses import dataclass, fields
 from enum import Enum
 from fractions import Fraction
 from typing import Any, ClassVar
 
-from deniable._checks import Number, member, read_fraction, shown
+from deniable._checks import Number, read_fraction, shown
 from deniable._checks import rate as check_rate
+from deniable._forms import Plain, plain_number
 from deniable._notebook import Shown
+from deniable._signatures import public
 from deniable.errors import InvalidArgument
 from deniable.guarantees import Guarantee, TradeOff, kinds
 from deniable.units import RECORD, Relation, Unit
@@ -25,10 +28,13 @@ FORMAT = 1
 
 
 @dataclass(frozen=True, init=False, repr=False)
-class Event(Shown, ABC):
+class Event(Shown, Plain):
     """What touched the data. Immutable, comparable, hashable, printable as the code that makes it."""
 
     registry: ClassVar[dict[str, type[Event]]] = {}
+
+    _written: ClassVar[dict[str, str]] = {}
+    """Fields that JSON knows by an older name, which it keeps for ever."""
 
     def __init_subclass__(cls, *, family: bool = False, **keywords: Any) -> None:
         """Register an event class; a `family` is the base of several and no event itself."""
@@ -38,10 +44,8 @@ class Event(Shown, ABC):
 
     def _store(self, **values: Any) -> None:
         """Set the fields of a frozen event, once, from its constructor."""
-        if "relation" in values:
-            member("relation", values["relation"], Relation, remedy="Use ADD_REMOVE, REPLACE or ZERO_OUT.")
         for name, value in values.items():
-            object.__setattr__(self, name, value)
+            object.__setattr__(self, name, Relation.of(value) if name == "relation" else value)
 
     @property
     @abstractmethod
@@ -75,29 +79,33 @@ class Event(Shown, ABC):
 
     __rmul__ = __mul__
 
+    @public
     def sampled(self, *, rate: Number) -> Event:
         """This event on a Poisson sample: every unit is kept on its own with probability `rate`."""
         from deniable.events.sampling import Sampled
 
         return self if check_rate("rate", rate) == 1 else Sampled(self, rate=rate)
 
-    def sampled_without_replacement(self, *, batch: int, population: int) -> Event:
-        """This event on a uniformly drawn batch of fixed size. Exists under REPLACE only."""
+    @public
+    def sampled_without_replacement(self, *, batch: int, size: int) -> Event:
+        """This event on a batch that is drawn uniformly out of `size` units. Exists under REPLACE only."""
         from deniable.events.sampling import SampledWithoutReplacement
 
-        return SampledWithoutReplacement(self, batch=batch, population=population)
+        return SampledWithoutReplacement(self, batch=batch, size=size)
 
-    def shuffled(self, *, population: int) -> Event:
-        """One such local report from each of `population` people, in an order that hides who sent which."""
+    @public
+    def shuffled(self, *, size: int) -> Event:
+        """One such local report from each of `size` people, in an order that hides who sent which."""
         from deniable.events.sampling import Shuffled
 
-        return Shuffled(self, population=population)
+        return Shuffled(self, size=size)
 
-    def for_group(self, size: int) -> Event:
-        """The same step, for a promise about `size` units at once."""
+    @public
+    def for_group(self, members: int) -> Event:
+        """The same step, for a promise about `members` units at once."""
         from deniable.events.algebra import ForGroup
 
-        return self if size == 1 and not isinstance(size, bool) else ForGroup(self, size)
+        return self if members == 1 and not isinstance(members, bool) else ForGroup(self, members)
 
     def to_replace(self) -> Event:
         """An add/remove event as a replace event: remove one, add another (two steps)."""
@@ -107,23 +115,33 @@ class Event(Shown, ABC):
 
     # JSON
 
-    def to_json(self) -> str:
-        """One line of JSON, the same for equal events."""
-        return json.dumps({"deniable": FORMAT, **_plain(self)}, sort_keys=True, separators=(",", ":"))
+    def to_dict(self) -> dict[str, Any]:
+        """The event as plain values, exact; equal events give equal dictionaries."""
+        return {"deniable": FORMAT, **_plain(self, plain_number)}
+
+    @staticmethod
+    def from_dict(fields: dict[str, Any]) -> Event:
+        """The event that `to_dict` described. A float means its shortest decimal."""
+        if not isinstance(fields, dict) or fields.get("deniable") != FORMAT:
+            raise InvalidArgument("text", "…", f'an event\'s JSON of version {FORMAT} ("deniable": {FORMAT})')
+        event = _event({name: value for name, value in fields.items() if name != "deniable"})
+        if not isinstance(event, Event):
+            raise InvalidArgument("text", "…", "an event's JSON, not a guarantee's")
+        return event
 
     @staticmethod
     def from_json(text: str) -> Event:
         """The event that `to_json` wrote."""
         try:
-            found = json.loads(text)
-        except (TypeError, json.JSONDecodeError):
+            fields = json.loads(text, parse_float=Fraction)
+        except (TypeError, ValueError):
             raise InvalidArgument("text", "…", "an event's JSON, as event.to_json() writes it") from None
-        if not isinstance(found, dict) or found.pop("deniable", None) != FORMAT:
-            raise InvalidArgument("text", "…", f'an event\'s JSON of version {FORMAT} ("deniable": {FORMAT})')
-        event = _built(found)
-        if not isinstance(event, Event):
-            raise InvalidArgument("text", "…", "an event's JSON, not a guarantee's")
-        return event
+        return Event.from_dict(fields)
+
+    def to_record(self) -> dict[str, Any]:
+        """The event as ledgers keep it: the same fields, with every number as text. This spelling never changes."""
+        record: dict[str, Any] = json.loads(json.dumps({"deniable": FORMAT, **_plain(self, shown)}, sort_keys=True))
+        return record
 
     def __repr__(self) -> str:
         parts = []
@@ -139,50 +157,52 @@ def said(value: object) -> str:
     return shown(value) if isinstance(value, Fraction) else repr(value)
 
 
-def _plain(value: object) -> Any:
-    """A value as JSON."""
+def _plain(value: object, number: Callable[[Fraction], object]) -> Any:
+    """A value as JSON; `number` writes its fractions."""
     if isinstance(value, Event | Guarantee | TradeOff):
-        inner = {f.name: _plain(getattr(value, f.name)) for f in fields(value)}
-        return {"kind": type(value).__name__, **{name: v for name, v in inner.items() if v is not None}}
+        written = value._written if isinstance(value, Event) else {}
+        inner = {written.get(f.name, f.name): _plain(getattr(value, f.name), number) for f in fields(value)}
+        return {"kind": type(value).__name__, **{name: v for name, v in sorted(inner.items()) if v is not None}}
     if isinstance(value, Unit):
         return None if value == RECORD else value.plain
     if isinstance(value, Enum):
         return value.value
     if isinstance(value, Fraction):
-        return shown(value)
+        return number(value)
     if isinstance(value, tuple):
-        return [_plain(v) for v in value]
+        return [_plain(v, number) for v in value]
     return value
 
 
-def _built(found: object) -> Any:
+def _event(form: object) -> Any:
     """The value that JSON described. Every string that is not a name is an exact number."""
-    if isinstance(found, list):
-        return tuple(_built(v) for v in found)
-    if isinstance(found, str):
-        return _number(found)
-    if not isinstance(found, dict):
-        return found
+    if isinstance(form, list):
+        return tuple(_event(v) for v in form)
+    if isinstance(form, str):
+        return _number(form)
+    if not isinstance(form, dict):
+        return form
     guarantees = {c.__name__: c for c in vars(kinds).values() if _is_guarantee(c)}
     known = {**Event.registry, **guarantees, "TradeOff": TradeOff}
-    kind = found.get("kind")
+    kind = form.get("kind")
     if not isinstance(kind, str) or kind not in known:
         raise InvalidArgument("kind", kind, "a known event", f"This version knows {', '.join(sorted(known))}.")
-    made = known[kind]
-    expected = {f.name for f in fields(made)}
-    if unknown := sorted(found.keys() - expected - {"kind"}):
-        raise InvalidArgument(unknown[0], found[unknown[0]], f"left out: {kind} has no such field")
-    values = {name: _built(v) for name, v in found.items() if name not in ("kind", "relation", "unit")}
-    if "relation" in found:
-        if found["relation"] not in (known_relations := [relation.value for relation in Relation]):
-            raise InvalidArgument("relation", found["relation"], f"one of {', '.join(known_relations)}")
-        values["relation"] = Relation(found["relation"])
+    make = known[kind]
+    written: dict[str, str] = {name: field for field, name in getattr(make, "_written", {}).items()}
+    names = {f.name for f in fields(make)}
+    values: dict[str, Any] = {written.get(str(name), str(name)): v for name, v in form.items() if name != "kind"}
+    if unknown := sorted(values.keys() - names):
+        raise InvalidArgument(unknown[0], values[unknown[0]], f"left out: {kind} has no such field")
+    relation, unit = values.pop("relation", None), values.pop("unit", None)
+    arguments = {name: _event(value) for name, value in values.items()}
+    if relation is not None:
+        arguments["relation"] = Relation.of(relation)
     try:
-        if found.get("unit"):
-            values["unit"] = Unit(**found["unit"])
-        return made(**values)
+        if unit:
+            arguments["unit"] = Unit.from_plain(unit)
+        return make(**arguments)
     except TypeError:
-        raise InvalidArgument("text", found, f"all fields of {kind}: {', '.join(sorted(expected))}") from None
+        raise InvalidArgument("text", form, f"all fields of {kind}: {', '.join(sorted(names))}") from None
 
 
 def _number(text: str) -> Fraction:

@@ -18,10 +18,11 @@ from typing import Any
 
 from deniable import _checks
 from deniable._checks import Number
+from deniable._signatures import public
 from deniable.errors import InvalidArgument
 from deniable.events.base import Event
 from deniable.guarantees import Guarantee
-from deniable.units import Relation, Unit
+from deniable.units import AnyRelation, Relation, Unit
 
 
 @dataclass(frozen=True, init=False, repr=False)
@@ -38,15 +39,17 @@ class Noise(Event, family=True):
     reach: Fraction | None = None
     coordinates: int = 1
 
+    @public
     def __init__(
         self,
         scale: Number,
         sensitivity: Number = 1,
-        relation: Relation = Relation.ADD_REMOVE,
+        relation: AnyRelation = Relation.ADD_REMOVE,
         *,
         reach: Number | None = None,
         coordinates: int = 1,
     ) -> None:
+        relation = Relation.of(relation)
         if type(self) is Noise:
             raise TypeError("Noise is a family; say which: Gaussian, Laplace, DiscreteGaussian or DiscreteLaplace")
         far = None if reach is None else _checks.positive("reach", reach)
@@ -81,15 +84,17 @@ class DiscreteGaussian(Noise):
 class DiscreteLaplace(Noise):
     """Integer noise, mass ∝ exp(−|x|/scale), on integer answers; `sensitivity` in L1, a whole number."""
 
+    @public
     def __init__(
         self,
         scale: Number,
         sensitivity: Number = 1,
-        relation: Relation = Relation.ADD_REMOVE,
+        relation: AnyRelation = Relation.ADD_REMOVE,
         *,
         reach: Number | None = None,
         coordinates: int = 1,
     ) -> None:
+        relation = Relation.of(relation)
         if _checks.positive("sensitivity", sensitivity).denominator != 1:
             raise InvalidArgument("sensitivity", sensitivity, "a whole number: the noise is added to integers")
         super().__init__(scale, sensitivity, relation, reach=reach, coordinates=coordinates)
@@ -103,7 +108,9 @@ class RandomizedResponse(Event):
     categories: int = 2
     relation: Relation = Relation.REPLACE
 
-    def __init__(self, epsilon: Number, categories: int = 2, relation: Relation = Relation.REPLACE) -> None:
+    @public
+    def __init__(self, epsilon: Number, categories: int = 2, relation: AnyRelation = Relation.REPLACE) -> None:
+        relation = Relation.of(relation)
         if relation is not Relation.REPLACE:
             raise InvalidArgument(
                 "relation", relation, "REPLACE", "Everybody answers; what may change is what a person answers."
@@ -125,7 +132,9 @@ class ExponentialMechanism(Event):
     epsilon: Fraction
     relation: Relation = Relation.ADD_REMOVE
 
-    def __init__(self, epsilon: Number, relation: Relation = Relation.ADD_REMOVE) -> None:
+    @public
+    def __init__(self, epsilon: Number, relation: AnyRelation = Relation.ADD_REMOVE) -> None:
+        relation = Relation.of(relation)
         self._store(epsilon=_checks.positive("epsilon", epsilon), relation=relation)
 
 
@@ -135,6 +144,7 @@ class Claimed(Event):
 
     guarantee: Guarantee
 
+    @public
     def __init__(self, guarantee: Guarantee) -> None:
         _checks.member("guarantee", guarantee, Guarantee, remedy="For example Claimed(PureDP(1)).")
         self._store(guarantee=guarantee)
@@ -185,9 +195,11 @@ class TreeGaussian(Correlated):
     participations: int = 1
     relation: Relation = Relation.ZERO_OUT
 
+    @public
     def __init__(
-        self, scale: Number, steps: int, participations: int = 1, relation: Relation = Relation.ZERO_OUT
+        self, scale: Number, steps: int, participations: int = 1, relation: AnyRelation = Relation.ZERO_OUT
     ) -> None:
+        relation = Relation.of(relation)
         self._store(
             scale=_checks.positive("scale", scale),
             steps=_checks.count("steps", steps),
@@ -226,6 +238,7 @@ class MatrixGaussian(Correlated):
     separation: int = 1
     relation: Relation = Relation.ZERO_OUT
 
+    @public
     def __init__(
         self,
         scale: Number,
@@ -233,8 +246,9 @@ class MatrixGaussian(Correlated):
         steps: int,
         participations: int = 1,
         separation: int = 1,
-        relation: Relation = Relation.ZERO_OUT,
+        relation: AnyRelation = Relation.ZERO_OUT,
     ) -> None:
+        relation = Relation.of(relation)
         apart, times = _checks.count("separation", separation), _checks.count("participations", participations)
         fits = 1 + (_checks.count("steps", steps) - 1) // apart
         if times > fits:

@@ -15,15 +15,18 @@ import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 from fractions import Fraction
+from typing import ClassVar
 
 from deniable import _checks
 from deniable._checks import Number
+from deniable._remedies import Option, Remedy, example
+from deniable._signatures import public
 from deniable.errors import InvalidArgument, NotSupported, UnitMismatch
 from deniable.events.algebra import Around, Composed, ForGroup, Repeated, ToReplace, wrap_event
 from deniable.events.base import Event
 from deniable.events.leaves import Claimed, Gaussian, Noise, RandomizedResponse
 from deniable.guarantees import PureDP
-from deniable.units import Relation
+from deniable.units import AnyRelation, Relation
 
 
 @dataclass(frozen=True, init=False, repr=False)
@@ -60,23 +63,25 @@ class Sampled(Around):
 
 @dataclass(frozen=True, init=False, repr=False)
 class SampledWithoutReplacement(Around):
-    """A step on a uniformly drawn batch of fixed size from a population of public size."""
+    """A step on a uniformly drawn batch of fixed size out of `size` units; `size` is public."""
 
     batch: int
-    population: int
+    size: int
 
-    def __init__(self, event: Event, batch: int, population: int) -> None:
+    _written: ClassVar[dict[str, str]] = {"size": "population"}
+
+    def __init__(self, event: Event, batch: int, size: int) -> None:
         _checks.member("event", event, Event)
         _refuse_moved(event)
-        people = _checks.count("population", population)
+        people = _checks.count("size", size)
         drawn = _checks.count("batch", batch)
         if drawn > people:
-            raise InvalidArgument("batch", batch, f"at most the population of {people}")
+            raise InvalidArgument("batch", batch, f"at most size={people}")
         for inner in _of_fixed_size(event):
-            if inner.population > drawn:
+            if inner.size > drawn:
                 raise InvalidArgument(
-                    "population",
-                    inner.population,
+                    "size",
+                    inner.size,
                     f"at most the batch of {drawn}",
                     "What is inside sees the batch only.",
                 )
@@ -86,20 +91,22 @@ class SampledWithoutReplacement(Around):
                 f" exchanged, not removed); this event is stated under {event.relation.name}."
                 " State its sensitivity under REPLACE, or use .sampled(rate=...)."
             )
-        self._store(event=event, batch=drawn, population=people)
+        self._store(event=event, batch=drawn, size=people)
 
     def __repr__(self) -> str:
         inner = wrap_event(self.event)
-        return f"{inner}.sampled_without_replacement(batch={self.batch}, population={self.population})"
+        return f"{inner}.sampled_without_replacement(batch={self.batch}, size={self.size})"
 
 
 @dataclass(frozen=True, init=False, repr=False)
 class Shuffled(Around):
-    """One local report from each of `population` people, in an order that hides who sent which."""
+    """One local report from each of `size` people, in an order that hides who sent which."""
 
-    population: int
+    size: int
 
-    def __init__(self, event: Event, population: int) -> None:
+    _written: ClassVar[dict[str, str]] = {"size": "population"}
+
+    def __init__(self, event: Event, size: int) -> None:
         local = isinstance(event, RandomizedResponse) or (
             isinstance(event, Claimed) and isinstance(event.guarantee, PureDP)
         )
@@ -111,15 +118,15 @@ class Shuffled(Around):
         if event.relation is not Relation.REPLACE:
             raise UnitMismatch("shuffling is analysed under REPLACE only; state the local report under REPLACE.")
         _refuse_moved(event)
-        self._store(event=event, population=_checks.count("population", population))
+        self._store(event=event, size=_checks.count("size", size))
 
     def __repr__(self) -> str:
-        return f"{wrap_event(self.event)}.shuffled(population={self.population})"
+        return f"{wrap_event(self.event)}.shuffled(size={self.size})"
 
 
 def _refuse_moved(event: Event) -> None:
     """Groups and moves between relations go outside a sampling: its theorem is about single units."""
-    if any(isinstance(leaf, ForGroup | ToReplace) or leaf.unit.size > 1 for leaf in leaves(event)):
+    if any(isinstance(leaf, ForGroup | ToReplace) or leaf.unit.members > 1 for leaf in leaves(event)):
         raise NotSupported("sample first, then speak of groups or of REPLACE: event.sampled(rate=...).for_group(k)")
 
 
@@ -143,6 +150,7 @@ def leaves(event: Event) -> tuple[Event, ...]:
     return (event,)
 
 
+@public
 def dpsgd(
     *,
     noise_multiplier: Number,
@@ -150,25 +158,24 @@ def dpsgd(
     epochs: Number | None = None,
     rate: Number | None = None,
     batch: Number | None = None,
-    examples: int | None = None,
-    relation: Relation = Relation.ADD_REMOVE,
+    size: int | None = None,
+    relation: AnyRelation = Relation.ADD_REMOVE,
 ) -> Event:
     """`steps` noisy sums of gradients clipped to norm C, over Poisson samples; noise is `noise_multiplier` × C.
 
-    Give `rate`, or `batch` (the expected batch) and `examples`; `steps`, or `epochs`, which are rounded up to whole
-    steps. Under REPLACE two clipped gradients may point apart, so the sensitivity is 2C and the reach C; the event
-    prints it.
+    Give `rate`, or `batch` (the expected batch) and `size` (how many examples there are); `steps`, or `epochs`, which
+    are rounded up to whole steps. Under REPLACE two clipped gradients may point apart, so the sensitivity is 2C and the
+    reach C; the event prints it.
 
-    DP-SGD in the words of people who train: noise multiplier, rate, steps.
-
-    >>> dpsgd(noise_multiplier=1.1, batch=256, examples=60_000, epochs=60)
+    >>> dpsgd(noise_multiplier=1.1, batch=256, size=60_000, epochs=60)
     Gaussian(scale=1.1).sampled(rate=8/1875) * 14063
     >>> dpsgd(noise_multiplier=1.1, rate=0.01, steps=10, relation=Relation.REPLACE)
     Gaussian(scale=1.1, sensitivity=2, relation=REPLACE, reach=1).sampled(rate=0.01) * 10
     """
-    often = _rate(rate, batch, examples)
+    relation = Relation.of(relation)
+    often = _rate(rate, batch, size)
     if (steps is None) == (epochs is None):
-        raise InvalidArgument("steps", steps, "given, or epochs instead, and not both", "For example steps=1000.")
+        raise InvalidArgument("steps", steps, "given, or epochs instead, and not both", example("steps", 1000))
     taken = (
         math.ceil(_checks.positive("epochs", epochs) / often) if epochs is not None else _checks.count("steps", steps)
     )
@@ -178,14 +185,15 @@ def dpsgd(
     return step.sampled(rate=often) * taken
 
 
-def _rate(rate: Number | None, batch: Number | None, examples: int | None) -> Fraction:
+def _rate(rate: Number | None, batch: Number | None, size: int | None) -> Fraction:
     """How likely one example is in a batch: as given, or the expected batch out of all."""
-    if rate is not None and batch is None and examples is None:
+    if rate is not None and batch is None and size is None:
         return _checks.rate("rate", rate)
-    if rate is not None or batch is None or examples is None:
-        example = "For example batch=256, examples=60_000."
-        raise InvalidArgument("rate", rate, "given, or batch and examples instead", example)
-    expected, all_of_them = _checks.positive("batch", batch), _checks.count("examples", examples)
+    if rate is not None or batch is None or size is None:
+        batch_option, size_option = Option("batch", 256), Option("size", 60_000)
+        remedy = Remedy(f"For example {batch_option}, {size_option}.", batch_option, size_option)
+        raise InvalidArgument("rate", rate, "given, or batch and size instead", remedy)
+    expected, all_of_them = _checks.positive("batch", batch), _checks.count("size", size)
     if expected > all_of_them:
-        raise InvalidArgument("batch", batch, f"at most examples={all_of_them}", "It is the expected batch.")
+        raise InvalidArgument("batch", batch, f"at most size={all_of_them}", "It is the expected batch.")
     return expected / all_of_them

@@ -79,7 +79,7 @@ class Texts:
 
     def about(self, unit: Unit) -> Texts:
         """The sentences that fit a unit: those about groups, if it is one."""
-        return self if unit.size == 1 or self.groups is None else self.groups
+        return self if unit.members == 1 or self.groups is None else self.groups
 
 
 _SINGLE = Texts(

@@ -17,11 +17,12 @@ import textwrap
 from dataclasses import dataclass
 from fractions import Fraction
 from statistics import NormalDist
-from typing import NamedTuple, Protocol, runtime_checkable
+from typing import Any, NamedTuple, Protocol, runtime_checkable
 
 from deniable import _checks
 from deniable._checks import Number, shown
 from deniable._escapes import escape_html, printable
+from deniable._forms import Plain
 from deniable.accounting.closed import GaussianCurve
 from deniable.explaining.labels import ENGLISH_LABELS, Labels
 from deniable.explaining.odds import Odds, odds, success
@@ -97,7 +98,7 @@ class Section:
 
 
 @dataclass(frozen=True)
-class Explanation:
+class Explanation(Plain):
     """What was explained, in sections; `odds` is what an icon array draws."""
 
     title: str
@@ -117,8 +118,7 @@ class Explanation:
             blocks.append("\n".join([printable(section.heading), *lines]))
         return "\n\n".join(blocks)
 
-    def to_plain(self) -> dict[str, object]:
-        """The same as plain values, for JSON."""
+    def to_dict(self) -> dict[str, Any]:
         return {
             "title": self.title,
             "sections": [{"heading": s.heading, "sentences": list(s.sentences)} for s in self.sections],

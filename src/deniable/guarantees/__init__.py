@@ -10,7 +10,7 @@ prints itself in one form, rounded up:
 True
 """
 
-from deniable.guarantees.kinds import FDP, GDP, RDP, TCDP, ZCDP, ApproxDP, ApproxZCDP, Guarantee, PureDP
+from deniable.guarantees.kinds import FDP, GDP, RDP, TCDP, ZCDP, ApproxDP, ApproxZCDP, Guarantee, PureDP, read_promise
 from deniable.guarantees.profile import Curve, Profile
 from deniable.guarantees.tradeoff import TradeOff
 from deniable.numerics.rounding import Bracket
@@ -29,4 +29,5 @@ __all__ = [
     "Profile",
     "PureDP",
     "TradeOff",
+    "read_promise",
 ]

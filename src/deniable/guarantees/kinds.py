@@ -26,24 +26,27 @@ from fractions import Fraction
 from typing import Any, Self
 
 from deniable import _checks
-from deniable._checks import Number, member, shown
+from deniable._checks import Number, shown
+from deniable._forms import Plain, plain_number
 from deniable._notebook import Shown
+from deniable._signatures import public
+from deniable.errors import InvalidArgument
 from deniable.guarantees.printing import cost_line, figures, rounded_up, small
 from deniable.guarantees.tradeoff import TradeOff
-from deniable.units import RECORD, Relation, Unit, changed, one_relation, one_unit
+from deniable.numerics.rounding import typed_above
+from deniable.units import RECORD, AnyRelation, Relation, Unit, changed, one_relation, one_unit
 
 
 @dataclass(frozen=True, init=False, eq=True, repr=False)
-class Guarantee(Shown):
+class Guarantee(Shown, Plain):
     """What is promised, to whom. Subclasses hold the numbers, which are exact fractions."""
 
     relation: Relation
     unit: Unit
 
-    def _store(self, *, relation: Relation, unit: Unit | str, **numbers: Any) -> None:
+    def _store(self, *, relation: AnyRelation, unit: Unit | str, **numbers: Any) -> None:
         """Set the fields of a frozen guarantee, once, from its constructor."""
-        member("relation", relation, Relation, remedy="Use ADD_REMOVE, REPLACE or ZERO_OUT.")
-        for name, value in (*numbers.items(), ("relation", relation), ("unit", Unit.of(unit))):
+        for name, value in (*numbers.items(), ("relation", Relation.of(relation)), ("unit", Unit.of(unit))):
             object.__setattr__(self, name, value)
 
     @property
@@ -64,6 +67,11 @@ class Guarantee(Shown):
     def about(self, unit: Unit | str) -> Self:
         """The same promise, said of a named unit."""
         return replace(self, unit=self.unit.named(unit, doing="restate"))
+
+    def to_dict(self) -> dict[str, Any]:
+        numbers = {name: _plain(value) for name, value in self.numbers.items()}
+        unit = {} if self.unit == RECORD else {"unit": self.unit.plain}
+        return {"kind": type(self).__name__, **numbers, "relation": self.relation.value, **unit}
 
     def __le__(self, other: object) -> bool:
         """At most the other's cost, in every number. Only guarantees of one kind, unit and relation compare."""
@@ -88,8 +96,16 @@ class Guarantee(Shown):
             parts.append(f"relation={self.relation.name}")
         if self.unit != RECORD:
             name = self.unit.column or self.unit.noun
-            parts.append(f"unit={(name if self.unit.size == 1 else self.unit)!r}")
+            parts.append(f"unit={(name if self.unit.members == 1 else self.unit)!r}")
         return f"{type(self).__name__}({', '.join(parts)})"
+
+
+def _plain(value: Any) -> Any:
+    """A number that has no short decimal is rounded up, so that no promise reads as a stronger one."""
+    if isinstance(value, Plain):
+        return value.to_dict()
+    number = plain_number(value)
+    return typed_above(value) if isinstance(number, str) else number
 
 
 @dataclass(frozen=True, init=False, repr=False)
@@ -98,7 +114,10 @@ class PureDP(Guarantee):
 
     epsilon: Fraction
 
-    def __init__(self, epsilon: Number, *, relation: Relation = Relation.ADD_REMOVE, unit: Unit | str = RECORD) -> None:
+    @public
+    def __init__(
+        self, epsilon: Number, *, relation: AnyRelation = Relation.ADD_REMOVE, unit: Unit | str = RECORD
+    ) -> None:
         self._store(epsilon=_checks.nonnegative("epsilon", epsilon), relation=relation, unit=unit)
 
     def __str__(self) -> str:
@@ -112,8 +131,9 @@ class ApproxDP(Guarantee):
     epsilon: Fraction
     delta: Fraction
 
+    @public
     def __init__(
-        self, epsilon: Number, delta: Number, *, relation: Relation = Relation.ADD_REMOVE, unit: Unit | str = RECORD
+        self, epsilon: Number, delta: Number, *, relation: AnyRelation = Relation.ADD_REMOVE, unit: Unit | str = RECORD
     ) -> None:
         self._store(
             epsilon=_checks.nonnegative("epsilon", epsilon),
@@ -132,7 +152,8 @@ class ZCDP(Guarantee):
 
     rho: Fraction
 
-    def __init__(self, rho: Number, *, relation: Relation = Relation.ADD_REMOVE, unit: Unit | str = RECORD) -> None:
+    @public
+    def __init__(self, rho: Number, *, relation: AnyRelation = Relation.ADD_REMOVE, unit: Unit | str = RECORD) -> None:
         self._store(rho=_checks.nonnegative("rho", rho), relation=relation, unit=unit)
 
     def __str__(self) -> str:
@@ -146,8 +167,9 @@ class ApproxZCDP(Guarantee):
     rho: Fraction
     delta: Fraction
 
+    @public
     def __init__(
-        self, rho: Number, delta: Number, *, relation: Relation = Relation.ADD_REMOVE, unit: Unit | str = RECORD
+        self, rho: Number, delta: Number, *, relation: AnyRelation = Relation.ADD_REMOVE, unit: Unit | str = RECORD
     ) -> None:
         self._store(
             rho=_checks.nonnegative("rho", rho), delta=_checks.probability("delta", delta), relation=relation, unit=unit
@@ -164,8 +186,9 @@ class TCDP(Guarantee):
     rho: Fraction
     omega: Fraction
 
+    @public
     def __init__(
-        self, rho: Number, omega: Number, *, relation: Relation = Relation.ADD_REMOVE, unit: Unit | str = RECORD
+        self, rho: Number, omega: Number, *, relation: AnyRelation = Relation.ADD_REMOVE, unit: Unit | str = RECORD
     ) -> None:
         self._store(
             rho=_checks.nonnegative("rho", rho), omega=_checks.order("omega", omega), relation=relation, unit=unit
@@ -185,8 +208,9 @@ class RDP(Guarantee):
     order: Fraction
     epsilon: Fraction
 
+    @public
     def __init__(
-        self, order: Number, epsilon: Number, *, relation: Relation = Relation.ADD_REMOVE, unit: Unit | str = RECORD
+        self, order: Number, epsilon: Number, *, relation: AnyRelation = Relation.ADD_REMOVE, unit: Unit | str = RECORD
     ) -> None:
         self._store(
             order=_checks.order("order", order),
@@ -209,7 +233,8 @@ class GDP(Guarantee):
 
     mu: Fraction
 
-    def __init__(self, mu: Number, *, relation: Relation = Relation.ADD_REMOVE, unit: Unit | str = RECORD) -> None:
+    @public
+    def __init__(self, mu: Number, *, relation: AnyRelation = Relation.ADD_REMOVE, unit: Unit | str = RECORD) -> None:
         self._store(mu=_checks.nonnegative("mu", mu), relation=relation, unit=unit)
 
     def __str__(self) -> str:
@@ -222,8 +247,9 @@ class FDP(Guarantee):
 
     tradeoff: TradeOff
 
+    @public
     def __init__(
-        self, tradeoff: TradeOff, *, relation: Relation = Relation.ADD_REMOVE, unit: Unit | str = RECORD
+        self, tradeoff: TradeOff, *, relation: AnyRelation = Relation.ADD_REMOVE, unit: Unit | str = RECORD
     ) -> None:
         _checks.member("tradeoff", tradeoff, TradeOff, remedy="For example TradeOff([(0, 1), (0.25, 0.25), (1, 0)]).")
         self._store(tradeoff=tradeoff, relation=relation, unit=unit)
@@ -236,3 +262,42 @@ class FDP(Guarantee):
         corners = len(self.tradeoff.corners)
         advantage = rounded_up(self.tradeoff.symmetrized().advantage)
         return f"advantage of any test ≤ {advantage} (trade-off function of {corners} corners), {self.neighbours}"
+
+
+def read_promise(
+    name: str,
+    promise: object,
+    *,
+    epsilon: Number | None = None,
+    delta: Number | None = None,
+    relation: AnyRelation | None = None,
+) -> Guarantee:
+    """The promise that a call states: its long form, a guarantee, or its short form, `epsilon` and `delta`.
+
+    Args:
+        name: what the promise is in the call: "budget", "target" or "claim".
+        promise: the long form, or None.
+        epsilon: the short form; with `delta` it is `ApproxDP`, without it `PureDP`.
+        delta: of the short form.
+        relation: of the short form; ADD_REMOVE if it is left out.
+
+    >>> read_promise("budget", None, epsilon=1)
+    PureDP(epsilon=1)
+    >>> read_promise("budget", 1)
+    Traceback (most recent call last):
+    ...
+    deniable.errors.InvalidArgument: budget must be a guarantee; got budget=1. Write epsilon=1, or budget=dn.PureDP(1).
+    """
+    relation = Relation.of(relation or Relation.ADD_REMOVE)
+    if promise is None:
+        if epsilon is None:
+            remedy = f"For example epsilon=1, delta=1e-6, or {name}=dn.ApproxDP(1, 1e-6)."
+            raise InvalidArgument(name, promise, "given, or epsilon instead", remedy)
+        return PureDP(epsilon, relation=relation) if not delta else ApproxDP(epsilon, delta, relation=relation)
+    if epsilon is not None or delta is not None:
+        extra = "epsilon" if epsilon is not None else "delta"
+        raise InvalidArgument(extra, epsilon if epsilon is not None else delta, f"left out where {name} is given")
+    if isinstance(promise, Guarantee):
+        return promise
+    written = f"Write epsilon={promise}, or {name}=dn.PureDP({promise})." if isinstance(promise, int | float) else ""
+    raise InvalidArgument(name, promise, "a guarantee", written or f"For example {name}=dn.ApproxDP(1, 1e-6).")

@@ -23,10 +23,11 @@ from bisect import bisect_left
 from collections.abc import Iterable
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 from deniable import _checks
 from deniable._checks import Number
+from deniable._forms import Plain, plain_number
 from deniable.errors import InvalidArgument
 from deniable.numerics.exact import bits_above, bits_below
 from deniable.numerics.rounding import above, below, float_above, log_of
@@ -45,7 +46,7 @@ _READABLE = 12
 
 
 @dataclass(frozen=True, init=False, repr=False)
-class TradeOff:
+class TradeOff(Plain):
     """A convex, non-increasing, piecewise linear function on [0, 1] with f(α) ≤ 1 − α, by its exact corners."""
 
     corners: tuple[Corner, ...]
@@ -80,6 +81,10 @@ class TradeOff:
     def perfect(cls) -> TradeOff:
         """1 − α: nothing is learnt."""
         return cls([(0, 1), (1, 0)])
+
+    def to_dict(self) -> dict[str, Any]:
+        corners = [[plain_number(value) for value in corner] for corner in self.corners]
+        return {"kind": "TradeOff", "corners": corners}
 
     def __call__(self, alpha: Number) -> Fraction:
         """The false-negative rate at a false-positive rate, exactly."""

@@ -2,7 +2,7 @@
 
 A step's number is public, because the number of steps is. Nothing about the records is shown.
 
->>> list(tracker("fit", verbose=False)(range(3)))
+>>> list(tracker("fit", progress=False)(range(3)))
 [0, 1, 2]
 """
 
@@ -20,9 +20,9 @@ def silent(steps: range) -> Iterable[int]:
     return steps
 
 
-def tracker(label: str, *, verbose: bool) -> Tracker:
+def tracker(label: str, *, progress: bool) -> Tracker:
     """What a method walks its steps through: a progress bar on stderr if that is a terminal and it was asked for."""
-    if not verbose or not sys.stderr.isatty():
+    if not progress or not sys.stderr.isatty():
         return silent
 
     def shown(steps: range) -> Iterable[int]:

@@ -26,17 +26,18 @@ from numbers import Number
 from typing import Any
 
 from deniable import _checks
+from deniable._signatures import public
 from deniable.accounting.filters import FilterEntry, Filters, accepts, basic, filters_for
 from deniable.errors import InvalidArgument, LedgerDamaged, LedgerError
 from deniable.events import Claimed, Event
-from deniable.guarantees import ApproxDP, Guarantee, PureDP
+from deniable.guarantees import ApproxDP, Guarantee, PureDP, read_promise
 from deniable.ledger import points, records, refusals, verification
 from deniable.ledger.accounts import COMMON, Account, decide
 from deniable.ledger.reading import LedgerRecord, read_export
 from deniable.ledger.records import Charge, Head, Header, Terms
 from deniable.ledger.stores import Row, Store
 from deniable.ledger.stores.places import created, opened
-from deniable.units import Relation, Unit, one_relation, one_unit
+from deniable.units import AnyRelation, Relation, Unit, one_relation, one_unit
 
 
 class Ledger(LedgerRecord):
@@ -53,25 +54,34 @@ class Ledger(LedgerRecord):
             self._recount()
 
     @classmethod
+    @public
     def create(
         cls,
         path: str | os.PathLike[str],
         *,
         unit: Unit | str,
-        budget: Guarantee,
-        relation: Relation | None = None,
+        budget: Guarantee | None = None,
+        epsilon: _checks.Number | None = None,
+        delta: _checks.Number | None = None,
+        relation: AnyRelation | None = None,
         basic_only: bool = False,
     ) -> Ledger:
         """A new ledger at a path where there is nothing, or at an address `postgresql://user@host/database#name`.
 
-        `relation` restates the budget under another relation than the one it carries. `basic_only` keeps the basic
-        filter alone, with all of δ for the events' own δ: right when many charges have a δ and few of them are small.
+        Args:
+            path: where to create it.
+            unit: who is protected: the column that says whom a row is about, or "row".
+            budget: the limit of all that is ever released, a guarantee.
+            epsilon: with `delta`, the short form of `budget`.
+            delta: of the short form; without it the budget is pure.
+            relation: restates the budget under another relation than the one it carries.
+            basic_only: keeps the basic filter alone, with all of δ for the events' own δ: right when many charges have
+                a δ and few of them are small.
         """
-        _checks.member("budget", budget, Guarantee, remedy="For example ApproxDP(3, 1e-6).")
+        promise = read_promise("budget", budget, epsilon=epsilon, delta=delta)
         if relation is not None:
-            _checks.member("relation", relation, Relation, remedy="Use ADD_REMOVE, REPLACE or ZERO_OUT.")
-            budget = replace(budget, relation=relation)
-        promised = budget.about(Unit.of(unit))
+            promise = replace(promise, relation=Relation.of(relation))
+        promised = promise.about(Unit.of(unit))
         records.check_unit(promised.unit)
         terms = Terms(promised, _filters(promised, basic_only=basic_only))
         header = Header(promised.unit, terms, records.now())
@@ -107,6 +117,7 @@ class Ledger(LedgerRecord):
 
     # charging
 
+    @public
     def charge(
         self,
         event: Event,
@@ -144,16 +155,24 @@ class Ledger(LedgerRecord):
         entry = FilterEntry(event) if at is None else points.stated(event, at)
         return decide(entry, self._payers(who), curves=at is None) is not None
 
-    def allot(self, who: str, budget: Guarantee) -> None:
+    @public
+    def allot(
+        self,
+        who: str,
+        budget: Guarantee | None = None,
+        *,
+        epsilon: _checks.Number | None = None,
+        delta: _checks.Number | None = None,
+    ) -> None:
         """Give an analyst a budget of their own inside the common one; from then on every charge names its analyst.
 
         An allotment is made once and never changed. It promises that what this analyst alone was told, before and
         after it, keeps that budget, as long as analysts do not pool their answers; the common budget covers them all
         together. What was charged before in this analyst's name counts, and so does what was charged in nobody's,
         for it may have been told to anybody. An allotment that does not hold this, or that the whole common budget
-        does not hold, is refused.
+        does not hold, is refused. `epsilon` and `delta` are the short form of `budget`.
         """
-        _checks.member("budget", budget, Guarantee, remedy="For example ApproxDP(1, 1e-7).")
+        budget = read_promise("budget", budget, epsilon=epsilon, delta=delta, relation=self.relation)
         records.check_who(who)
         one_relation(self.relation, budget.relation, doing="allot")
         one_unit(budget.unit, self.unit, doing="allot")

@@ -24,7 +24,8 @@ from functools import lru_cache
 from typing import Any, NamedTuple
 
 from deniable import _checks
-from deniable._escapes import printable
+from deniable._escapes import dump_json, printable
+from deniable._remedies import HEAD, Remedy
 from deniable.accounting.filters import FilterEntry, Filters, FilterTotals, certify
 from deniable.errors import DeniableError, LedgerDamaged
 from deniable.events import Claimed, Event
@@ -64,7 +65,7 @@ class Head(NamedTuple):
         seq, _, found = text.strip().partition(":")
         if not seq.isdigit() or len(found) != 64:
             raise LedgerDamaged(
-                "this is not a ledger's head; it looks like 12:9f2c…, as `str(ledger.head())` gives it."
+                Remedy(f"this is not a ledger's head; it looks like 12:9f2c…, as {HEAD} gives it.", HEAD)
             )
         return cls(int(seq), found)
 
@@ -92,6 +93,16 @@ class Charge(NamedTuple):
     def at(self) -> ApproxDP | None:
         """The (ε, δ) at which the event entered the basic filter, where that is not the event's own."""
         return entry_in(self.what).at
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain values, as `deniable ledger show --json` prints them."""
+        at = None if self.at is None else self.at.to_dict()
+        fields = {name: getattr(self, name) for name in ("seq", "time", "purpose", "who", "key", "hash")}
+        return {**fields, "at": at, "event": self.event.to_dict()}
+
+    def to_json(self) -> str:
+        """`to_dict()` as one line of JSON."""
+        return dump_json(self.to_dict())
 
     def __repr__(self) -> str:
         names = ("seq", "time", "event", "purpose", "who", "key", "at", "hash", "fresh")
@@ -166,7 +177,7 @@ def _header_of(text: str) -> Header:
     if version != FORMAT:
         raise LedgerDamaged(f"this ledger is written in format {version!r}; this program reads {FORMAT}.")
     try:
-        unit = Unit(**plain_header["unit"])
+        unit = Unit.from_plain(plain_header["unit"])
         header = Header(unit, Terms.from_plain(plain_header), plain_header["created"])
         check_unit(unit)
         certify(header.terms.filters, header.terms.budget)
@@ -204,7 +215,7 @@ def parsed(text: str) -> dict[str, Any]:
 
 def plain(event: Event) -> Any:
     """An event as a JSON value."""
-    return json.loads(event.to_json())
+    return event.to_record()
 
 
 def event_of(found: Any) -> Event:

@@ -18,6 +18,7 @@ from typing import Any
 
 from deniable import _checks, _values
 from deniable._checks import Number
+from deniable._signatures import public
 from deniable.errors import InvalidArgument
 from deniable.mechanisms import grids
 from deniable.mechanisms.additive import AdditiveMechanism, AdditiveNoise, Statistic, check_budget, fit
@@ -26,9 +27,10 @@ from deniable.noise import Source
 from deniable.numerics.exact import root_above
 from deniable.numerics.normal import largest_mu
 from deniable.numerics.rounding import float_above
-from deniable.units import Relation
+from deniable.units import AnyRelation, Relation
 
 
+@public
 def analytic_scale(*, sensitivity: Number, epsilon: Number, delta: Number) -> float:
     """The smallest σ of a continuous Gaussian that is (ε, δ)-DP: Φ(Δ/2σ − εσ/Δ) − e^ε Φ(−Δ/2σ − εσ/Δ) ≤ δ."""
     exact_sensitivity = _checks.positive("sensitivity", sensitivity)
@@ -36,6 +38,7 @@ def analytic_scale(*, sensitivity: Number, epsilon: Number, delta: Number) -> fl
     return float(exact_sensitivity) / largest_mu(float(_checks.positive("epsilon", epsilon)), float(exact_delta))
 
 
+@public
 def classic_scale(*, sensitivity: Number, epsilon: Number, delta: Number) -> float:
     """Δ·√(2 ln(1.25/δ))/ε, for 0 < ε < 1."""
     exact_sensitivity = _checks.positive("sensitivity", sensitivity)
@@ -91,6 +94,7 @@ class Laplace(AnswerMechanism):
     """An answer with discrete Laplace noise."""
 
 
+@public
 def laplace(
     *,
     sensitivity: Number,
@@ -98,7 +102,7 @@ def laplace(
     norm: float = 1,
     dimension: int | None = None,
     step: Number | None = None,
-    relation: Relation = Relation.ADD_REMOVE,
+    relation: AnyRelation = Relation.ADD_REMOVE,
 ) -> Laplace:
     """The Laplace mechanism: an answer plus discrete Laplace noise of scale Δ₁/ε, ε-differentially private.
 
@@ -125,6 +129,7 @@ def laplace(
     >>> isinstance(m(1000), int)
     True
     """
+    relation = Relation.of(relation)
     exact_epsilon, _ = check_budget(epsilon, 0)
     return Laplace(**_fields(sensitivity, norm, dimension, exact_epsilon, Fraction(0), step, relation))
 
@@ -198,6 +203,7 @@ class Gaussian(AnswerMechanism):
     """An answer with discrete Gaussian noise."""
 
 
+@public
 def gaussian(
     *,
     sensitivity: Number,
@@ -206,7 +212,7 @@ def gaussian(
     norm: float = 2,
     dimension: int | None = None,
     step: Number | None = None,
-    relation: Relation = Relation.ADD_REMOVE,
+    relation: AnyRelation = Relation.ADD_REMOVE,
 ) -> Gaussian:
     """The Gaussian mechanism: an answer plus discrete Gaussian noise, (ε, δ)-differentially private.
 
@@ -229,6 +235,7 @@ def gaussian(
     >>> m.error(0.95) < 10
     True
     """
+    relation = Relation.of(relation)
     _checks.inner_probability("delta", delta, remedy="laplace(...) needs no delta.")
     epsilon, delta = check_budget(epsilon, delta)
     return Gaussian(**_fields(sensitivity, norm, dimension, epsilon, delta, step, relation))

@@ -20,6 +20,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from deniable import _checks
 from deniable._checks import Number
+from deniable._signatures import public
 from deniable.errors import DataError, InvalidArgument
 from deniable.events import Claimed, DiscreteLaplace, Event
 from deniable.guarantees import ApproxDP
@@ -29,7 +30,7 @@ from deniable.mechanisms.base import Mechanism, failure
 from deniable.noise import Source
 from deniable.numerics import discrete
 from deniable.numerics.rounding import float_above
-from deniable.units import Relation
+from deniable.units import AnyRelation, Relation
 
 
 @dataclass(frozen=True, repr=False)
@@ -49,7 +50,8 @@ class Count(AdditiveMechanism):
         return float_above(self.noise.radius(failure(confidence)))
 
 
-def count(*, epsilon: Number, delta: Number = 0, relation: Relation = Relation.ADD_REMOVE) -> Count:
+@public
+def count(*, epsilon: Number, delta: Number = 0, relation: AnyRelation = Relation.ADD_REMOVE) -> Count:
     """How many records satisfy a condition. One unit moves a count by at most 1, under every relation.
 
     Args:
@@ -65,6 +67,7 @@ def count(*, epsilon: Number, delta: Number = 0, relation: Relation = Relation.A
     >>> isinstance(m([True, False, None, True]), int)
     True
     """
+    relation = Relation.of(relation)
     epsilon, delta = check_budget(epsilon, delta)
     reach = 1 if relation is Relation.REPLACE else None
     (additive_noise,) = fit([Statistic(1, reach=reach)], epsilon=epsilon, delta=delta, relation=relation)
@@ -90,8 +93,9 @@ class Histogram(AdditiveMechanism):
         return float_above(self.noise.radius(failure(confidence)))
 
 
+@public
 def histogram(
-    *, keys: Iterable[Hashable], epsilon: Number, delta: Number = 0, relation: Relation = Relation.ADD_REMOVE
+    *, keys: Iterable[Hashable], epsilon: Number, delta: Number = 0, relation: AnyRelation = Relation.ADD_REMOVE
 ) -> Histogram:
     """Counts of every key in a public list.
 
@@ -112,6 +116,7 @@ def histogram(
     >>> m.error(0.95), histogram(keys=["A", "B", "O"], epsilon=1, relation=Relation.REPLACE).event
     (4.0, DiscreteLaplace(scale=2, sensitivity=2, relation=REPLACE, reach=1, coordinates=2))
     """
+    relation = Relation.of(relation)
     epsilon, delta = check_budget(epsilon, delta)
     key_list = check_keys("keys", keys)
     (additive_noise,) = fit([partition(len(key_list), relation)], epsilon=epsilon, delta=delta, relation=relation)
@@ -202,8 +207,9 @@ class StabilityHistogram(Mechanism):
         return self.threshold - 1 + discrete.laplace_threshold(self.noise.scale, failure(confidence))
 
 
+@public
 def stability_histogram(
-    *, epsilon: Number, delta: Number, per_unit: int = 1, relation: Relation = Relation.ADD_REMOVE
+    *, epsilon: Number, delta: Number, per_unit: int = 1, relation: AnyRelation = Relation.ADD_REMOVE
 ) -> StabilityHistogram:
     """A histogram of keys that are not known beforehand: a key is shown only if its noisy count is well above 1.
 
@@ -234,7 +240,7 @@ def stability_histogram(
     >>> list(m(["flu"] * 1000 + ["gout"] + ["cold"] * 500))
     ['cold', 'flu']
     """
-    _checks.member("relation", relation, Relation, remedy="Use ADD_REMOVE, REPLACE or ZERO_OUT.")
+    relation = Relation.of(relation)
     return StabilityHistogram(
         epsilon=_checks.positive("epsilon", epsilon),
         delta=_checks.inner_probability("delta", delta, remedy="Keys that are not known beforehand need a delta."),
@@ -274,13 +280,14 @@ class LinearQueries(AdditiveMechanism):
         return float_above(self.noise.radius(failure(confidence)) * self.step)
 
 
+@public
 def linear_queries(
     *,
     matrix: ArrayLike,
     keys: Iterable[Hashable],
     epsilon: Number,
     delta: Number = 0,
-    relation: Relation = Relation.ADD_REMOVE,
+    relation: AnyRelation = Relation.ADD_REMOVE,
 ) -> LinearQueries:
     """Linear queries: weighted counts, all at once.
 
@@ -303,6 +310,7 @@ def linear_queries(
     >>> cumulative(["low", "high", "high"]).shape
     (3,)
     """
+    relation = Relation.of(relation)
     epsilon, delta = check_budget(epsilon, delta)
     key_list = check_keys("keys", keys)
     rows = np.asarray(matrix, dtype=np.float64)

@@ -4,7 +4,7 @@ The estimates correct for the randomisation and come with an interval. `shuffled
 makes the privacy of all of them much stronger.
 
 >>> m = binary_response(epsilon=1)
->>> m.statement(0.95, n=10_000)
+>>> m.statement(0.95, size=10_000)
 'with probability 95 % the error is at most 0.0294'
 """
 
@@ -21,6 +21,7 @@ from numpy.typing import NDArray
 
 from deniable import _checks, noise
 from deniable._checks import Number
+from deniable._signatures import public
 from deniable.errors import DataError, InvalidArgument
 from deniable.events import Claimed, Event, RandomizedResponse
 from deniable.guarantees import PureDP
@@ -39,14 +40,14 @@ class Estimate(NamedTuple):
     upper: float
 
 
-def _hoeffding_radius(failure: float, n: int) -> float:
+def _hoeffding_radius(failure: float, size: int) -> float:
     """How far the mean of n independent numbers in [0, 1] strays from its expectation: √(ln(2/failure)/(2n))."""
-    return math.sqrt(math.log(2 / failure) / (2 * n)) * (1 + 1e-12)
+    return math.sqrt(math.log(2 / failure) / (2 * size)) * (1 + 1e-12)
 
 
-def _check_people(name: str, n: int | None) -> int:
+def _check_people(name: str, size: int | None) -> int:
     """The number of people an accuracy is stated for."""
-    return _checks.count(name, n)
+    return _checks.count(name, size)
 
 
 def _interval(value: float, radius: float, *, low: float = 0.0, high: float = 1.0) -> Estimate:
@@ -82,17 +83,18 @@ class BinaryResponse(Mechanism):
         if not len(answers):
             raise DataError("an estimate needs at least one report")
         share = float(np.mean(answers))
-        return _interval((share - (0.5 - self.bias)) / (2 * self.bias), self.error(confidence, n=len(answers)))
+        return _interval((share - (0.5 - self.bias)) / (2 * self.bias), self.error(confidence, size=len(answers)))
 
-    def variance(self, *, n: int) -> float:
+    def variance(self, *, size: int) -> float:
         """The variance of the estimate, given the truth."""
-        return (1 - 4 * self.bias**2) / (16 * self.bias**2 * _check_people("n", n))
+        return (1 - 4 * self.bias**2) / (16 * self.bias**2 * _check_people("size", size))
 
-    def error(self, confidence: Number = Fraction(19, 20), *, n: int | None = None) -> float:
+    def error(self, confidence: Number = Fraction(19, 20), *, size: int | None = None) -> float:
         """A bound on the error of the estimated share when n people answer."""
-        return _hoeffding_radius(failure(confidence), _check_people("n", n)) / (2 * self.bias)
+        return _hoeffding_radius(failure(confidence), _check_people("size", size)) / (2 * self.bias)
 
 
+@public
 def binary_response(*, epsilon: Number | None = None, bias: Number | None = None) -> BinaryResponse:
     """Randomised response: everybody answers yes or no, truthfully with probability 1/2 + g.
 
@@ -111,7 +113,7 @@ def binary_response(*, epsilon: Number | None = None, bias: Number | None = None
     >>> m = binary_response(epsilon=1)
     >>> round(m.bias, 4), m.event
     (0.2311, RandomizedResponse(epsilon=1))
-    >>> m.statement(0.95, n=10_000)
+    >>> m.statement(0.95, size=10_000)
     'with probability 95 % the error is at most 0.0294'
     >>> reports = m([1, 0, 1, 1])
     >>> found = m.estimate(reports, confidence=0.95)
@@ -160,29 +162,32 @@ class CategoryResponse(Mechanism):
     def estimate(self, reports: object, *, confidence: Number = Fraction(19, 20)) -> dict[Hashable, Estimate]:
         """The share of every category among those asked: unbiased, with intervals that all hold together."""
         positions = records.find_positions(reports, self.keys)
-        n = len(positions)
-        if not n:
+        size = len(positions)
+        if not size:
             raise DataError("an estimate needs at least one report")
         p, q = self.chances
-        radius = self.error(confidence, n=n)
+        radius = self.error(confidence, size=size)
         report_counts = np.bincount(positions[positions >= 0], minlength=len(self.keys)).tolist()
         return {
-            key: _interval((count / n - q) / (p - q), radius)
+            key: _interval((count / size - q) / (p - q), radius)
             for key, count in zip(self.keys, report_counts, strict=True)
         }
 
-    def variance(self, *, n: int, share: Number) -> float:
+    def variance(self, *, size: int, share: Number) -> float:
         """The variance of one category's estimated share, given that this share of n people has it."""
         p, q = self.chances
         true_share = float(_checks.probability("share", share))
-        return (true_share * p * (1 - p) + (1 - true_share) * q * (1 - q)) / ((p - q) ** 2 * _check_people("n", n))
+        return (true_share * p * (1 - p) + (1 - true_share) * q * (1 - q)) / (
+            (p - q) ** 2 * _check_people("size", size)
+        )
 
-    def error(self, confidence: Number = Fraction(19, 20), *, n: int | None = None) -> float:
+    def error(self, confidence: Number = Fraction(19, 20), *, size: int | None = None) -> float:
         """A bound on the largest error of any estimated share when n people answer."""
         p, q = self.chances
-        return _hoeffding_radius(failure(confidence) / len(self.keys), _check_people("n", n)) / (p - q)
+        return _hoeffding_radius(failure(confidence) / len(self.keys), _check_people("size", size)) / (p - q)
 
 
+@public
 def category_response(*, keys: Iterable[Hashable], epsilon: Number) -> CategoryResponse:
     """Randomised response with k categories: the truth with probability P = e^ε/(e^ε + k − 1), else one of the others
     uniformly.
@@ -199,7 +204,7 @@ def category_response(*, keys: Iterable[Hashable], epsilon: Number) -> CategoryR
     >>> m = category_response(keys=["a", "b", "c", "d"], epsilon=2)
     >>> m.event
     RandomizedResponse(epsilon=2, categories=4)
-    >>> m.statement(0.95, n=10_000)
+    >>> m.statement(0.95, size=10_000)
     'with probability 95 % the error is at most 0.026'
     >>> sorted(m.estimate(m(["a", "b", "a"])))
     ['a', 'b', 'c', 'd']
@@ -247,20 +252,21 @@ class UnaryResponse(Mechanism):
         if not len(rows):
             raise DataError("an estimate needs at least one report")
         shares = ((rows != 0) & ~np.isnan(rows)).mean(axis=0)
-        radius = self.error(confidence, n=len(rows))
+        radius = self.error(confidence, size=len(rows))
         estimates = (shares - self.false) / (0.5 - self.false)
         return {key: _interval(float(value), radius) for key, value in zip(self.keys, estimates, strict=True)}
 
-    def variance(self, *, n: int, share: Number) -> float:
+    def variance(self, *, size: int, share: Number) -> float:
         """The variance of one category's estimated share, given that this share of n people has it."""
         true_share, q = float(_checks.probability("share", share)), self.false
-        return (true_share / 4 + (1 - true_share) * q * (1 - q)) / ((0.5 - q) ** 2 * _check_people("n", n))
+        return (true_share / 4 + (1 - true_share) * q * (1 - q)) / ((0.5 - q) ** 2 * _check_people("size", size))
 
-    def error(self, confidence: Number = Fraction(19, 20), *, n: int | None = None) -> float:
+    def error(self, confidence: Number = Fraction(19, 20), *, size: int | None = None) -> float:
         """A bound on the largest error of any estimated share when n people answer."""
-        return _hoeffding_radius(failure(confidence) / len(self.keys), _check_people("n", n)) / (0.5 - self.false)
+        return _hoeffding_radius(failure(confidence) / len(self.keys), _check_people("size", size)) / (0.5 - self.false)
 
 
+@public
 def unary_response(*, keys: Iterable[Hashable], epsilon: Number) -> UnaryResponse:
     """Optimised unary encoding: a person reports one bit per category.
 
@@ -292,18 +298,18 @@ class Shuffled(Mechanism):
     """The local reports of n people, in an order that hides who sent which."""
 
     local: Local
-    n: int
+    size: int
 
     @property
     def event(self) -> Event:
-        return self.local.event.shuffled(population=self.n)
+        return self.local.event.shuffled(size=self.size)
 
     def __call__(self, values: object, /, *, source: Source | None = None) -> Any:
         """The shuffled reports of n people."""
         reports = self.local(values, source=source)
-        if len(reports) != self.n:
-            raise DataError(f"this is about n={self.n} people, which is public; the values have another length")
-        order = noise.permutation(self.n, source=source)
+        if len(reports) != self.size:
+            raise DataError(f"this is about size={self.size} people, which is public; the values have another length")
+        order = noise.permutation(self.size, source=source)
         return reports[order] if isinstance(reports, np.ndarray) else [reports[position] for position in order.tolist()]
 
     def estimate(self, reports: object, *, confidence: Number = Fraction(19, 20)) -> Any:
@@ -312,10 +318,11 @@ class Shuffled(Mechanism):
 
     def error(self, confidence: Number = Fraction(19, 20)) -> float:
         """A bound on the error of the estimate, as for the local reports."""
-        return self.local.error(confidence, n=self.n)
+        return self.local.error(confidence, size=self.size)
 
 
-def shuffled(local: Local, *, n: int) -> Shuffled:
+@public
+def shuffled(local: Local, *, size: int) -> Shuffled:
     """Local reports in random order: the same estimate, and much less to learn about anybody.
 
     A shuffler that the analyst cannot see through mixes the reports of n people. Everybody keeps the local guarantee
@@ -324,16 +331,16 @@ def shuffled(local: Local, *, n: int) -> Shuffled:
 
     Args:
         local: a binary, category or unary response.
-        n: the public number of people.
+        size: the public number of people.
 
-    >>> m = shuffled(binary_response(epsilon=1), n=1000)
+    >>> m = shuffled(binary_response(epsilon=1), size=1000)
     >>> m.event
-    RandomizedResponse(epsilon=1).shuffled(population=1000)
-    >>> m.error(0.95) == binary_response(epsilon=1).error(0.95, n=1000)
+    RandomizedResponse(epsilon=1).shuffled(size=1000)
+    >>> m.error(0.95) == binary_response(epsilon=1).error(0.95, size=1000)
     True
     """
     if not isinstance(local, BinaryResponse | CategoryResponse | UnaryResponse):
         raise InvalidArgument(
             "local", local, "a local mechanism", "Use binary_response, category_response or unary_response."
         )
-    return Shuffled(local, _checks.count("n", n))
+    return Shuffled(local, _checks.count("size", size))

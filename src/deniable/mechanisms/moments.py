@@ -1,10 +1,10 @@
 """Sums, means and variances of bounded columns.
 
 Every record is clamped to public bounds and rounded to a grid, so that sums are exact integers. The relation decides
-whether the number of records is public (REPLACE, ZERO_OUT: state `n`) or private (ADD_REMOVE: part of the budget buys
-a noisy count).
+whether the number of records is public (REPLACE, ZERO_OUT: state `size`) or private (ADD_REMOVE: part of the budget
+buys a noisy count).
 
->>> mean(bounds=(0, 1), epsilon=1, n=1000, relation=Relation.REPLACE).statement(0.95)
+>>> mean(bounds=(0, 1), epsilon=1, size=1000, relation=Relation.REPLACE).statement(0.95)
 'with probability 95 % the error is at most 0.003'
 """
 
@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 
 from deniable import _checks
 from deniable._checks import Number
+from deniable._signatures import public
 from deniable.errors import DataError, InvalidArgument
 from deniable.events import Event
 from deniable.mechanisms import grids, records
@@ -34,7 +35,7 @@ from deniable.mechanisms.additive import (
 from deniable.mechanisms.base import Mechanism, failure
 from deniable.noise import Grid, Source
 from deniable.numerics.rounding import float_above
-from deniable.units import Relation
+from deniable.units import AnyRelation, Relation
 
 
 @dataclass(frozen=True, repr=False)
@@ -56,12 +57,13 @@ class Sum(AdditiveMechanism):
         return float_above(self.noise.radius(failure(confidence)) * self.grid.step)
 
 
+@public
 def sum_of(
     *,
     bounds: tuple[Number, Number],
     epsilon: Number,
     delta: Number = 0,
-    relation: Relation = Relation.ADD_REMOVE,
+    relation: AnyRelation = Relation.ADD_REMOVE,
     step: Number | None = None,
 ) -> Sum:
     """The sum of a bounded column, with Laplace noise, or Gaussian noise if `delta` is positive.
@@ -82,6 +84,7 @@ def sum_of(
     >>> m.statement(0.95)
     'with probability 95 % the error is at most 300'
     """
+    relation = Relation.of(relation)
     epsilon, delta = check_budget(epsilon, delta)
     grid = grids.make_grid(bounds, step)
     reach = max(abs(grid.lowest), abs(grid.highest))
@@ -109,7 +112,7 @@ class Mean(AdditiveMechanism):
     epsilon: Fraction
     delta: Fraction
     grid: Grid
-    n: int
+    size: int
     noise: AdditiveNoise = field(repr=False)
 
     def __call__(self, values: object, /, *, source: Source | None = None) -> float:
@@ -118,18 +121,18 @@ class Mean(AdditiveMechanism):
         Under ZERO_OUT it is a blanked one, and counts as their middle.
         """
         numbers = records.read_numbers(values)
-        records.check_length(numbers, self.n, what="mean")
+        records.check_length(numbers, self.size, what="mean")
         if self.relation is Relation.ZERO_OUT:
             numbers = numbers[~np.isnan(numbers)]
         # Twice the distance from the middle is an integer; the middle is what a blanked record counts as.
         doubled = 2 * self.grid.total(self.grid.place(numbers)) - len(numbers) * (self.grid.lowest + self.grid.highest)
         noisy = self.noise.release_one(doubled, source)
         middle = Fraction(self.grid.lowest + self.grid.highest, 2)
-        return grids.nearest_float((noisy / (2 * self.n) + middle) * self.grid.step)
+        return grids.nearest_float((noisy / (2 * self.size) + middle) * self.grid.step)
 
     def error(self, confidence: Number = Fraction(19, 20)) -> float:
         """A bound on |release − mean of the clamped records|, rounding included."""
-        noise = self.noise.radius(failure(confidence)) * self.grid.step / (2 * self.n)
+        noise = self.noise.radius(failure(confidence)) * self.grid.step / (2 * self.size)
         return float_above(noise + self.grid.step / 2)
 
 
@@ -141,11 +144,11 @@ class MeanOfUnknownSize(Mechanism):
     delta: Fraction
     grid: Grid
     total: AdditiveNoise = field(repr=False)
-    size: AdditiveNoise = field(repr=False)
+    counted: AdditiveNoise = field(repr=False)
 
     @property
     def event(self) -> Event:
-        return compose_events([self.total.event, self.size.event])
+        return compose_events([self.total.event, self.counted.event])
 
     def __call__(self, values: object, /, *, source: Source | None = None) -> float:
         """The noisy mean of the values that are there; missing ones are left out."""
@@ -154,31 +157,32 @@ class MeanOfUnknownSize(Mechanism):
         edges = self.grid.lowest + self.grid.highest
         doubled = 2 * self.grid.total(self.grid.place(numbers)) - len(numbers) * edges
         noisy = self.total.release_one(doubled, source)
-        size = max(self.size.release_one(len(numbers), source), Fraction(1))
+        people = max(self.counted.release_one(len(numbers), source), Fraction(1))
         half = Fraction(self.grid.highest - self.grid.lowest, 2)
-        centred = min(max(noisy / (2 * size), -half), half)
+        centred = min(max(noisy / (2 * people), -half), half)
         return grids.nearest_float((centred + Fraction(edges, 2)) * self.grid.step)
 
-    def error(self, confidence: Number = Fraction(19, 20), *, n: int | None = None) -> float:
+    def error(self, confidence: Number = Fraction(19, 20), *, size: int | None = None) -> float:
         """A bound on |release − mean| for data of n values.
 
         With errors s of the sum and c < n of the count, and |mean| ≤ h, a ratio is off by at most (s + h·c)/(n − c).
         """
-        size = records.check_planned_size(n, what="mean")
+        size = records.check_planned_size(size, what="mean")
         half = Fraction(self.grid.highest - self.grid.lowest, 2)
         risk = failure(confidence) / 2
-        s, c = self.total.radius(risk) / 2, self.size.radius(risk)
+        s, c = self.total.radius(risk) / 2, self.counted.radius(risk)
         ratio = (s + half * c) / (size - c) if c < size else 2 * half
         return float_above((min(ratio, 2 * half) + Fraction(1, 2)) * self.grid.step)
 
 
+@public
 def mean(
     *,
     bounds: tuple[Number, Number],
     epsilon: Number,
     delta: Number = 0,
-    n: int | None = None,
-    relation: Relation = Relation.ADD_REMOVE,
+    size: int | None = None,
+    relation: AnyRelation = Relation.ADD_REMOVE,
     step: Number | None = None,
 ) -> Mean | MeanOfUnknownSize:
     """The mean of a bounded column, by the relation that says whether its length is public.
@@ -192,21 +196,21 @@ def mean(
         bounds: the public range (low, high); records outside are clamped to it.
         epsilon: the privacy budget ε of one release.
         delta: 0 for Laplace noise and pure ε-DP; positive for Gaussian noise and (ε, δ)-DP.
-        n: the number of records: stated under REPLACE and ZERO_OUT, where it is public; None under ADD_REMOVE.
+        size: the number of records: stated under REPLACE and ZERO_OUT, where it is public; None under ADD_REMOVE.
         relation: what may change between neighbours: ADD_REMOVE, REPLACE or ZERO_OUT.
         step: the grid of the records; a millionth of the range by default.
 
-    >>> m = mean(bounds=(0, 1), epsilon=1, n=1000, relation=Relation.REPLACE)
+    >>> m = mean(bounds=(0, 1), epsilon=1, size=1000, relation=Relation.REPLACE)
     >>> m.statement(0.95)
     'with probability 95 % the error is at most 0.003'
     >>> unknown = mean(bounds=(0, 1), epsilon=1)
     >>> unknown.event
     DiscreteLaplace(scale=512, sensitivity=256) + DiscreteLaplace(scale=2)
-    >>> unknown.statement(0.95, n=1000)
+    >>> unknown.statement(0.95, size=1000)
     'with probability 95 % the error is at most 0.00725'
     """
-    _checks.member("relation", relation, Relation, remedy="Use ADD_REMOVE, REPLACE or ZERO_OUT.")
-    public_n = records.check_size(n, relation)
+    relation = Relation.of(relation)
+    public_n = records.check_size(size, relation)
     epsilon, delta = check_budget(epsilon, delta)
     grid = grids.make_grid(bounds, step)
     width = grid.highest - grid.lowest
@@ -214,8 +218,8 @@ def mean(
         half = Fraction(1, 2)
         # Twice the distance of a record from the middle is at most the width.
         statistics = [_grid_statistic(width, step, share=half), Statistic(1, share=half)]
-        total, size = fit(statistics, epsilon=epsilon, delta=delta, relation=relation)
-        return MeanOfUnknownSize(epsilon, delta, grid, total, size)
+        total, counted = fit(statistics, epsilon=epsilon, delta=delta, relation=relation)
+        return MeanOfUnknownSize(epsilon, delta, grid, total, counted)
     sensitivity = 2 * width if relation is Relation.REPLACE else width
     (additive_noise,) = fit([_grid_statistic(sensitivity, step)], epsilon=epsilon, delta=delta, relation=relation)
     return Mean(epsilon, delta, grid, public_n, additive_noise)
@@ -228,20 +232,20 @@ class Variance(AdditiveMechanism):
     epsilon: Fraction
     delta: Fraction
     grid: Grid
-    n: int
+    size: int
     noise: AdditiveNoise = field(repr=False)
 
     def __call__(self, values: object, /, *, source: Source | None = None) -> float:
         """The noisy variance, at least 0. A missing record counts as the point of the bounds nearest to 0."""
         numbers = records.read_numbers(values)
-        records.check_length(numbers, self.n, what="variance")
+        records.check_length(numbers, self.size, what="variance")
         first, second = moments(self.grid.place(numbers) - self.grid.lowest)
-        noisy = self.noise.release_one(self.n * second - first * first, source)
-        return grids.nearest_float(max(noisy, Fraction(0)) / self.n**2 * self.grid.step**2)
+        noisy = self.noise.release_one(self.size * second - first * first, source)
+        return grids.nearest_float(max(noisy, Fraction(0)) / self.size**2 * self.grid.step**2)
 
     def error(self, confidence: Number = Fraction(19, 20)) -> float:
         """A bound on |release − variance of the clamped records|, rounding included."""
-        noise = self.noise.radius(failure(confidence)) / self.n**2 * self.grid.step**2
+        noise = self.noise.radius(failure(confidence)) / self.size**2 * self.grid.step**2
         return float_above(noise + _variance_rounding(self.grid))
 
 
@@ -271,9 +275,9 @@ class VarianceOfUnknownSize(Mechanism):
         u2 = _clamp((shifted / count + width**2) / 2, 0, width**2)
         return grids.nearest_float(_clamp(u2 - u1 * u1, 0, width**2) / 4 * self.grid.step**2)
 
-    def error(self, confidence: Number = Fraction(19, 20), *, n: int | None = None) -> float:
+    def error(self, confidence: Number = Fraction(19, 20), *, size: int | None = None) -> float:
         """A bound on |release − variance| for n values: each moment is off as in `mean`, u1² by 2w times that."""
-        size = records.check_planned_size(n, what="variance")
+        size = records.check_planned_size(size, what="variance")
         width = Fraction(self.grid.highest - self.grid.lowest)
         c, s1, s2 = (part.radius(failure(confidence) / 3) for part in self.parts)
         bound = width**2
@@ -284,13 +288,14 @@ class VarianceOfUnknownSize(Mechanism):
         return float_above(bound / 4 * self.grid.step**2 + _variance_rounding(self.grid))
 
 
+@public
 def variance(
     *,
     bounds: tuple[Number, Number],
     epsilon: Number,
     delta: Number = 0,
-    n: int | None = None,
-    relation: Relation = Relation.ADD_REMOVE,
+    size: int | None = None,
+    relation: AnyRelation = Relation.ADD_REMOVE,
     step: Number | None = None,
 ) -> Variance | VarianceOfUnknownSize:
     """The variance of a bounded column: the mean squared distance from the mean (divisor n).
@@ -307,17 +312,18 @@ def variance(
         bounds: the public range (low, high); records outside are clamped to it.
         epsilon: the privacy budget ε of one release.
         delta: 0 for Laplace noise and pure ε-DP; positive for Gaussian noise and (ε, δ)-DP.
-        n: the number of records: stated under REPLACE, where it is public; None under ADD_REMOVE.
+        size: the number of records: stated under REPLACE, where it is public; None under ADD_REMOVE.
         relation: ADD_REMOVE or REPLACE.
         step: the grid of the records; a millionth of the range by default.
 
-    >>> variance(bounds=(0, 1), epsilon=1, n=1000, relation=Relation.REPLACE).statement(0.95)
+    >>> variance(bounds=(0, 1), epsilon=1, size=1000, relation=Relation.REPLACE).statement(0.95)
     'with probability 95 % the error is at most 0.003'
-    >>> variance(bounds=(0, 1), epsilon=1).statement(0.95, n=10_000)
+    >>> variance(bounds=(0, 1), epsilon=1).statement(0.95, size=10_000)
     'with probability 95 % the error is at most 0.00153'
     """
+    relation = Relation.of(relation)
     check_relation(relation, Relation.ADD_REMOVE, Relation.REPLACE, why="A blanked record has no place in a variance.")
-    public_n = records.check_size(n, relation, least=2)
+    public_n = records.check_size(size, relation, least=2)
     epsilon, delta = check_budget(epsilon, delta)
     grid = grids.make_grid(bounds, step)
     width = grid.highest - grid.lowest
@@ -362,22 +368,24 @@ class ColumnMeans(AdditiveMechanism):
     epsilon: Fraction
     delta: Fraction
     grids: tuple[Grid, ...] = field(repr=False)
-    n: int
+    size: int
     noise: AdditiveNoise = field(repr=False)
 
     def __call__(self, rows: object, /, *, source: Source | None = None) -> NDArray[np.float64]:
         """The noisy means of n rows. A missing value counts as the point of its bounds nearest to 0."""
         table = records.read_table(rows, columns=len(self.grids))
-        if len(table) != self.n:
-            raise DataError(f"these means are over n={self.n} rows, which is public; the data have another length")
+        if len(table) != self.size:
+            raise DataError(
+                f"these means are over size={self.size} rows, which is public; the data have another length"
+            )
         totals = []
         for column, grid in enumerate(self.grids):
             # In units of the width, so that every column has the same sensitivity: total·(common/width).
-            total = grid.total(grid.place(table[:, column])) - self.n * grid.lowest
+            total = grid.total(grid.place(table[:, column])) - self.size * grid.lowest
             totals.append(total * (self._common // (grid.highest - grid.lowest)))
         noisy = self.noise.release(totals, source)
         means = [
-            (value / self.n * (grid.highest - grid.lowest) / self._common + grid.lowest) * grid.step
+            (value / self.size * (grid.highest - grid.lowest) / self._common + grid.lowest) * grid.step
             for value, grid in zip(noisy, self.grids, strict=True)
         ]
         return np.array([grids.nearest_float(value) for value in means])
@@ -390,17 +398,18 @@ class ColumnMeans(AdditiveMechanism):
         """A bound on the largest error of any mean, in the unit of the widest column, rounding included."""
         widest = max(self.grids, key=lambda grid: grid.high - grid.low)
         width = (widest.highest - widest.lowest) * widest.step
-        noise = self.noise.radius(failure(confidence)) / self._common * width / self.n
+        noise = self.noise.radius(failure(confidence)) / self._common * width / self.size
         return float_above(noise + max(grid.step for grid in self.grids) / 2)
 
 
+@public
 def column_means(
     *,
     bounds: Sequence[tuple[Number, Number]],
-    n: int,
+    size: int,
     epsilon: Number,
     delta: Number = 0,
-    relation: Relation = Relation.REPLACE,
+    relation: AnyRelation = Relation.REPLACE,
 ) -> ColumnMeans:
     """The means of d bounded columns over the same n people: the notes' one-way marginals.
 
@@ -410,24 +419,25 @@ def column_means(
 
     Args:
         bounds: one public range (low, high) per column.
-        n: the number of records, where it is public.
+        size: the number of records, where it is public.
         epsilon: the privacy budget ε of one release.
         delta: 0 for Laplace noise and pure ε-DP; positive for Gaussian noise and (ε, δ)-DP.
         relation: REPLACE.
 
-    >>> pure = column_means(bounds=[(0, 1)] * 100, n=100_000, epsilon=1)
-    >>> approximate = column_means(bounds=[(0, 1)] * 100, n=100_000, epsilon=1, delta=1e-6)
+    >>> pure = column_means(bounds=[(0, 1)] * 100, size=100_000, epsilon=1)
+    >>> approximate = column_means(bounds=[(0, 1)] * 100, size=100_000, epsilon=1, delta=1e-6)
     >>> pure.statement(0.95), approximate.statement(0.95)
     ('with probability 95 % the error is at most 0.00758', 'with probability 95 % the error is at most 0.00158')
     """
+    relation = Relation.of(relation)
     check_relation(relation, Relation.REPLACE, why="n is public here; use sum_of and count where it is not.")
     epsilon, delta = check_budget(epsilon, delta)
     columns = [grids.make_grid(pair, None) for pair in bounds]
     if not columns:
         raise InvalidArgument("bounds", bounds, "one pair (low, high) per column")
-    public_n = _checks.count("n", n)
-    size = len(columns)
-    statistic = Statistic(_common_width(columns), size, size, Fraction(size), size)
+    public_n = _checks.count("size", size)
+    width = len(columns)
+    statistic = Statistic(_common_width(columns), width, width, Fraction(width), width)
     (additive_noise,) = fit([statistic], epsilon=epsilon, delta=delta, relation=relation)
     return ColumnMeans(epsilon, delta, tuple(columns), public_n, additive_noise)
 

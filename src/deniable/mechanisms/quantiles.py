@@ -20,6 +20,7 @@ from numpy.typing import NDArray
 
 from deniable import _checks, noise
 from deniable._checks import Number
+from deniable._signatures import public
 from deniable.errors import InvalidArgument
 from deniable.events import Claimed, Event, ExponentialMechanism
 from deniable.guarantees import ApproxDP
@@ -30,7 +31,7 @@ from deniable.noise import LAPLACE, Grid, Source, secure
 from deniable.numerics.exact import floor
 from deniable.numerics.roots import bisect
 from deniable.numerics.rounding import float_above
-from deniable.units import Relation
+from deniable.units import AnyRelation, Relation
 
 
 @dataclass(frozen=True, repr=False)
@@ -70,9 +71,9 @@ class Quantile(Mechanism):
         ordered = dict(zip(by_rank, sorted(chosen), strict=True))
         return [float(ordered[i] * self.grid.step) for i in range(len(chosen))]
 
-    def _choose(self, stretches: Stretches, n: int, q: Fraction, source: Source | None) -> int:
+    def _choose(self, stretches: Stretches, size: int, q: Fraction, source: Source | None) -> int:
         rate = self.each / (2 * rank_sensitivity(q, self.stated))
-        misses = stretches.misses(q * n)
+        misses = stretches.misses(q * size)
         stretch = int(noise.categorical([-rate * miss for miss in misses], multiples=stretches.sizes, source=source))
         within = noise.uniform(stretches.sizes[stretch], source=source)
         return stretches.starts[stretch] + int(within)
@@ -124,12 +125,13 @@ def rank_sensitivity(q: Fraction, relation: Relation) -> Fraction:
     return Fraction(1) if relation is Relation.REPLACE else max(q, 1 - q)
 
 
+@public
 def quantile(
     *,
     bounds: tuple[Number, Number],
     q: Number | Iterable[Number],
     epsilon: Number,
-    relation: Relation = Relation.ADD_REMOVE,
+    relation: AnyRelation = Relation.ADD_REMOVE,
     step: Number | None = None,
 ) -> Quantile:
     """Quantiles of a bounded column, by the exponential mechanism on the points of a public grid.
@@ -158,6 +160,7 @@ def quantile(
     >>> [0 <= value <= 100 for value in quantile(bounds=(0, 100), q=[0.25, 0.75], epsilon=1)([3, 50, 80])]
     [True, True]
     """
+    relation = Relation.of(relation)
     single = not isinstance(q, Iterable)
     q_list = list(q) if isinstance(q, Iterable) else [q]
     ranks = tuple(_checks.probability("q", one) for one in q_list)
@@ -187,7 +190,7 @@ class Median(Mechanism):
     epsilon: Fraction
     delta: Fraction
     grid: Grid
-    n: int
+    size: int
 
     @property
     def event(self) -> Event:
@@ -206,10 +209,10 @@ class Median(Mechanism):
     def __call__(self, values: object, /, *, source: Source | None = None) -> float:
         """The noisy median, clamped to the bounds. A missing record counts as the point of the bounds nearest to 0."""
         numbers = records.read_numbers(values)
-        records.check_length(numbers, self.n, what="median")
+        records.check_length(numbers, self.size, what="median")
         ordered = np.sort(self.grid.place(numbers))
         scale = smooth_sensitivity(ordered, self.grid, self.beta) / self.alpha
-        index = rounded_laplace(int(ordered[(self.n + 1) // 2 - 1]), scale, source)
+        index = rounded_laplace(int(ordered[(self.size + 1) // 2 - 1]), scale, source)
         return grids.nearest_float(min(max(index, self.grid.lowest), self.grid.highest) * self.grid.step)
 
     def error(self, confidence: Number = Fraction(19, 20), *, sensitivity: Number | None = None) -> float:
@@ -220,14 +223,15 @@ class Median(Mechanism):
         return float_above(min(noise + self.grid.step, width + 2 * self.grid.step))
 
 
+@public
 def median(
     *,
     bounds: tuple[Number, Number],
-    n: int,
+    size: int,
     epsilon: Number,
     delta: Number,
     step: Number | None = None,
-    relation: Relation = Relation.REPLACE,
+    relation: AnyRelation = Relation.REPLACE,
 ) -> Median:
     """The median of a bounded column, with noise in proportion to how far this data set's median can be moved.
 
@@ -256,13 +260,13 @@ def median(
 
     Args:
         bounds: the public range (low, high); records outside are clamped to it.
-        n: the number of records, where it is public.
+        size: the number of records, where it is public.
         epsilon: the privacy budget ε of one release.
         delta: the δ of (ε, δ)-DP, above 0.
         step: the grid of the records; a millionth of the range by default.
         relation: REPLACE.
 
-    >>> m = median(bounds=(0, 100), n=1001, epsilon=1, delta=1e-6)
+    >>> m = median(bounds=(0, 100), size=1001, epsilon=1, delta=1e-6)
     >>> m.event
     Claimed(ApproxDP(epsilon=1, delta=1e-06, relation=REPLACE))
     >>> 0 <= m([50.0] * 1001) <= 100
@@ -270,6 +274,7 @@ def median(
     >>> round(m.error(0.95, sensitivity=0.01), 2)       # for data whose smooth sensitivity is at most 0.01
     0.06
     """
+    relation = Relation.of(relation)
     check_relation(relation, Relation.REPLACE, why="The theorem is about replaced records and a public n.")
     exact_epsilon = _checks.positive("epsilon", epsilon)
     exact_delta = _checks.inner_probability("delta", delta, remedy="Its loss is unbounded: for example delta=1e-6.")
@@ -278,7 +283,7 @@ def median(
         epsilon=exact_epsilon,
         delta=exact_delta,
         grid=grids.make_grid(bounds, step),
-        n=_checks.count("n", n),
+        size=_checks.count("size", size),
     )
 
 
@@ -307,7 +312,7 @@ def weights(beta: Fraction) -> tuple[int, ...]:
 def smooth_sensitivity(ordered: NDArray[np.int64], grid: Grid, beta: Fraction) -> Fraction:
     """S, in grid steps, of sorted indices."""
     w = weights(beta)
-    n, m = len(ordered), (len(ordered) + 1) // 2
+    size, m = len(ordered), (len(ordered) + 1) // 2
     width = grid.highest - grid.lowest
     best = w[-1] * width
     # padded[i] is the i-th order statistic; positions out of range are the bounds.
@@ -316,7 +321,7 @@ def smooth_sensitivity(ordered: NDArray[np.int64], grid: Grid, beta: Fraction) -
         if weight * width <= best:
             break
         t = np.arange(k + 2)
-        spread = int((padded[np.clip(m + t, 0, n + 1)] - padded[np.clip(m + t - k - 1, 0, n + 1)]).max())
+        spread = int((padded[np.clip(m + t, 0, size + 1)] - padded[np.clip(m + t - k - 1, 0, size + 1)]).max())
         best = max(best, weight * spread)
         if spread == width:
             break

@@ -187,31 +187,35 @@ def _key(value: Any) -> Hashable:
         return None
 
 
-def check_size(n: int | None, relation: Relation, *, least: int = 1) -> int | None:
+def check_size(size: int | None, relation: Relation, *, least: int = 1) -> int | None:
     """The number of records where it is public and must be stated (REPLACE, ZERO_OUT), or None (ADD_REMOVE).
 
     >>> check_size(1000, Relation.REPLACE), check_size(None, Relation.ADD_REMOVE)
     (1000, None)
     """
     if relation is Relation.ADD_REMOVE:
-        if n is not None:
+        if size is not None:
             raise InvalidArgument(
-                "n", n, "left out under ADD_REMOVE", "There it is private; with relation=REPLACE it is public."
+                "size", size, "left out under ADD_REMOVE", "There it is private; with relation=REPLACE it is public."
             )
         return None
-    if n is None:
-        raise InvalidArgument("n", n, "the public number of records", f"Under {relation.name} it is public; say it.")
-    return _checks.count("n", n, least=least)
+    if size is None:
+        raise InvalidArgument(
+            "size", size, "the public number of records", f"Under {relation.name} it is public; say it."
+        )
+    return _checks.count("size", size, least=least)
 
 
-def check_length(values: Sized, n: int, *, what: str) -> None:
+def check_length(values: Sized, size: int, *, what: str) -> None:
     """Refuses data whose length is not the public one."""
-    if len(values) != n:
-        raise DataError(f"this {what} is over n={n} records, which is public; the values have another length")
+    if len(values) != size:
+        raise DataError(f"this {what} is over size={size} records, which is public; the values have another length")
 
 
-def check_planned_size(n: int | None, *, what: str) -> int:
+def check_planned_size(size: int | None, *, what: str) -> int:
     """The number of values to state an accuracy for, where the real one is private."""
-    if n is None:
-        raise InvalidArgument("n", n, "the number of values to plan for", f"The accuracy of this {what} depends on it.")
-    return _checks.count("n", n)
+    if size is None:
+        raise InvalidArgument(
+            "size", size, "the number of values to plan for", f"The accuracy of this {what} depends on it."
+        )
+    return _checks.count("size", size)

@@ -15,6 +15,8 @@ from typing import Any
 
 from deniable import _checks
 from deniable._checks import Number
+from deniable._forms import Plain
+from deniable._signatures import public
 from deniable.errors import InvalidArgument
 from deniable.mechanisms.base import Mechanism, shown_up
 from deniable.mechanisms.local import binary_response
@@ -28,33 +30,40 @@ _LEAST_EPSILON, _MOST_EPSILON = Fraction(1, 10**6), Fraction(10**4)
 
 
 @dataclass(frozen=True)
-class Size:
-    """A plan: the number of people, ε and the error. `n` is None where the error does not depend on it."""
+class Size(Plain):
+    """A plan: the number of people, ε and the error. `size` is None where the error does not depend on it."""
 
-    n: int | None
+    size: int | None
     epsilon: Fraction
     error: float
     confidence: Fraction
     mechanism: Mechanism
 
+    def to_dict(self) -> dict[str, Any]:
+        numbers = {"epsilon": float(self.epsilon), "error": self.error, "confidence": float(self.confidence)}
+        return {"size": self.size, **numbers}
+
     def __str__(self) -> str:
-        people = "" if self.n is None else f"n = {self.n}, "
+        people = "" if self.size is None else f"n = {self.size}, "
         chance = f"{float(self.confidence * 100):.6g} %"
         error = shown_up(self.error)
         return f"{people}ε = {_checks.shown(self.epsilon)}: with probability {chance} the error is at most {error}"
 
 
 @dataclass(frozen=True)
-class CentralAndLocal:
+class CentralAndLocal(Plain):
     """The same plan with a trusted curator (central) and without one (local)."""
 
     central: Size
     local: Size
 
+    def to_dict(self) -> dict[str, Any]:
+        return {"central": self.central.to_dict(), "local": self.local.to_dict()}
+
     def __str__(self) -> str:
         one, other = self.central, self.local
-        if one.n != other.n and one.n and other.n:
-            answers, ratio = (f"n = {one.n}", f"n = {other.n}"), f"{other.n / one.n:.0f} times as many"
+        if one.size != other.size and one.size and other.size:
+            answers, ratio = (f"n = {one.size}", f"n = {other.size}"), f"{other.size / one.size:.0f} times as many"
         elif one.epsilon != other.epsilon:
             answers = tuple(f"ε = {_checks.shown(plan.epsilon)}" for plan in (one, other))  # type: ignore[assignment]
             ratio = f"{float(other.epsilon / one.epsilon):.3g} times as much"
@@ -64,10 +73,11 @@ class CentralAndLocal:
         return f"with a trusted curator: {answers[0]}; with randomised response: {answers[1]} ({ratio})"
 
 
+@public
 def size(
     mechanism: Callable[..., Mechanism],
     *,
-    n: int | None = None,
+    size: int | None = None,
     epsilon: Number | None = None,
     error: Number | None = None,
     confidence: Number = Fraction(19, 20),
@@ -85,7 +95,7 @@ def size(
 
     Args:
         mechanism: the function that makes the mechanism, such as `mechanisms.mean`.
-        n: the number of people.
+        size: the number of people.
         epsilon: the privacy budget.
         error: the error that is still good enough.
         confidence: the probability with which the error statement holds.
@@ -96,26 +106,26 @@ def size(
     >>> from deniable.units import Relation
     >>> print(size(mean, bounds=(0, 1), relation=Relation.REPLACE, epsilon=0.5, error=0.01))
     n = 600, ε = 0.5: with probability 95 % the error is at most 0.01
-    >>> print(size(mean, bounds=(0, 1), relation=Relation.REPLACE, n=600, error=0.01))
+    >>> print(size(mean, bounds=(0, 1), relation=Relation.REPLACE, size=600, error=0.01))
     n = 600, ε = 0.4997: with probability 95 % the error is at most 0.01
-    >>> size(mean, bounds=(0, 1), relation=Relation.REPLACE, n=600, epsilon=0.5).error < 0.01
+    >>> size(mean, bounds=(0, 1), relation=Relation.REPLACE, size=600, epsilon=0.5).error < 0.01
     True
     >>> print(central_and_local(epsilon=0.5, error=0.01))
     with a trusted curator: n = 600; with randomised response: n = 307483 (512 times as many)
     """
     exact_confidence = _checks.inner_probability("confidence", confidence, remedy="For example 0.95.")
     family = _MechanismFamily(mechanism, settings, exact_confidence, relative)
-    arguments = {"epsilon": epsilon, "error": error, **({"n": n} if family.sized else {})}
+    arguments = {"epsilon": epsilon, "error": error, **({"size": size} if family.sized else {})}
     missing = [name for name, value in arguments.items() if value is None]
     if len(missing) != 1:
         raise InvalidArgument(
             "size", missing or "all of them", f"left without exactly one of {', '.join(sorted(arguments))}"
         )
-    if not family.sized and n is not None:
+    if not family.sized and size is not None:
         raise InvalidArgument(
-            "n", n, "left out: this error does not depend on n", "For a share of n say relative=True."
+            "size", size, "left out: this error does not depend on n", "For a share of n say relative=True."
         )
-    people = None if n is None else _checks.count("n", n)
+    people = None if size is None else _checks.count("size", size)
     budget = None if epsilon is None else _checks.positive("epsilon", epsilon)
     if error is not None:
         goal = float(_checks.positive("error", error))
@@ -128,17 +138,21 @@ def size(
     return Size(people, budget, family.error(people, budget), exact_confidence, family.build(people, budget))
 
 
+_solve = size  # where a parameter is called size
+
+
+@public
 def central_and_local(
     *,
-    n: int | None = None,
+    size: int | None = None,
     epsilon: Number | None = None,
     error: Number | None = None,
     confidence: Number = Fraction(19, 20),
 ) -> CentralAndLocal:
     """The share of people who say yes: by a mean with a trusted curator, and by randomised response without one."""
-    question: dict[str, Any] = {"n": n, "epsilon": epsilon, "error": error, "confidence": confidence}
+    question: dict[str, Any] = {"size": size, "epsilon": epsilon, "error": error, "confidence": confidence}
     return CentralAndLocal(
-        size(mean, bounds=(0, 1), relation=Relation.REPLACE, **question), size(binary_response, **question)
+        _solve(mean, bounds=(0, 1), relation=Relation.REPLACE, **question), _solve(binary_response, **question)
     )
 
 
@@ -156,32 +170,33 @@ class _MechanismFamily:
         """Whether n is private under the relation that is used."""
         parameters = inspect.signature(self.mechanism).parameters
         default = parameters["relation"].default if "relation" in parameters else None
-        return self.settings.get("relation", default) is Relation.ADD_REMOVE
+        relation = self.settings.get("relation", default)
+        return relation is not None and Relation.of(relation) is Relation.ADD_REMOVE
 
     @property
     def _builds_with_n(self) -> bool:
-        return "n" in inspect.signature(self.mechanism).parameters and not self._private_n
+        return "size" in inspect.signature(self.mechanism).parameters and not self._private_n
 
     @property
     def sized(self) -> bool:
         """Whether the error depends on n."""
-        return self.relative or self._builds_with_n or "n" in self._error_parameters
+        return self.relative or self._builds_with_n or "size" in self._error_parameters
 
     @property
     def _error_parameters(self) -> set[str]:
         return set(inspect.signature(self.build(2**20, Fraction(1)).error).parameters)
 
-    def build(self, n: int | None, epsilon: Fraction) -> Mechanism:
+    def build(self, size: int | None, epsilon: Fraction) -> Mechanism:
         """The mechanism for n people and this ε."""
-        chosen = {"n": n} if self._builds_with_n else {}
+        chosen = {"size": size} if self._builds_with_n else {}
         return self.mechanism(epsilon=epsilon, **chosen, **self.settings)
 
-    def error(self, n: int | None, epsilon: Fraction) -> float:
+    def error(self, size: int | None, epsilon: Fraction) -> float:
         """The error of that mechanism; divided by n if `relative`."""
-        mechanism = self.build(n, epsilon)
-        size = {"n": n} if "n" in inspect.signature(mechanism.error).parameters else {}
-        error = mechanism.error(self.confidence, **size)
-        return error / n if self.relative and n is not None else error
+        mechanism = self.build(size, epsilon)
+        known = {"size": size} if "size" in inspect.signature(mechanism.error).parameters else {}
+        error = mechanism.error(self.confidence, **known)
+        return error / size if self.relative and size is not None else error
 
 
 def _smallest_count(fits: Callable[[int], bool]) -> int:
@@ -196,12 +211,12 @@ def _smallest_count(fits: Callable[[int], bool]) -> int:
     return first_whole(lambda n: _fits(fits, n), high // 2, high)
 
 
-def _fits(fits: Callable[[int], bool], n: int) -> bool:
+def _fits(fits: Callable[[int], bool], size: int) -> bool:
     """Whether n is enough. An n that the mechanism refuses is not."""
     try:
-        return fits(n)
+        return fits(size)
     except InvalidArgument as error:
-        if error.name != "n":
+        if error.name != "size":
             raise
         return False
 

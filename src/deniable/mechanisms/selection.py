@@ -34,6 +34,7 @@ import numpy as np
 
 from deniable import _checks, noise
 from deniable._checks import Number
+from deniable._signatures import public
 from deniable.calibration import calibrate
 from deniable.errors import InvalidArgument
 from deniable.events import Claimed, Event, ExponentialMechanism
@@ -43,7 +44,7 @@ from deniable.mechanisms.base import Mechanism, failure
 from deniable.noise import EXPONENTIAL, GUMBEL, LAPLACE, Noise, Source
 from deniable.numerics.exact import short_below
 from deniable.numerics.rounding import float_above
-from deniable.units import Relation
+from deniable.units import AnyRelation, Relation
 
 
 @dataclass(frozen=True, repr=False)
@@ -87,7 +88,6 @@ class SelectionMechanism(Mechanism):
 
 def check_monotone(relation: Relation, *, what: str, monotone: bool) -> None:
     """Refuses `monotone=True` under REPLACE, where no utility or query is monotone."""
-    _checks.member("relation", relation, Relation, remedy="Use ADD_REMOVE, REPLACE or ZERO_OUT.")
     if monotone and relation is Relation.REPLACE:
         remedy = f"A replaced record lowers one {what} while it raises another."
         raise InvalidArgument("monotone", monotone, "False under REPLACE", remedy)
@@ -131,6 +131,7 @@ class NoisyMax(SelectionMechanism):
         return self.shortfall(confidence, width=2 if self.noise is LAPLACE else 1)
 
 
+@public
 def noisy_max(
     *,
     candidates: int,
@@ -139,7 +140,7 @@ def noisy_max(
     noise: Noise = EXPONENTIAL,
     monotone: bool = False,
     step: Number | None = None,
-    relation: Relation = Relation.ADD_REMOVE,
+    relation: AnyRelation = Relation.ADD_REMOVE,
 ) -> NoisyMax:
     """Report noisy max: every utility gets independent noise, and only the position of the largest is released.
 
@@ -161,6 +162,7 @@ def noisy_max(
     >>> noisy_max(candidates=10, sensitivity=1, epsilon=1, step=1, noise=GUMBEL).event
     ExponentialMechanism(epsilon=1)
     """
+    relation = Relation.of(relation)
     _checks.member("noise", noise, Noise, remedy="Use deniable.noise.EXPONENTIAL, LAPLACE or GUMBEL.")
     fields = _check_choice(candidates, sensitivity, epsilon, step, relation, monotone=monotone)
     return NoisyMax(**fields, noise=noise)  # type: ignore[arg-type]
@@ -173,6 +175,7 @@ class Exponential(NoisyMax):
     noise: Noise = field(default=GUMBEL, init=False, repr=False)
 
 
+@public
 def exponential(
     *,
     candidates: int,
@@ -180,7 +183,7 @@ def exponential(
     epsilon: Number,
     monotone: bool = False,
     step: Number | None = None,
-    relation: Relation = Relation.ADD_REMOVE,
+    relation: AnyRelation = Relation.ADD_REMOVE,
 ) -> Exponential:
     """The exponential mechanism: a candidate is chosen with probability proportional to exp(ε·utility/(2Δ)).
 
@@ -205,6 +208,7 @@ def exponential(
     >>> m.event, round(m.error(0.95), 2)
     (ExponentialMechanism(epsilon=1), 8.19)
     """
+    relation = Relation.of(relation)
     return Exponential(**_check_choice(candidates, sensitivity, epsilon, step, relation, monotone=monotone))  # type: ignore[arg-type]
 
 
@@ -215,6 +219,7 @@ class PermuteAndFlip(NoisyMax):
     noise: Noise = field(default=EXPONENTIAL, init=False, repr=False)
 
 
+@public
 def permute_and_flip(
     *,
     candidates: int,
@@ -222,7 +227,7 @@ def permute_and_flip(
     epsilon: Number,
     monotone: bool = False,
     step: Number | None = None,
-    relation: Relation = Relation.ADD_REMOVE,
+    relation: AnyRelation = Relation.ADD_REMOVE,
 ) -> PermuteAndFlip:
     """Permute-and-flip: candidates in random order, each accepted with probability exp(ε·(utility − best)/(2Δ)).
 
@@ -242,6 +247,7 @@ def permute_and_flip(
     >>> 0 <= m([0, -1, -4]) < 3, m.event
     (True, Claimed(PureDP(epsilon=1)))
     """
+    relation = Relation.of(relation)
     return PermuteAndFlip(**_check_choice(candidates, sensitivity, epsilon, step, relation, monotone=monotone))  # type: ignore[arg-type]
 
 
@@ -271,6 +277,7 @@ class TopK(SelectionMechanism):
         return self.shortfall(each)
 
 
+@public
 def top_k(
     *,
     candidates: int,
@@ -280,7 +287,7 @@ def top_k(
     delta: Number = 0,
     monotone: bool = False,
     step: Number | None = None,
-    relation: Relation = Relation.ADD_REMOVE,
+    relation: AnyRelation = Relation.ADD_REMOVE,
 ) -> TopK:
     """The `places` best candidates, in order: exponential mechanisms without replacement, in one draw.
 
@@ -306,6 +313,7 @@ def top_k(
     >>> top_k(candidates=1000, places=20, sensitivity=1, epsilon=1, delta=1e-6, step=1).each > Fraction(1, 20)
     True
     """
+    relation = Relation.of(relation)
     k = _checks.count("places", places)
     if k > _checks.count("candidates", candidates):
         raise InvalidArgument("places", places, f"at most the {candidates} candidates")
@@ -364,8 +372,9 @@ class AuctionPrice(Mechanism):
         return float_above(Fraction(nats) / self.rate)
 
 
+@public
 def auction_price(
-    *, prices: Iterable[Number], epsilon: Number, relation: Relation = Relation.ADD_REMOVE
+    *, prices: Iterable[Number], epsilon: Number, relation: AnyRelation = Relation.ADD_REMOVE
 ) -> AuctionPrice:
     """One price for all, from a public list: those who bid at least that much pay it.
 
@@ -385,8 +394,8 @@ def auction_price(
     >>> round(m.error(0.95), 1)      # revenue that may be lost
     13.9
     """
+    relation = Relation.of(relation)
     price_list = tuple(_checks.positive("prices", price) for price in prices)
     if not price_list or len(set(price_list)) != len(price_list):
         raise InvalidArgument("prices", [float(p) for p in price_list], "one or more different prices")
-    _checks.member("relation", relation, Relation, remedy="Use ADD_REMOVE, REPLACE or ZERO_OUT.")
     return AuctionPrice(price_list, _checks.positive("epsilon", epsilon), relation)

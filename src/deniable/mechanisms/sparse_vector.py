@@ -13,6 +13,7 @@ from fractions import Fraction
 
 from deniable import _checks, _values, noise
 from deniable._checks import Number
+from deniable._signatures import public
 from deniable.errors import DataError, InvalidArgument
 from deniable.events import Claimed, DiscreteLaplace, Event
 from deniable.guarantees import PureDP
@@ -22,7 +23,7 @@ from deniable.mechanisms.selection import check_monotone
 from deniable.noise import Source
 from deniable.numerics import discrete
 from deniable.numerics.rounding import float_above
-from deniable.units import Relation
+from deniable.units import AnyRelation, Relation
 
 
 @dataclass(frozen=True, repr=False)
@@ -116,6 +117,7 @@ class ThresholdRun:
         return f"<a run of {self._mechanism!r}>"
 
 
+@public
 def above_threshold(
     *,
     threshold: Number,
@@ -124,7 +126,7 @@ def above_threshold(
     positives: int = 1,
     monotone: bool = False,
     step: Number | None = None,
-    relation: Relation = Relation.ADD_REMOVE,
+    relation: AnyRelation = Relation.ADD_REMOVE,
 ) -> AboveThreshold:
     """Above threshold: which of a stream of queries exceed a threshold, paying only for those that do.
 
@@ -156,6 +158,7 @@ def above_threshold(
     >>> len(m([0] * 10)) <= 10
     True
     """
+    relation = Relation.of(relation)
     remedy = "Queries that nobody can change are public."
     exact_sensitivity, grid = grids.check_sensitivity(sensitivity, step, remedy=remedy)
     check_monotone(relation, what="query", monotone=monotone)

@@ -20,6 +20,7 @@ from numpy.typing import NDArray
 
 from deniable import _checks, _values, noise
 from deniable._checks import Number
+from deniable._signatures import public
 from deniable.errors import InvalidArgument
 from deniable.events import Claimed, DiscreteLaplace, Event
 from deniable.guarantees import ApproxDP, PureDP
@@ -29,7 +30,7 @@ from deniable.mechanisms.base import Mechanism, failure
 from deniable.noise import Source
 from deniable.numerics import discrete
 from deniable.numerics.rounding import float_above
-from deniable.units import Relation
+from deniable.units import AnyRelation, Relation
 
 _MOST_UNITS = float(1 << 62)
 """More units than any data set has."""
@@ -64,6 +65,7 @@ class ProposeTestRelease(Mechanism):
         return 0.0
 
 
+@public
 def propose_test_release(
     *,
     base: Callable[[Any, Source | None], Any],
@@ -156,7 +158,8 @@ class Mode(Mechanism):
         return 0.0
 
 
-def mode(*, epsilon: Number, delta: Number, relation: Relation = Relation.ADD_REMOVE) -> Mode:
+@public
+def mode(*, epsilon: Number, delta: Number, relation: AnyRelation = Relation.ADD_REMOVE) -> Mode:
     """The most common value, by propose-test-release: exact when it is released at all.
 
     The mode itself is released, so data are safe when no neighbour has another mode. With g the gap between the two
@@ -181,6 +184,7 @@ def mode(*, epsilon: Number, delta: Number, relation: Relation = Relation.ADD_RE
     >>> [histogram_or_ptr(epsilon=1, delta=1e-6, keys=keys).better for keys in (100, 10**9)]
     ['noisy max', 'propose-test-release']
     """
+    relation = Relation.of(relation)
     check_relation(relation, Relation.ADD_REMOVE, Relation.REPLACE, why="A blanked record has no value.")
     exact_delta = _checks.inner_probability(
         "delta", delta, remedy="The test must be allowed to fail: for example delta=1e-6."
@@ -215,18 +219,20 @@ class ModeComparison:
         return "noisy max" if self.noisy_max_gap <= self.ptr_gap else "propose-test-release"
 
 
+@public
 def histogram_or_ptr(
     *,
     epsilon: Number,
     delta: Number,
     keys: int,
     confidence: Number = Fraction(19, 20),
-    relation: Relation = Relation.ADD_REMOVE,
+    relation: AnyRelation = Relation.ADD_REMOVE,
 ) -> ModeComparison:
     """The exercise of the notes, in numbers: with a histogram of `keys` public keys or by propose-test-release?
 
     Noisy max with exponential noise of scale b misses if another noise exceeds the gap: (keys − 1)·e^{−gap/b} at most.
     """
+    relation = Relation.of(relation)
     key_count = _checks.count("keys", keys, least=2)
     exact_epsilon = _checks.positive("epsilon", epsilon)
     scale = (2 if relation is Relation.REPLACE else 1) / exact_epsilon
@@ -243,7 +249,7 @@ class ClusteredMean(Mechanism):
     """A trimmed mean of n records, or None if they do not lie close enough together."""
 
     width: Fraction
-    n: int
+    size: int
     trim: int
     epsilon: Fraction
     delta: Fraction
@@ -262,13 +268,13 @@ class ClusteredMean(Mechanism):
     def __call__(self, values: object, /, *, source: Source | None = None) -> float | None:
         """The noisy trimmed mean, or None. A missing record counts as 0, one beyond 2**62 steps as lying there."""
         numbers = records.read_numbers(values)
-        records.check_length(numbers, self.n, what="mean")
+        records.check_length(numbers, self.size, what="mean")
         with np.errstate(over="ignore"):
             scaled = np.nan_to_num(numbers, nan=0.0) / float(self.step)
         ordered = np.sort(np.rint(np.clip(scaled, -_FARTHEST_STEP, _FARTHEST_STEP)).astype(np.int64))
         if not _pass_test(spread_distance(ordered, self.trim, _STEPS), self.epsilon / 2, self.delta, source):
             return None
-        trimmed = ordered[self.trim : self.n - self.trim]
+        trimmed = ordered[self.trim : self.size - self.trim]
         total = self.noise.release_one(sum(trimmed.tolist()), source)
         return grids.nearest_float(total / len(trimmed) * self.step)
 
@@ -278,18 +284,19 @@ class ClusteredMean(Mechanism):
 
     def error(self, confidence: Number = Fraction(19, 20)) -> float:
         """A bound on |release − trimmed mean| for answers that are given, rounding included."""
-        trimmed_size = self.n - 2 * self.trim
+        trimmed_size = self.size - 2 * self.trim
         return float_above(self.noise.radius(failure(confidence)) * self.step / trimmed_size + self.step / 2)
 
 
+@public
 def clustered_mean(
     *,
     width: Number,
-    n: int,
+    size: int,
     epsilon: Number,
     delta: Number,
     trim: int | None = None,
-    relation: Relation = Relation.REPLACE,
+    relation: AnyRelation = Relation.REPLACE,
 ) -> ClusteredMean:
     """The mean of data that lie close together, without bounds: propose-test-release with a trimmed mean.
 
@@ -306,18 +313,19 @@ def clustered_mean(
 
     Args:
         width: how far apart the records are believed to lie; proposed without looking at them.
-        n: the number of records, where it is public.
+        size: the number of records, where it is public.
         epsilon: the privacy budget ε of one release.
         delta: the probability with which the test may pass on unsafe data.
         trim: how many records are left out on either side; enough for the test by default.
         relation: REPLACE.
 
-    >>> m = clustered_mean(width=1, n=1000, epsilon=1, delta=1e-6)
+    >>> m = clustered_mean(width=1, size=1000, epsilon=1, delta=1e-6)
     >>> m.trim, m.statement(0.95)
     (39, 'with probability 95 % the error is at most 0.00651')
     >>> m.needed(0.999) <= m.trim      # so that data all in one place are answered with probability 99.9 %
     True
     """
+    relation = Relation.of(relation)
     check_relation(relation, Relation.REPLACE, why="The theorem is about replaced records and a public n.")
     exact_width = _checks.between(
         "width", width, low=Fraction(1, 10**290), high=10**290,
@@ -327,7 +335,7 @@ def clustered_mean(
     exact_delta = _checks.inner_probability(
         "delta", delta, remedy="The test must be allowed to fail: for example delta=1e-6."
     )
-    public_n = _checks.count("n", n)
+    public_n = _checks.count("size", size)
     trim_size = (
         distance_needed(exact_epsilon / 2, exact_delta, Fraction(999, 1000))
         if trim is None
@@ -336,7 +344,7 @@ def clustered_mean(
     if 2 * trim_size >= public_n:
         remedy = f"This ε and δ need trim={trim_size} and n above {2 * trim_size}."
         if trim is None:
-            raise InvalidArgument("n", n, "more than twice as many records as are trimmed", remedy)
+            raise InvalidArgument("size", size, "more than twice as many records as are trimmed", remedy)
         raise InvalidArgument("trim", trim, "below half of the records", remedy)
     (additive_noise,) = fit(
         [Statistic(_STEPS)], epsilon=exact_epsilon / 2, delta=Fraction(0), relation=Relation.REPLACE
@@ -346,11 +354,11 @@ def clustered_mean(
 
 def spread_distance(ordered: NDArray[np.int64], trim: int, width: int) -> int:
     """How many records must be replaced before the (trimmed) spread exceeds the width; 0 if it does."""
-    n = len(ordered)
+    size = len(ordered)
     padded = [-math.inf, *ordered.tolist(), math.inf]  # padded[i] is the i-th order statistic, i from 1
     for k in range(trim + 1):
         for t in range(k + 1):
-            high, low = n - trim + 1 + t, trim - k + t
-            if low <= 0 or high > n or padded[high] - padded[low] > width:
+            high, low = size - trim + 1 + t, trim - k + t
+            if low <= 0 or high > size or padded[high] - padded[low] > width:
                 return k
     return trim

@@ -19,6 +19,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from deniable import _checks
 from deniable._checks import Number
+from deniable._signatures import public
 from deniable.errors import InvalidArgument
 from deniable.mechanisms import grids, records
 from deniable.mechanisms.additive import AdditiveMechanism, AdditiveNoise, check_budget, fit
@@ -26,7 +27,7 @@ from deniable.mechanisms.base import failure
 from deniable.mechanisms.counts import check_keys, partition
 from deniable.noise import Source
 from deniable.numerics.rounding import float_above
-from deniable.units import Relation
+from deniable.units import AnyRelation, Relation
 
 Attributes: TypeAlias = tuple[tuple[str, tuple[Hashable, ...]], ...]
 
@@ -59,12 +60,13 @@ class Contingency(AdditiveMechanism):
         return float_above(self.noise.radius(failure(confidence)))
 
 
+@public
 def contingency(
     *,
     attributes: Mapping[str, Iterable[Hashable]],
     epsilon: Number,
     delta: Number = 0,
-    relation: Relation = Relation.ADD_REMOVE,
+    relation: AnyRelation = Relation.ADD_REMOVE,
 ) -> Contingency:
     """A contingency table: counts of every combination of the values of several public attributes.
 
@@ -83,6 +85,7 @@ def contingency(
     >>> m.event
     DiscreteLaplace(scale=1)
     """
+    relation = Relation.of(relation)
     epsilon, delta = check_budget(epsilon, delta)
     domain = check_attributes(attributes)
     cells = count_cells(domain)
@@ -151,13 +154,14 @@ class Marginals(AdditiveMechanism):
         return float_above(self.noise.radius(failure(confidence)))
 
 
+@public
 def marginals(
     *,
     attributes: Mapping[str, Iterable[Hashable]],
     ways: int = 1,
     epsilon: Number,
     delta: Number = 0,
-    relation: Relation = Relation.ADD_REMOVE,
+    relation: AnyRelation = Relation.ADD_REMOVE,
 ) -> Marginals:
     """All k-way marginals of a table: for every k of its d attributes, the counts of their combinations.
 
@@ -179,6 +183,7 @@ def marginals(
     >>> sorted(pure({name: [0, 1, 1] for name in "abcd"}))[0]
     ('a', 'b')
     """
+    relation = Relation.of(relation)
     epsilon, delta = check_budget(epsilon, delta)
     domain = check_attributes(attributes)
     way = _checks.count("ways", ways)
@@ -193,12 +198,14 @@ def marginals(
     return Marginals(epsilon, delta, domain, way, additive_noise)
 
 
+@public
 def nonnegative(values: ArrayLike) -> NDArray[Any]:
     """Negative values as 0. Never further from nonnegative truths; but sums of many are pushed up, so sum first."""
     array = np.asarray(values)
     return np.asarray(np.maximum(array, np.zeros((), dtype=array.dtype)))
 
 
+@public
 def simplex(values: ArrayLike, *, total: Number = 1) -> NDArray[np.float64]:
     """The nearest values that are nonnegative and add up to `total`: the Euclidean projection."""
     vector = np.asarray(values, dtype=np.float64)
@@ -211,6 +218,7 @@ def simplex(values: ArrayLike, *, total: Number = 1) -> NDArray[np.float64]:
     return np.asarray(np.maximum(vector - excess[last] / (last + 1), 0.0))
 
 
+@public
 def consistent(answers: ArrayLike, *, queries: ArrayLike, variances: ArrayLike | None = None) -> NDArray[np.float64]:
     """The nearest answers that some data could have: least squares over the cells, A·argmin ‖A·x − answers‖.
 

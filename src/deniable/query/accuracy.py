@@ -19,6 +19,7 @@ from typing import NamedTuple
 
 from deniable import _checks
 from deniable._checks import Number
+from deniable._remedies import example
 from deniable.errors import InvalidArgument
 from deniable.query.aggregates import ExpectedError
 from deniable.query.aggregates.quantile import RankError
@@ -109,7 +110,7 @@ def _goals(error: Number | Mapping[str, Number], plan: QueryPlan) -> dict[str, F
     """The error that is asked for, per aggregate."""
     names = [aggregate.name for aggregate in plan.aggregates]
     if not isinstance(error, Mapping):
-        goal = _checks.positive("error", error, remedy="For example error=50.")
+        goal = _checks.positive("error", error, remedy=example("error", 50))
         return dict.fromkeys(names, goal)
     for name in error:
         if name not in names:
@@ -147,7 +148,7 @@ def _check_reachable(name: str, least: ExpectedError, goal: Fraction, size: int 
     if size is None:
         raise InvalidArgument(
             "error", said, f"given with group_size: the error of {name} depends on how many values a group has",
-            "Give group_size=1000, the smallest group for which it must hold.",
+            example("group_size", 1000),
         )  # fmt: skip
     raise InvalidArgument(
         "error", said, f"reachable for {name} in a group of {size} values",

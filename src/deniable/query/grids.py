@@ -22,6 +22,7 @@ from fractions import Fraction
 
 from deniable import _checks
 from deniable._checks import Number
+from deniable._remedies import Remedy, example
 from deniable.errors import InvalidArgument, QueryError
 from deniable.noise import Grid
 from deniable.query.predicates import Reader
@@ -42,12 +43,12 @@ _SURE = 1 << 50
 def choose(column: Column, bounds: Sequence[Number]) -> Grid:
     """The grid of a column's bounds: (low, high) or (low, high, step)."""
     what = f"bounds[{column.name!r}]"
-    example = f"For example bounds={{{column.name!r}: (0, 100)}}."
+    remedy = example("bounds", {column.name: (0, 100)})
     if not isinstance(bounds, tuple | list) or len(bounds) not in (2, 3):
-        raise InvalidArgument(what, bounds, "a pair (low, high), or (low, high, step)", example)
-    low, high = (_checks.number(what, end, expected="a pair of finite numbers", remedy=example) for end in bounds[:2])
+        raise InvalidArgument(what, bounds, "a pair (low, high), or (low, high, step)", remedy)
+    low, high = (_checks.number(what, end, expected="a pair of finite numbers", remedy=remedy) for end in bounds[:2])
     if low >= high:
-        remedy = "Swap the bounds." if low > high else example
+        remedy = Remedy("Swap the bounds.") if low > high else remedy
         raise InvalidArgument(what, tuple(bounds), "a pair (low, high) with low below high", remedy)
     step = _checks.positive(f"{what} step", bounds[2]) if len(bounds) == 3 else _step(column, low, high)
     grid = Grid(low=low, high=high, step=step)
@@ -74,7 +75,7 @@ def collect(reader: Reader, given: Mapping[str | Column, Sequence[Number]] | Non
     """The grids of all declared bounds, by the SQL of the column or expression they are for."""
     if given is not None and not isinstance(given, Mapping):
         raise InvalidArgument(
-            "bounds", given, "a mapping from column to (low, high)", "For example bounds={'cost': (0, 5000)}."
+            "bounds", given, "a mapping from column to (low, high)", example("bounds", {"cost": (0, 5000)})
         )
     grids = {}
     for key, bounds in (given or {}).items():

@@ -25,6 +25,7 @@ from math import prod
 from typing import Any
 
 from deniable import _checks
+from deniable._remedies import example
 from deniable.errors import DataError, InvalidArgument, QueryError
 from deniable.query.functions import calendar
 from deniable.query.reading import ParsedQuery, is_key
@@ -64,7 +65,7 @@ def declare(column: Column, given: object) -> Keys:
     """Check and convert the keys declared for one column."""
     what = f"keys[{column.name!r}]"
     if isinstance(given, str | bytes | Mapping) or not isinstance(given, Iterable):
-        raise InvalidArgument(what, given, "a list of keys", f"For example keys={{{column.name!r}: ['a', 'b']}}.")
+        raise InvalidArgument(what, given, "a list of keys", example("keys", {column.name: ["a", "b"]}))
     shown: tuple[Any, ...] = tuple(given)
     if not {type(key) for key in shown} <= {int, str}:
         shown = tuple(_plain(key) for key in shown)
@@ -127,7 +128,7 @@ class DeclaredKeys:
                 self._given[place] = keys
         elif given is not None:
             raise InvalidArgument(
-                "keys", given, "a mapping from column to keys", "For example keys={'city': ['Bern', 'Basel']}."
+                "keys", given, "a mapping from column to keys", example("keys", {"city": ["Bern", "Basel"]})
             )
         self._question = question
 
@@ -176,7 +177,7 @@ class DeclaredKeys:
                 return [row[0] for row in self._look(str(found.listing))]
         raise InvalidArgument(
             f"keys[{column.name!r}]", text, "a list of keys, or table.column of a public table",
-            f"For example keys={{{column.name!r}: ['a', 'b']}}.",
+            example("keys", {column.name: ["a", "b"]}),
         )  # fmt: skip
 
 

@@ -9,8 +9,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from deniable import _checks
+from deniable._remedies import Word
+from deniable._signatures import public_class
 
 
+@public_class
 @dataclass(frozen=True, kw_only=True)
 class AtMost:
     """At most `groups` groups of the GROUP BY, and at most `rows` rows in each of them, of every unit.
@@ -33,6 +36,9 @@ class AtMost:
         groups, rows = (f"{n} {noun}{'s' if n > 1 else ''}" for n, noun in ((self.groups, "group"), (self.rows, "row")))
         return f"{groups}, {rows} in each"
 
+
+LIMITS = Word("dn.AtMost(groups=2, rows=4)")
+"""An example of limits, for remedies."""
 
 ONE_ROW = AtMost(groups=1, rows=1)
 """What holds by itself when every row is a unit of its own."""

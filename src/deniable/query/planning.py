@@ -22,6 +22,8 @@ from typing import Any, Protocol
 
 from deniable import _checks, noise
 from deniable._checks import Number
+from deniable._forms import Plain
+from deniable._remedies import MORE, Option, Remedy, example
 from deniable.errors import InvalidArgument, QueryError
 from deniable.events import DiscreteLaplace, Event
 from deniable.guarantees import ApproxDP, ApproxZCDP, Guarantee, PureDP
@@ -34,7 +36,7 @@ from deniable.query.cells import detailed
 from deniable.query.engines.base import Engine
 from deniable.query.explanation import explain, words
 from deniable.query.keys import DeclaredKeys, Keys
-from deniable.query.limits import ONE_ROW, AtMost
+from deniable.query.limits import LIMITS, ONE_ROW, AtMost
 from deniable.query.measures import Measure, UnitCounts, Values, move
 from deniable.query.notebook import plan_html
 from deniable.query.reading import ParsedQuery, read
@@ -68,7 +70,7 @@ class Budget(Protocol):
 
 
 @dataclass(frozen=True, eq=False)
-class QueryPlan:
+class QueryPlan(Plain):
     """A private query, ready to run. Every field is public."""
 
     sql: str
@@ -135,13 +137,11 @@ class QueryPlan:
     def _repr_html_(self) -> str:
         return plan_html(words(self))
 
-    def to_json(self) -> dict[str, Any]:
-        """The plan as plain values, for machines."""
+    def to_dict(self) -> dict[str, Any]:
         return {
             "sql": self.sql,
-            "cost": str(self.cost),
-            "epsilon": float(self.cost.epsilon),
-            "event": self.event.to_json(),
+            "cost": self.cost.to_dict(),
+            "event": self.event.to_dict(),
             "per_unit": {"groups": self.limits.groups, "rows": self.limits.rows},
             "groups": self.groups,
             "measures": [
@@ -171,8 +171,8 @@ def plan(
     key: tuple[int, int] | None = None,
 ) -> QueryPlan:
     """The plan of one query; the arguments are those of `Session.plan`."""
-    whole = _checks.positive("epsilon", epsilon, remedy="Try epsilon=0.5.")
-    sure = _checks.inner_probability("confidence", confidence, remedy="Try confidence=0.95.")
+    whole = _checks.positive("epsilon", epsilon, remedy=example("epsilon", 0.5))
+    sure = _checks.inner_probability("confidence", confidence, remedy=example("confidence", 0.95))
     question = read(sql, tables, gridding.declared(bounds))
     unit = ledger.unit
     column = None if unit.column is None else question.table.find(unit.column)
@@ -252,16 +252,20 @@ def _delta(delta: Number | None, keys: Sequence[Keys], ledger: Budget, who: str 
             raise InvalidArgument("delta", delta, "left out: all keys are declared", "Noise alone needs no delta.")
         return None
     if delta is not None:
-        stated = _checks.inner_probability("delta", delta, remedy="For example delta=1e-8.")
+        stated = _checks.inner_probability("delta", delta, remedy=example("delta", 1e-8))
         if stated < _SMALLEST_DELTA:
-            raise InvalidArgument("delta", delta, "at least 1e-200", "For example delta=1e-8.")
+            raise InvalidArgument("delta", delta, "at least 1e-200", example("delta", 1e-8))
         return stated
     left = ledger.remaining(who=who)
     if not isinstance(left, ApproxDP | ApproxZCDP) or left.delta * DELTA_SHARE < _SMALLEST_DELTA:
+        listed = Option("keys", {private[0]: [MORE]})
         raise QueryError(
-            f"GROUP BY {private[0]} needs its keys declared: groups that are found in the data cost a δ, and this "
-            f"ledger has none left; give keys={{{private[0]!r}: [...]}} with the public list of values, or use a "
-            "ledger whose budget has a δ"
+            Remedy(
+                f"GROUP BY {private[0]} needs its keys declared: groups that are found in the data cost a δ, and this "
+                f"ledger has none left; give {listed} with the public list of values, or use a ledger whose budget has "
+                "a δ",
+                listed,
+            )
         )
     return left.delta * DELTA_SHARE
 
@@ -307,7 +311,7 @@ def _bounded(
 def _limits(per_unit: AtMost | None, unit: Unit) -> AtMost:
     """The limits that hold: stated for people, implied for rows."""
     if per_unit is not None and not isinstance(per_unit, AtMost):
-        raise InvalidArgument("per_unit", per_unit, "limits", "For example per_unit=dn.AtMost(groups=2, rows=4).")
+        raise InvalidArgument("per_unit", per_unit, "limits", example("per_unit", LIMITS))
     if unit.column is None:
         if per_unit not in (None, ONE_ROW):
             raise InvalidArgument(
@@ -315,10 +319,15 @@ def _limits(per_unit: AtMost | None, unit: Unit) -> AtMost:
             )
         return ONE_ROW
     if per_unit is None:
+        stated, private = Option("per_unit", LIMITS), Option("per_unit", "private")
         raise QueryError(
-            f"per_unit is missing: one {unit.noun} may own many rows, and the noise must cover all that count; give "
-            "per_unit=dn.AtMost(groups=2, rows=4), with numbers that most people stay within, from what you know, or "
-            "per_unit='private', which finds them with a tenth of ε"
+            Remedy(
+                f"one {unit.noun} may own many rows, and the noise must cover all that count; give {stated}, with "
+                f"numbers that most people stay within, from what you know, or {private}, which finds them with a "
+                "tenth of ε",
+                stated,
+                private,
+            )
         )
     return per_unit
 

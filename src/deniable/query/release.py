@@ -18,6 +18,7 @@ from typing import Any, NamedTuple
 
 from deniable._checks import shown
 from deniable._escapes import printable
+from deniable._forms import Plain
 from deniable.descriptions import Description
 from deniable.errors import NotSupported
 from deniable.events import Event
@@ -58,7 +59,7 @@ class Found(NamedTuple):
 
 
 @dataclass(frozen=True, eq=False)
-class Release:
+class Release(Plain):
     """Private answers; all of it may be published. Group keys come in the declared order."""
 
     question: ParsedQuery
@@ -129,15 +130,14 @@ class Release:
         writer.writerows(zip(*self.columns.values(), strict=True))
         return out.getvalue()
 
-    def to_json(self) -> dict[str, Any]:
-        """The release as plain values, for machines."""
+    def to_dict(self) -> dict[str, Any]:
         return {
             "rows": [dict(zip(self.columns, row, strict=True)) for row in zip(*self.columns.values(), strict=True)],
             "confidence": float(self.confidence),
             "interval": "privacy noise only",
-            "cost": str(self.cost),
-            "event": self.event.to_json(),
-            "remaining": self.remaining.figures,
+            "cost": self.cost.to_dict(),
+            "event": self.event.to_dict(),
+            "remaining": self.remaining.to_dict(),
             **self.extras(),
         }
 

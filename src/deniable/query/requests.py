@@ -19,6 +19,7 @@ from typing import Any, TypeAlias
 
 from deniable import _checks
 from deniable._checks import Number
+from deniable._remedies import example
 from deniable.errors import InvalidArgument, QueryError
 from deniable.query import googlesql, planning
 from deniable.query.accuracy import solve
@@ -104,7 +105,7 @@ class Request:
 
     def _plan(self, place: PlanningContext) -> Plan:
         if self.epsilon is None and self.error is None:
-            raise InvalidArgument("epsilon", None, "given, or error in its place", "For example epsilon=0.5.")
+            raise InvalidArgument("epsilon", None, "given, or error in its place", example("epsilon", 0.5))
         if self.epsilon is not None and self.error is not None:
             raise InvalidArgument("error", self.error, "left out when epsilon is given", "One follows from the other.")
         question = read(self.sql, place.tables, declared(self.bounds))
@@ -121,7 +122,7 @@ class Request:
     def _whole(self) -> Fraction:
         if self.group_size is not None:
             raise InvalidArgument("group_size", self.group_size, "left out unless error is given")
-        return _checks.positive("epsilon", self.epsilon or 0, remedy="Try epsilon=0.5.")
+        return _checks.positive("epsilon", self.epsilon or 0, remedy=example("epsilon", 0.5))
 
     def _accurate(self, place: PlanningContext) -> tuple[Fraction, Mapping[str, Number] | None]:
         """The ε, and the weights, that give the error; the diagnosis' share comes on top."""

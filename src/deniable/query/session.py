@@ -25,6 +25,8 @@ from types import TracebackType
 from typing import Any, Self
 
 from deniable._checks import Number, type_of
+from deniable._remedies import MORE, Option, Remedy
+from deniable._signatures import public
 from deniable.errors import DataError, InvalidArgument
 from deniable.ledger import Ledger
 from deniable.query.engines import opening
@@ -57,6 +59,7 @@ class Session:
         encoding: how the text of CSV files is written, such as "cp1252"; UTF-8 if not given.
     """
 
+    @public
     def __init__(
         self,
         data: Any,
@@ -91,6 +94,7 @@ class Session:
         """The tables that queries may name, with their columns."""
         return self._tables
 
+    @public
     def plan(
         self,
         sql: str,
@@ -139,9 +143,27 @@ class Session:
         )
         return request.plan(self.place)
 
-    def sql(self, sql: str, **options: Any) -> Release:
+    @public
+    def sql(
+        self,
+        sql: str,
+        *,
+        epsilon: Number | None = None,
+        error: Number | Mapping[str, Number] | None = None,
+        group_size: int | None = None,
+        bounds: Mapping[str, Sequence[Number] | str] | str | None = None,
+        keys: Mapping[str, object] | None = None,
+        per_unit: AtMost | str | None = None,
+        weights: Mapping[str, Number] | None = None,
+        confidence: Number = 0.95,
+        diagnose: Number | None = None,
+        delta: Number | None = None,
+    ) -> Release:
         """Plan a query and run it; the arguments are those of `plan`."""
-        return self.plan(sql, **options).run()
+        return self.plan(
+            sql, epsilon=epsilon, error=error, group_size=group_size, bounds=bounds, keys=keys, per_unit=per_unit,
+            weights=weights, confidence=confidence, diagnose=diagnose, delta=delta,
+        ).run()  # fmt: skip
 
     @property
     def place(self) -> PlanningContext:
@@ -203,9 +225,13 @@ def _check_unit(table: Table, unit: Unit) -> None:
         # The first line of a CSV file may be somebody's row.
         untyped = all(column.kind is ColumnKind.UNTYPED for column in table.columns)
         there = "its first line names the columns" if untyped else f"its columns are {listed(table.names)}"
+        public_table = Option("public", {table.name: MORE})
         raise DataError(
-            f"the ledger protects one {unit.noun} by the column {unit.column}, which table {table.name} does not have; "
-            f"{there}; if it is about nobody, give it as public={{{table.name!r}: ...}}"
+            Remedy(
+                f"the ledger protects one {unit.noun} by the column {unit.column}, which table {table.name} does not "
+                f"have; {there}; if it is about nobody, give it as {public_table}",
+                public_table,
+            )
         )
     column = table.find(unit.column)
     if column.kind is ColumnKind.OTHER:

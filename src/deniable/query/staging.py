@@ -23,6 +23,8 @@ from typing import Any
 
 from deniable import _checks
 from deniable._checks import Number
+from deniable._forms import Plain
+from deniable._remedies import example
 from deniable.errors import InvalidArgument
 from deniable.events import Claimed, Event
 from deniable.guarantees import ApproxDP, PureDP
@@ -32,7 +34,7 @@ from deniable.query import planning
 from deniable.query.aggregates import ExpectedError
 from deniable.query.bounding import Bounded
 from deniable.query.explanation import explain_stages, staged_words
-from deniable.query.limits import AtMost
+from deniable.query.limits import LIMITS, AtMost
 from deniable.query.measures import Measure
 from deniable.query.notebook import plan_html
 from deniable.query.planning import QueryPlan
@@ -56,7 +58,7 @@ Remake = Callable[[Fraction, Bounds | None, AtMost | None, Fraction | None], Que
 
 
 @dataclass(frozen=True, eq=False)
-class StagedPlan:
+class StagedPlan(Plain):
     """A private query with surveys or a diagnosis, ready to run. It reads like a `QueryPlan`."""
 
     answer: QueryPlan
@@ -147,15 +149,13 @@ class StagedPlan:
     def _repr_html_(self) -> str:
         return plan_html(staged_words(self))
 
-    def to_json(self) -> dict[str, Any]:
-        """The plan as plain values, for machines."""
+    def to_dict(self) -> dict[str, Any]:
         stages = [*self.surveys, *([self.diagnosis] if self.diagnosis is not None else [])]
         written = self.answer._engine.written
         return {
-            **self.answer.to_json(),
-            "cost": str(self.cost),
-            "epsilon": float(self.cost.epsilon),
-            "event": self.event.to_json(),
+            **self.answer.to_dict(),
+            "cost": self.cost.to_dict(),
+            "event": self.event.to_dict(),
             "settled": self.settled,
             "stages": [
                 {"name": s.name, "epsilon": float(s.epsilon), "scale": float(s.scale), "sql": written(s.sql)}
@@ -235,7 +235,7 @@ def stage(
     """The plan of a query whose bounds or limits may be private, and which may be diagnosed."""
     stated, private = _private_columns(question, given)
     if isinstance(per_unit, str) and per_unit != PRIVATE:
-        raise InvalidArgument("per_unit", per_unit, 'limits, or the word "private"', "Try dn.AtMost(groups=2, rows=4).")
+        raise InvalidArgument("per_unit", per_unit, 'limits, or the word "private"', example("per_unit", LIMITS))
     searched = per_unit == PRIVATE
     looked = Fraction(0) if diagnose is None else _share(diagnose)
     rest = 1 - looked - (BOUNDS_SHARE if private else 0) - (LIMITS_SHARE if searched else 0)
@@ -286,7 +286,7 @@ def _private_columns(question: ParsedQuery, given: object) -> tuple[dict[str | C
     if not isinstance(given, Mapping):
         raise InvalidArgument(
             "bounds", given, 'a mapping from column to (low, high), or the word "private"',
-            "For example bounds={'cost': (0, 5000)}.",
+            example("bounds", {"cost": (0, 5000)}),
         )  # fmt: skip
     stated = {name: ends for name, ends in given.items() if not (isinstance(ends, str) and ends == PRIVATE)}
     asked = {question.reader.stated(name) for name in given if name not in stated}
@@ -301,7 +301,7 @@ def _private_columns(question: ParsedQuery, given: object) -> tuple[dict[str | C
 def _share(diagnose: Number) -> Fraction:
     return _checks.between(
         "diagnose", diagnose, low=0, high=Fraction(1, 2), open_low=True,
-        expected="a share of ε above 0 and at most 0.5", remedy="Try diagnose=0.05.",
+        expected="a share of ε above 0 and at most 0.5", remedy=example("diagnose", 0.05),
     )  # fmt: skip
 
 

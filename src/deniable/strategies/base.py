@@ -18,12 +18,14 @@ from __future__ import annotations
 import base64
 import json
 import math
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from typing import Any, ClassVar
 
 import numpy as np
 
 from deniable._checks import Number
+from deniable._forms import Plain
+from deniable._signatures import public
 from deniable.errors import InvalidArgument
 from deniable.events import MatrixGaussian
 from deniable.strategies import sensitivity as bounds
@@ -31,13 +33,13 @@ from deniable.strategies.sensitivity import Participation, Sensitivity, once
 from deniable.strategies.series import Array
 from deniable.strategies.streams import Stream
 from deniable.strategies.workloads import EACH, PREFIX, Workload
-from deniable.units import Relation
+from deniable.units import AnyRelation, Relation
 
 FORMAT = 1
 """The version of the JSON form."""
 
 
-class Strategy(ABC):
+class Strategy(Plain):
     """Correlated noise for a run of `steps` steps. Immutable; equal when its numbers are."""
 
     steps: int
@@ -122,10 +124,12 @@ class Strategy(ABC):
         """Whether a stream may go on with an empty memory (`Stream.skip`) under the same event."""
         return self.positive or self.bands <= separation
 
+    @public
     def event(
-        self, scale: Number, participation: Participation, *, relation: Relation = Relation.ZERO_OUT
+        self, scale: Number, participation: Participation, *, relation: AnyRelation = Relation.ZERO_OUT
     ) -> MatrixGaussian:
         """A whole run with z of deviation `scale` × clip."""
+        relation = Relation.of(relation)
         return MatrixGaussian(
             scale, self.sensitivity(participation).value, self.steps, participation.times, participation.separation,
             relation,
@@ -161,9 +165,9 @@ class Strategy(ABC):
     def _built(cls, found: dict[str, Any]) -> Strategy:
         """The strategy whose numbers `plain` gave."""
 
-    def to_json(self) -> str:
-        """One line of JSON, exact."""
-        return json.dumps({"deniable_strategy": FORMAT, **self.plain()}, sort_keys=True, separators=(",", ":"))
+    def to_dict(self) -> dict[str, Any]:
+        """Its numbers, exact: doubles are kept bit by bit, as text."""
+        return {"deniable_strategy": FORMAT, **self.plain()}
 
     @staticmethod
     def from_json(text: str) -> Strategy:

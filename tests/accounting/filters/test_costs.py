@@ -117,7 +117,7 @@ EXACT: list[tuple[Event, Fraction, Fraction]] = [
     (Laplace(scale=2) * 5 + Claimed(ApproxDP(1, 0.25)), Fraction(7, 2), Fraction(1, 4)),
     (Laplace(scale=4).for_group(3), Fraction(3, 4), Fraction(0)),
     (Laplace(scale=4).to_replace(), Fraction(1, 2), Fraction(0)),
-    (RandomizedResponse(epsilon=0.5).shuffled(population=1000), Fraction(1, 2), Fraction(0)),
+    (RandomizedResponse(epsilon=0.5).shuffled(size=1000), Fraction(1, 2), Fraction(0)),
     (Laplace(scale=4, relation=REPLACE, reach=1).sampled(rate=0.1), Fraction(1, 4), Fraction(0)),
     (Claimed(ApproxDP(1, 0.01, relation=REPLACE)).sampled(rate=0.1), Fraction(1), Fraction(1, 1000)),
 ]
@@ -133,7 +133,7 @@ def test_basic_costs_are_exact(event: Event, epsilon: Fraction, delta: Fraction)
     "event",
     [
         Claimed(ApproxDP(1.5, 1e-6)).sampled(rate=0.2),
-        Claimed(ApproxDP(1.5, 1e-6, relation=REPLACE)).sampled_without_replacement(batch=20, population=100),
+        Claimed(ApproxDP(1.5, 1e-6, relation=REPLACE)).sampled_without_replacement(batch=20, size=100),
     ],
 )
 def test_amplification_by_sampling(event: Event) -> None:

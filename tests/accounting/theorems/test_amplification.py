@@ -70,8 +70,8 @@ def test_sampling_helps_and_rate_one_changes_nothing(epsilon: float, rate: float
 
 def test_batches_are_for_replace_and_poisson_is_not() -> None:
     swapped = ApproxDP(1, 1e-6, relation=REPLACE)
-    assert sample_batch(swapped, batch=10, population=10) == swapped
-    assert sample_batch(swapped, batch=1, population=10).epsilon == sample_poisson(ApproxDP(1, 0), rate=0.1).epsilon
+    assert sample_batch(swapped, batch=10, size=10) == swapped
+    assert sample_batch(swapped, batch=1, size=10).epsilon == sample_poisson(ApproxDP(1, 0), rate=0.1).epsilon
     blank = PureDP(1, relation=Relation.ZERO_OUT)
     assert sample_poisson(blank, rate=0.1).relation is Relation.ZERO_OUT
 
@@ -81,11 +81,11 @@ def test_batch_reference() -> None:
     (case,) = cases(family="without_replacement")
     base = math.log1p(math.expm1(0.5) / 0.1)
     claim = ApproxDP(base, delta_bracket(1.0, base).upper, relation=REPLACE)
-    found = sample_batch(claim, batch=100, population=1000)
+    found = sample_batch(claim, batch=100, size=1000)
     assert float(found.epsilon) == pytest.approx(0.5, rel=1e-12)
     assert float(found.delta) == pytest.approx(case.value, rel=1e-9)
     near = [base + (i - 20) / 40 for i in range(41)]
-    by_tests = sample_fdp(gdp_to_fdp(GDP(1, relation=REPLACE), epsilons=near), batch=100, population=1000)
+    by_tests = sample_fdp(gdp_to_fdp(GDP(1, relation=REPLACE), epsilons=near), batch=100, size=1000)
     assert fdp_to_profile(by_tests).delta(0.5) == pytest.approx(case.value, rel=1e-4)
     assert fdp_to_profile(by_tests).delta(0.5) >= case.value * (1 - 1e-12)
 
@@ -143,7 +143,7 @@ def brute_shuffle(epsilon: float, local: float, people: int, clone: float) -> fl
 def test_clones_by_enumeration(epsilon: float, local: float, people: int) -> None:
     clone = 2 / (math.exp(local) + 1)
     truth = brute_shuffle(epsilon, local, people, clone)
-    found = shuffled_delta(epsilon, local=local, population=people, clone=clone)
+    found = shuffled_delta(epsilon, local=local, size=people, clone=clone)
     assert truth * (1 - 1e-13) <= found <= truth * (1 + 1e-9)
 
 
@@ -172,9 +172,9 @@ def shuffled_reports(epsilon: float, local: float, people: int, others: int) -> 
 def test_the_clone_bound_covers_real_shuffled_responses(others: int) -> None:
     for epsilon in (0.05, 0.2, 0.6):
         truth = shuffled_reports(epsilon, 1.0, 40, others)
-        responses = shuffled_delta(epsilon, local=1.0, population=40, clone=2 / (math.e + 1))
+        responses = shuffled_delta(epsilon, local=1.0, size=40, clone=2 / (math.e + 1))
         assert truth <= responses * (1 + 1e-9)
-        assert responses <= shuffled_delta(epsilon, local=1.0, population=40, clone=math.exp(-1)) * (1 + 1e-9)
+        assert responses <= shuffled_delta(epsilon, local=1.0, size=40, clone=math.exp(-1)) * (1 + 1e-9)
 
 
 def categorical_reports(epsilon: float, local: float, people: int, kinds: int) -> float:
@@ -199,25 +199,25 @@ def test_the_clone_bound_covers_categorical_responses() -> None:
     """p = 2/(e^{ε₀} + 1) for any number of categories."""
     for epsilon in (0.1, 0.5):
         truth = categorical_reports(epsilon, 1.5, 9, 4)
-        assert truth <= shuffled_delta(epsilon, local=1.5, population=9, clone=2 / (math.exp(1.5) + 1)) * (1 + 1e-9)
+        assert truth <= shuffled_delta(epsilon, local=1.5, size=9, clone=2 / (math.exp(1.5) + 1)) * (1 + 1e-9)
 
 
 def test_shuffling_numbers() -> None:
     one = PureDP(1, relation=REPLACE)
-    assert float(shuffle_responses(one, population=1000, delta=1e-5).epsilon) == pytest.approx(0.1250401, abs=1e-7)
-    assert float(shuffle(one, population=1000, delta=1e-5).epsilon) == pytest.approx(0.154, abs=5e-4)
+    assert float(shuffle_responses(one, size=1000, delta=1e-5).epsilon) == pytest.approx(0.1250401, abs=1e-7)
+    assert float(shuffle(one, size=1000, delta=1e-5).epsilon) == pytest.approx(0.154, abs=5e-4)
     closed = math.log1p(math.expm1(1) * (4 * math.sqrt(2 * math.log(4e5)) / math.sqrt((math.e + 1) * 1000) + 4 / 1000))
     assert closed == pytest.approx(0.457, abs=1e-3)  # the printed closed form is far above the numeric bound
 
 
 def test_shuffling_extremes() -> None:
     local = [PureDP(e, relation=REPLACE) for e in (1e-9, 1, 8, 800)]
-    assert shuffle(local[3], population=10**6, delta=1e-5).epsilon == 800
-    assert shuffle(local[1], population=1, delta=1e-5).epsilon <= 1
-    small = shuffle(local[1], population=10**9, delta=1e-300).epsilon
+    assert shuffle(local[3], size=10**6, delta=1e-5).epsilon == 800
+    assert shuffle(local[1], size=1, delta=1e-5).epsilon <= 1
+    small = shuffle(local[1], size=10**9, delta=1e-300).epsilon
     assert 0 < small < 0.01
-    assert 0 < shuffle(local[0], population=10, delta=1e-12).epsilon <= local[0].epsilon
-    few, many = (shuffle(local[2], population=n, delta=1e-6).epsilon for n in (10**4, 10**6))
+    assert 0 < shuffle(local[0], size=10, delta=1e-12).epsilon <= local[0].epsilon
+    few, many = (shuffle(local[2], size=n, delta=1e-6).epsilon for n in (10**4, 10**6))
     assert many < few <= 8
 
 
@@ -270,23 +270,23 @@ def test_iteration_on_a_quadratic_loss(beta_eta: float) -> None:
 
 BAD: dict[str, tuple[Callable[[], object], type[DeniableError], str]] = {
     "Poisson, replace": (lambda: sample_poisson(PureDP(1, relation=REPLACE), rate=0.1), UnitMismatch, "ADD_REMOVE"),
-    "batch under add/remove": (lambda: sample_batch(PureDP(1), batch=1, population=2), UnitMismatch, "REPLACE only"),
+    "batch under add/remove": (lambda: sample_batch(PureDP(1), batch=1, size=2), UnitMismatch, "REPLACE only"),
     "tests under add/remove": (
-        lambda: sample_fdp(FDP(TradeOff.perfect()), batch=1, population=2), UnitMismatch, "REPLACE only",
+        lambda: sample_fdp(FDP(TradeOff.perfect()), batch=1, size=2), UnitMismatch, "REPLACE only",
     ),
     "batch too large": (
-        lambda: sample_batch(PureDP(1, relation=REPLACE), batch=3, population=2), InvalidArgument, "batch",
+        lambda: sample_batch(PureDP(1, relation=REPLACE), batch=3, size=2), InvalidArgument, "batch",
     ),
     "batch too large, tests": (
-        lambda: sample_fdp(FDP(TradeOff.perfect(), relation=REPLACE), batch=3, population=2), InvalidArgument, "batch",
+        lambda: sample_fdp(FDP(TradeOff.perfect(), relation=REPLACE), batch=3, size=2), InvalidArgument, "batch",
     ),
     "rate above 1": (lambda: sample_poisson(PureDP(1), rate=1.01), InvalidArgument, "rate"),
     "rate 0": (lambda: sample_rdp(RDP(2, 1), rate=0), InvalidArgument, "rate"),
-    "shuffle under add/remove": (lambda: shuffle(PureDP(1), population=9, delta=0.1), UnitMismatch, "REPLACE"),
+    "shuffle under add/remove": (lambda: shuffle(PureDP(1), size=9, delta=0.1), UnitMismatch, "REPLACE"),
     "shuffle nobody": (
-        lambda: shuffle(PureDP(1, relation=REPLACE), population=0, delta=0.1), InvalidArgument, "population",
+        lambda: shuffle(PureDP(1, relation=REPLACE), size=0, delta=0.1), InvalidArgument, "population",
     ),
-    "shuffle at δ = 0": (lambda: shuffle(PureDP(1, relation=REPLACE), population=9, delta=0), InvalidArgument, "delta"),
+    "shuffle at δ = 0": (lambda: shuffle(PureDP(1, relation=REPLACE), size=9, delta=0), InvalidArgument, "delta"),
     "a step that expands": (
         lambda: iterate(2, lipschitz=1, noise=1, position=1, steps=2, smoothness=3, step_size=1), InvalidArgument,
         "at most 2/smoothness",

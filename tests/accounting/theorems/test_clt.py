@@ -55,10 +55,10 @@ def test_estimates_fall_short_of_the_truth_at_small_delta() -> None:
 
 
 def test_constants() -> None:
-    assert estimate_dpsgd_batch_mu(batch=1, population=1, mu=1, steps=1) == pytest.approx(1.7101, abs=5e-5)
+    assert estimate_dpsgd_batch_mu(batch=1, size=1, mu=1, steps=1) == pytest.approx(1.7101, abs=5e-5)
     assert estimate_dpsgd_mu(rate=1, noise_multiplier=1, steps=1) == pytest.approx(1.3108, abs=5e-5)
     assert math.isinf(estimate_dpsgd_mu(rate=1, noise_multiplier=1e-3, steps=1))
-    assert math.isinf(estimate_dpsgd_batch_mu(batch=1, population=1, mu=1e3, steps=1))
+    assert math.isinf(estimate_dpsgd_batch_mu(batch=1, size=1, mu=1e3, steps=1))
     assert math.isinf(estimate_epsilon(math.inf, delta=0.1))
     assert estimate_epsilon(0, delta=0.1) == 0
 
@@ -83,7 +83,7 @@ def test_the_batch_constant_is_the_limit_of_the_operator() -> None:
     second = quad(lambda t: density(t) * slope(t) ** 2, edge, 12)[0]
     second += quad(lambda t: ((1 - p) * density(t) + p * density(t - mu)) * slope(t) ** 2, edge, 12)[0]
     constant = 2 * kl / math.sqrt(second - kl * kl) / p
-    assert constant == pytest.approx(estimate_dpsgd_batch_mu(batch=1, population=1, mu=1, steps=1), rel=1e-3)
+    assert constant == pytest.approx(estimate_dpsgd_batch_mu(batch=1, size=1, mu=1, steps=1), rel=1e-3)
 
 
 def test_estimates_are_named_so() -> None:
@@ -102,7 +102,7 @@ def test_bad_input() -> None:
     with pytest.raises(InvalidArgument, match="mu"):
         estimate_epsilon(math.nan, delta=0.1)
     with pytest.raises(InvalidArgument, match="batch"):
-        estimate_dpsgd_batch_mu(batch=3, population=2, mu=1, steps=1)
+        estimate_dpsgd_batch_mu(batch=3, size=2, mu=1, steps=1)
     with pytest.raises(InvalidArgument, match="rate"):
         estimate_dpsgd_mu(rate=2, noise_multiplier=1, steps=1)
     assert math.isinf(moments_of(TradeOff([(0, 0.9), (0.25, 0.25), (1, 0)])).kl)

@@ -297,7 +297,7 @@ def test_what_cannot_be_meant() -> None:
         with pytest.raises(dn.errors.InvalidArgument, match="clip"):
             engine(data, clip=clip)
         with pytest.raises(dn.errors.InvalidArgument, match="clip"):
-            dn.deep.Plan(examples=100, batch=10, steps=5, clip=clip, noise_multiplier=1)
+            dn.deep.Plan(size=100, batch=10, steps=5, clip=clip, noise_multiplier=1)
     with pytest.raises(dn.errors.InvalidArgument, match="one entry per example"):
         engine((data[0], data[1][:5]), clip=1.0)
     with pytest.raises(dn.errors.InvalidArgument, match="booleans"):

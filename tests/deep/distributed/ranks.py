@@ -79,16 +79,16 @@ STEPS = 40 if WORLD == 2 else 15
 PEOPLE = [row // 4 for row in range(200)]
 CASES: dict[str, tuple[Any, Any, dn.deep.Plan, dict[str, Any]]] = {
     "rows": (network, table, plan(batch=3, steps=10, clip=0.3, **QUIET), {}),
-    "words": (words, sentences, plan(examples=60, batch=3, steps=5, clip=0.2, **QUIET), {}),
+    "words": (words, sentences, plan(size=60, batch=3, steps=5, clip=0.2, **QUIET), {}),
 }
 MORE_CASES: dict[str, tuple[Any, Any, dn.deep.Plan, dict[str, Any]]] = {
     "grid": (network, table, plan(batch=3, steps=5, noise=GridNoise(bits=29), **QUIET), {}),
     "microbatches": (network, table, plan(batch=3, steps=10, clip=0.3, **QUIET), {"microbatch": 1}),
-    "two passes": (words, sentences, plan(examples=60, batch=3, steps=5, clip=0.2, **QUIET), {"mode": "two_pass"}),
+    "two passes": (words, sentences, plan(size=60, batch=3, steps=5, clip=0.2, **QUIET), {"mode": "two_pass"}),
     "people": (
         network,
         table,
-        plan(examples=50, batch=2, steps=6, unit="user_id", rows_per_unit=4, clip=0.3, **QUIET),
+        plan(size=50, batch=2, steps=6, unit="user_id", rows_per_unit=4, clip=0.3, **QUIET),
         {"people": PEOPLE},
     ),
     "without replacement": (
@@ -217,7 +217,7 @@ def instrumented() -> dict[str, Any]:
 def own_data() -> dict[str, Any]:
     """Workers with data of their own: one has two rows, the others more; each draws its own sample."""
     rows = 2 if RANK == 0 else 60
-    stated = plan(examples=2 + 60 * (WORLD - 1), batch=4, steps=10, noise=NoiseShares(WORLD, 1), noise_multiplier=1)
+    stated = plan(size=2 + 60 * (WORLD - 1), batch=4, steps=10, noise=NoiseShares(WORLD, 1), noise_multiplier=1)
     seen: list[Observation] = []
     said: list[Any] = []
     counted, told = Ranks._counted, Ranks._told

@@ -218,7 +218,7 @@ def test_the_event_of_shares_is_what_honest_workers_add() -> None:
 
 def test_a_target_holds_against_dishonest_workers() -> None:
     target = dn.ApproxDP(2, 1e-5)
-    usual: dict[str, Any] = {"examples": 1000, "batch": 50, "steps": 100, "clip": 1, "target": target}
+    usual: dict[str, Any] = {"size": 1000, "batch": 50, "steps": 100, "clip": 1, "target": target}
     trusted = dn.deep.Plan(**usual)
     shared = dn.deep.Plan(**usual, noise=NoiseShares(4, 2))
     assert float(shared.noise_multiplier) == pytest.approx(float(trusted.noise_multiplier) * 2**0.5, rel=1e-5)

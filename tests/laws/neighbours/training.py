@@ -166,7 +166,7 @@ def planned(world: World, **changed: Any) -> tuple[Any, Any]:
     from deniable import deep
     from deniable.guarantees import ApproxDP
 
-    usual: dict[str, Any] = {"examples": COUNT, "batch": COUNT, "steps": 2, "clip": 1, "noise_multiplier": 2}
+    usual: dict[str, Any] = {"size": COUNT, "batch": COUNT, "steps": 2, "clip": 1, "noise_multiplier": 2}
     plan = deep.Plan(**{**usual, **changed})
     column = plan.unit.column
     return plan, world.ledger(unit=column or "row", budget=ApproxDP(10**6, 1e-2, relation=plan.relation))
@@ -217,7 +217,7 @@ def fit_people(world: World, unit: Any) -> Any:
     elif unit is not None:
         given, names = [*given, OWN[0], OWN[1], OWN[2]], [*ids, unit, unit, unit]
     trainer = trainer_of(
-        world, linear(), plan={"examples": COUNT // 2, "batch": COUNT // 2, "unit": "person", "rows_per_unit": 2}
+        world, linear(), plan={"size": COUNT // 2, "batch": COUNT // 2, "unit": "person", "rows_per_unit": 2}
     )
     return released(trainer.fit(tensors(given), people=names))
 

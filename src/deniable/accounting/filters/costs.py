@@ -195,7 +195,7 @@ def _sampled(step: Sampled, orders: Orders) -> Cost:
 
 
 def _without_replacement(step: SampledWithoutReplacement, orders: Orders) -> Cost:
-    plain, rate = cost(step.event, orders), Fraction(step.batch, step.population)
+    plain, rate = cost(step.event, orders), Fraction(step.batch, step.size)
     if plain.epsilon is not None:
         # Balle, Barthe and Gaboardi 2018, Theorem 9: under replacement, (ln(1 + (m/n)(e^ε − 1)), (m/n)δ).
         return pure(ceiling(formulas.amplified_epsilon(plain.epsilon, rate)), orders, plain.delta * rate)
@@ -214,7 +214,7 @@ def _mixed(plain: Cost, rate: Fraction, orders: Orders) -> Cost:
 
 
 def _group(step: ForGroup, orders: Orders) -> Cost:
-    plain, size = cost(step.event, orders), step.size
+    plain, size = cost(step.event, orders), step.members
     if plain.epsilon is not None:
         delta = ceiling(formulas.group_delta(plain.epsilon, plain.delta, size))
         return pure(plain.epsilon * size, orders, delta)

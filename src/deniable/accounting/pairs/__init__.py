@@ -97,11 +97,11 @@ def laws(step: Event) -> Directions:
             return poisson_replaced(step.event, inner, float(step.rate))
         return poisson(inner, float(step.rate))
     if isinstance(step, SampledWithoutReplacement):
-        return without_replacement(inner_laws(step.event), step.batch / step.population)
+        return without_replacement(inner_laws(step.event), step.batch / step.size)
     if isinstance(step, Shuffled):
         return (shuffled(step),)
     if isinstance(step, ForGroup):
-        return (_path(step.event, step.size),)
+        return (_path(step.event, step.members),)
     if isinstance(step, ToReplace):
         return (_path(step.event, 2),)
     raise NotSupported(f"there is no dominating pair for {type(step).__name__}")

@@ -4,7 +4,7 @@
   it on a Poisson sample; for the other order likewise (Zhu–Dong–Wang 2022, Thm 11). The two orders differ.
 * **Poisson, REPLACE, added noise with its reach.** The placement of `normal` and `laplace`, symmetric.
 * **Poisson, REPLACE, anything else.** δ′(ε) ≤ q·δ(ε) for ε ≥ 0 is all that holds (`bounds`).
-* **Fixed size without replacement, REPLACE.** δ′(ln(1 + q(e^ε − 1))) ≤ q·δ(ε) for ε ≥ 0, q = batch/population, in both
+* **Fixed size without replacement, REPLACE.** δ′(ln(1 + q(e^ε − 1))) ≤ q·δ(ε) for ε ≥ 0, q = batch/size, in both
   orders (Balle–Barthe–Gaboardi 2018, Thm 9), so `Symmetric` of `Mixed` dominates (it is C_q of Dong–Roth–Su 2019, Thm
   4.2).
 """

@@ -51,7 +51,7 @@ def shuffled(event: Shuffled) -> LossAtoms:
     epsilon, clone, names = _report(event.event)
     if clone < 1e-300:
         return randomized_response(epsilon)
-    clones = Clones(epsilon, event.population, clone)
+    clones = Clones(epsilon, event.size, clone)
     near, far = (min(epsilon, clones.spread(deviations)) for deviations in (8.0, 40.0))
     nodes = np.unique(
         np.concatenate((np.linspace(0, near, 600), np.linspace(0, far, 150), np.linspace(0, epsilon, 60)))
@@ -81,7 +81,7 @@ class Clones:
     """The curve of the pair above; `local` is ε₀, `clone` the probability that a report is a clone."""
 
     local: float
-    population: int
+    size: int
     clone: float
 
     def delta(self, epsilon: float) -> float:
@@ -121,7 +121,7 @@ class Clones:
 
     @property
     def _others(self) -> int:
-        return min(self.population, _MOST) - 1
+        return min(self.size, _MOST) - 1
 
     @cached_property
     def _counts(self) -> tuple[Array, Array]:

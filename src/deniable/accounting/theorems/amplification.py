@@ -54,12 +54,12 @@ def sample_poisson(guarantee: Kind, *, rate: Number) -> Kind:
     return _amplify_by_sampling(guarantee, kept)
 
 
-def sample_batch(guarantee: Kind, *, batch: int, population: int) -> Kind:
+def sample_batch(guarantee: Kind, *, batch: int, size: int) -> Kind:
     """The step on a uniform batch of fixed size, REPLACE. Upper bound."""
-    people = _checks.count("population", population)
+    people = _checks.count("size", size)
     drawn = _checks.count("batch", batch)
     if drawn > people:
-        raise InvalidArgument("batch", batch, f"at most the population of {people}")
+        raise InvalidArgument("batch", batch, f"at most size={people}")
     _check_replace(guarantee.relation)
     return _amplify_by_sampling(guarantee, Fraction(drawn, people))
 
@@ -80,15 +80,15 @@ def sample_rdp(guarantee: RDP, *, rate: Number) -> RDP:
     return RDP(guarantee.order, min(cost, guarantee.epsilon), relation=guarantee.relation, unit=guarantee.unit)
 
 
-def sample_fdp(guarantee: FDP, *, batch: int, population: int) -> FDP:
+def sample_fdp(guarantee: FDP, *, batch: int, size: int) -> FDP:
     """C_p(f) = the convex hull of min(f_p, f_p⁻¹), f_p = p·f + (1 − p)(1 − α), p = m/n. Upper bound, exact arithmetic.
 
     Dong–Roth–Su 2019, Theorem 4.2: uniform batch, REPLACE.
     """
-    people = _checks.count("population", population)
+    people = _checks.count("size", size)
     drawn = _checks.count("batch", batch)
     if drawn > people:
-        raise InvalidArgument("batch", batch, f"at most the population of {people}")
+        raise InvalidArgument("batch", batch, f"at most size={people}")
     _check_replace(guarantee.relation)
     single(guarantee.unit, doing="sample")
     operated = sampling_operator(guarantee.tradeoff.symmetrized(), Fraction(drawn, people))
@@ -120,7 +120,7 @@ def _amplify_by_sampling(guarantee: Kind, kept: Fraction) -> Kind:
     return replace(guarantee, **numbers)
 
 
-def shuffle(local: PureDP, *, population: int, delta: Number) -> ApproxDP:
+def shuffle(local: PureDP, *, size: int, delta: Number) -> ApproxDP:
     """The promise of n shuffled ε₀-DP reports at a δ, never worse than ε₀. Upper bound.
 
     Amplification by shuffling: local reports whose order hides who sent which. REPLACE.
@@ -130,32 +130,32 @@ def shuffle(local: PureDP, *, population: int, delta: Number) -> ApproxDP:
     who changes, and a + b = Q₀ + Q₁: p = 2/(e^{ε₀} + 1). That larger p for *every* ε₀-DP report (their 2022 paper) is
     not used here: the argument does not give it.
 
-    >>> print(shuffle(PureDP(1, relation=Relation.REPLACE), population=1000, delta=1e-5))
+    >>> print(shuffle(PureDP(1, relation=Relation.REPLACE), size=1000, delta=1e-5))
     ε ≤ 0.16, δ = 1e-5, one record replaced by another
     """
-    return _amplify_by_shuffling(local, population, delta, math.exp(-float_above(local.epsilon)))
+    return _amplify_by_shuffling(local, size, delta, math.exp(-float_above(local.epsilon)))
 
 
-def shuffle_responses(local: PureDP, *, population: int, delta: Number) -> ApproxDP:
+def shuffle_responses(local: PureDP, *, size: int, delta: Number) -> ApproxDP:
     """The same for reports by randomized response (any number of categories), which leaves more clones. Upper bound."""
     epsilon = float_above(local.epsilon)
-    return _amplify_by_shuffling(local, population, delta, 2 * math.exp(-epsilon) / (1 + math.exp(-epsilon)))
+    return _amplify_by_shuffling(local, size, delta, 2 * math.exp(-epsilon) / (1 + math.exp(-epsilon)))
 
 
-def shuffled_delta(epsilon: float, *, local: float, population: int, clone: float) -> float:
+def shuffled_delta(epsilon: float, *, local: float, size: int, clone: float) -> float:
     """δ(ε) of the two counts, rounded up; `local` is ε₀, `clone` the probability that a report is a clone."""
-    return _clones(local, population, clone).delta(epsilon)
+    return _clones(local, size, clone).delta(epsilon)
 
 
 @lru_cache(maxsize=16)
-def _clones(local: float, population: int, clone: float) -> Clones:
+def _clones(local: float, size: int, clone: float) -> Clones:
     from deniable.accounting.pairs.shuffling import Clones
 
-    return Clones(local, population, clone)
+    return Clones(local, size, clone)
 
 
-def _amplify_by_shuffling(local: PureDP, population: int, delta: Number, clone: float) -> ApproxDP:
-    people = _checks.count("population", population)
+def _amplify_by_shuffling(local: PureDP, size: int, delta: Number, clone: float) -> ApproxDP:
+    people = _checks.count("size", size)
     allowed = _checks.inner_probability("delta", delta)
     if local.relation is not Relation.REPLACE:
         raise UnitMismatch("shuffling is analysed under REPLACE only; state the local report under REPLACE.")
@@ -165,7 +165,7 @@ def _amplify_by_shuffling(local: PureDP, population: int, delta: Number, clone: 
         return ApproxDP(local.epsilon, allowed, relation=local.relation, unit=local.unit)
     under = float_below(allowed)
     amplified = border(
-        lambda e: shuffled_delta(e, local=epsilon, population=people, clone=clone) <= under,
+        lambda e: shuffled_delta(e, local=epsilon, size=people, clone=clone) <= under,
         above(epsilon, ulps=1),
         relative=1e-9,
     )[1]

@@ -97,17 +97,17 @@ def estimate_dpsgd_mu(*, rate: Number, noise_multiplier: Number, steps: int) -> 
     return q * math.sqrt(times * math.expm1(1 / (s * s)))
 
 
-def estimate_dpsgd_batch_mu(*, batch: int, population: int, mu: Number, steps: int) -> float:
+def estimate_dpsgd_batch_mu(*, batch: int, size: int, mu: Number, steps: int) -> float:
     """√2·c·√(e^{μ²}Φ(3μ/2) + 3Φ(−μ/2) − 2), c = (m/n)√T: uniform batches, REPLACE, each step μ-GDP. An estimate.
 
     Dong–Roth–Su 2019, section 5 (the limit for NoisySGD). The √2 belongs to it, and the root covers the whole bracket.
     """
     from scipy.special import ndtr
 
-    drawn, people = _checks.count("batch", batch), _checks.count("population", population)
+    drawn, people = _checks.count("batch", batch), _checks.count("size", size)
     step = float(_checks.positive("mu", mu))
     if drawn > people:
-        raise InvalidArgument("batch", batch, f"at most the population of {people}")
+        raise InvalidArgument("batch", batch, f"at most size= {people}")
     if step * step > 700:
         return math.inf
     share = drawn / people * math.sqrt(_checks.count("steps", steps))

@@ -19,7 +19,7 @@ from deniable.errors import InvalidArgument
 from deniable.guarantees import FDP, GDP, TCDP, ZCDP, ApproxDP, ApproxZCDP, Guarantee, PureDP, TradeOff
 from deniable.numerics.exact import root_above, sqrt_down
 from deniable.numerics.rounding import above, float_above, float_below, fraction_above
-from deniable.units import Relation, one_relation, one_unit
+from deniable.units import AnyRelation, Relation, one_relation, one_unit
 
 Kind = TypeVar("Kind", bound=Guarantee)
 
@@ -212,14 +212,16 @@ def compose_approx_zcdp(parts: Sequence[ApproxZCDP]) -> ApproxZCDP:
     return ApproxZCDP(rho, failed, relation=first.relation, unit=first.unit)
 
 
-def gaussian_zcdp(*, scale: Number, sensitivity: Number = 1, relation: Relation = Relation.ADD_REMOVE) -> ZCDP:
+def gaussian_zcdp(*, scale: Number, sensitivity: Number = 1, relation: AnyRelation = Relation.ADD_REMOVE) -> ZCDP:
     """ρ = Δ²/(2σ²). Exact; for the discrete Gaussian an upper bound, equal at integer orders (Canonne et al. 2020)."""
+    relation = Relation.of(relation)
     ratio = _checks.positive("sensitivity", sensitivity) / _checks.positive("scale", scale)
     return ZCDP(ratio**2 / 2, relation=relation)
 
 
-def exponential_mechanism_zcdp(*, epsilon: Number, relation: Relation = Relation.ADD_REMOVE) -> ZCDP:
+def exponential_mechanism_zcdp(*, epsilon: Number, relation: AnyRelation = Relation.ADD_REMOVE) -> ZCDP:
     """ρ = ε²/8: the loss of the exponential mechanism has range ε, not 2ε. Upper bound; `formulas` has the proof."""
+    relation = Relation.of(relation)
     return ZCDP(exponential_rho(_checks.positive("epsilon", epsilon)), relation=relation)
 
 

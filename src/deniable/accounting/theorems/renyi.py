@@ -29,7 +29,7 @@ from deniable.conversions.renyi import rdp_curve, rdp_to_approx, rdp_to_approx_c
 from deniable.errors import InvalidArgument
 from deniable.guarantees import RDP, ApproxDP
 from deniable.numerics.rounding import above, float_above, fraction_above
-from deniable.units import Relation
+from deniable.units import AnyRelation, Relation
 
 ORDERS: tuple[Fraction, ...] = (
     *(1 + Fraction(i, 20) for i in range(1, 40)),
@@ -87,9 +87,10 @@ def rdp_curve_of(
     divergence: Callable[[Fraction], float],
     *,
     orders: Iterable[Number] = ORDERS,
-    relation: Relation = Relation.ADD_REMOVE,
+    relation: AnyRelation = Relation.ADD_REMOVE,
 ) -> list[RDP]:
     """A curve: the divergence at every order, each promised on its own."""
+    relation = Relation.of(relation)
     exact = [_checks.order("order", order) for order in orders]
     return [RDP(order, fraction_above(divergence(order)), relation=relation) for order in exact]
 

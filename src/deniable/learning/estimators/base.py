@@ -57,7 +57,7 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]
     ledger : a ledger, or its path, that is charged before the data are read.
     unit : whom a row is about, by the id column of such a ledger: for data with one row per person.
     source : random bits, for tests only.
-    verbose : print the table of solvers, and show progress on a terminal.
+    progress : print the table of solvers, and show progress on a terminal.
     """
 
     epsilon: Any = 1.0
@@ -70,7 +70,7 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]
     ledger: Any = None
     unit: Any = None
     source: Any = None
-    verbose: bool = False
+    progress: bool = False
 
     count_share: ClassVar[Fraction] = Fraction(1, 50)
     """The part of ε that buys a noisy count when the number of records is not declared."""
@@ -195,9 +195,9 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]
             known = noisy_count(data.table.count, epsilon=counted, source=self.source)
             # Four noise scales below: a plan for more records than there are would trust the noise.
             choice = choose(task(max(1, known - round(4 / counted) * self.cautious)), methods, otherwise=tried)
-        if self.verbose:
+        if self.progress:
             print(choice)  # noqa: T201 (asked for)
-        track = tracker(f"{type(self).__name__}, {choice.name}", verbose=bool(self.verbose))
+        track = tracker(f"{type(self).__name__}, {choice.name}", progress=bool(self.progress))
         with np.errstate(all="ignore"):
             theta = choice.plan.run(data, source=self.source, track=track)
         self._record(event, choice, known)

@@ -23,6 +23,7 @@ from typing import Any
 from urllib.parse import quote, urlencode
 
 from deniable._escapes import printable, redacted
+from deniable._remedies import CREATE, OPEN, Remedy
 from deniable.errors import (
     InvalidArgument,
     LedgerDamaged,
@@ -131,7 +132,10 @@ class PostgresStore(TableStore):
                 connection.execute(f'BEGIN; CREATE SCHEMA "{name}"; {_TABLES}')
             except (psycopg.errors.DuplicateSchema, psycopg.errors.UniqueViolation):
                 raise LedgerExists(
-                    f"there is already something at {store.place}; open it with Ledger.open, or choose another name."
+                    Remedy(
+                        f"there is already something at {store.place}; open it with {OPEN}, or choose another name.",
+                        OPEN,
+                    )
                 ) from None
             except psycopg.errors.InsufficientPrivilege:
                 raise LedgerError(
@@ -297,7 +301,7 @@ class PostgresStore(TableStore):
         usage = "SELECT has_schema_privilege(oid, 'USAGE') FROM pg_namespace WHERE nspname = %s"
         found = connection.execute(usage, (self._address.name,)).fetchone()
         if found is None:
-            raise LedgerMissing(f"there is no ledger at {self.place}; create it once with Ledger.create.")
+            raise LedgerMissing(Remedy(f"there is no ledger at {self.place}; create it once with {CREATE}.", CREATE))
         if not found[0]:
             raise LedgerError(f"this role may not look into the ledger at {self.place}: {_RIGHTS}.")
         version = self._version(connection)
@@ -318,7 +322,9 @@ class PostgresStore(TableStore):
         except psycopg.errors.UndefinedTable:
             found = None
         if found is None or found[0] != "deniable ledger":
-            raise LedgerDamaged(f"{self.place} is not a ledger; give the address of one that Ledger.create made.")
+            raise LedgerDamaged(
+                Remedy(f"{self.place} is not a ledger; give the address of one that {CREATE} made.", CREATE)
+            )
         return int(found[1])
 
     # errors

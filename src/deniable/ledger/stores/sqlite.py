@@ -19,6 +19,7 @@ from typing import Any
 from urllib.parse import quote
 
 from deniable import _files
+from deniable._remedies import CREATE, OPEN, Option, Remedy, Word
 from deniable.errors import (
     FileError,
     FileExists,
@@ -199,7 +200,7 @@ def _connect(path: Path, place: str) -> sqlite3.Connection:
     )  # fmt: skip
     try:
         if connection.execute("PRAGMA application_id").fetchone()[0] != APPLICATION:
-            raise LedgerDamaged(f"{place} is not a ledger; give the path of a file that Ledger.create made.")
+            raise LedgerDamaged(Remedy(f"{place} is not a ledger; give the path of a file that {CREATE} made.", CREATE))
         connection.execute("PRAGMA synchronous=FULL")
         _migrate(connection, place)
     except (sqlite3.Error, LedgerError):
@@ -276,8 +277,11 @@ def _translated(error: sqlite3.Error, place: str) -> LedgerError:
         )
     if name == "SQLITE_NOTADB":
         return LedgerDamaged(
-            f"{place} is not a ledger, or its first bytes are damaged; give the path of a file that Ledger.create made,"
-            " or restore its latest state."
+            Remedy(
+                f"{place} is not a ledger, or its first bytes are damaged; give the path of a file that {CREATE} made,"
+                " or restore its latest state.",
+                CREATE,
+            )
         )
     if name.startswith(("SQLITE_CANTOPEN", "SQLITE_AUTH")):
         return LedgerError(
@@ -305,9 +309,8 @@ def _refuse_other(path: Path) -> None:
     try:
         found = path.stat()
     except (FileNotFoundError, NotADirectoryError):
-        raise LedgerMissing(
-            f"there is no ledger at {place}; create it once with Ledger.create({place!r}, ...)."
-        ) from None
+        create = Option("Ledger.create", Word(f"{place!r}, ..."))
+        raise LedgerMissing(Remedy(f"there is no ledger at {place}; create it once with {create}.", create)) from None
     except (OSError, ValueError) as failure:
         reason = failure.strerror if isinstance(failure, OSError) else "no file can have that name"
         raise LedgerError(f"{place} cannot be looked at: {reason}.") from None
@@ -369,5 +372,5 @@ def _exists(path: Path) -> LedgerExists:
     if path.is_dir():
         return LedgerExists(f"there is already a folder at {shown_place(path)}; choose another path.")
     return LedgerExists(
-        f"there is already something at {shown_place(path)}; open it with Ledger.open, or choose another path."
+        Remedy(f"there is already something at {shown_place(path)}; open it with {OPEN}, or choose another path.", OPEN)
     )

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from deniable._remedies import HIGH, LOW, MORE, Option, Remedy
 from deniable.errors import InvalidArgument, QueryError
 from deniable.noise import Grid
 from deniable.query.aggregates.average import Average
@@ -58,9 +59,13 @@ def build(
         return CountDistinct(output.name, measure)
     if function == "mode":
         if categories is None or categories.values is None or categories.texts is None:
+            keys = Option("keys", {column.name: [MORE]})
             raise QueryError(
-                f"{output.text} needs its categories declared: which values there are must not come from the data; "
-                f"give keys={{{column.name!r}: [...]}} with the public list of values"
+                Remedy(
+                    f"{output.text} needs its categories declared: which values there are must not come from the data; "
+                    f"give {keys} with the public list of values",
+                    keys,
+                )
             )
         return ModeAggregate(output.name, BinNumber(column, None, categories.values, categories.texts, categories.type))
     grid = find(column, grids)
@@ -68,10 +73,14 @@ def build(
     if function == "count":
         return CountAggregate(output.name, values)
     if grid is None:
+        stated, private = Option("bounds", {column.name: (LOW, HIGH)}), Option("bounds", "private")
         raise QueryError(
-            f"{output.text} needs bounds for {column.name}: one value could otherwise move it without limit; "
-            f"give bounds={{{column.name!r}: (low, high)}} from what you know, or bounds='private', which finds them "
-            "with a tenth of ε"
+            Remedy(
+                f"{output.text} needs bounds for {column.name}: one value could otherwise move it without limit; "
+                f"give {stated} from what you know, or {private}, which finds them with a tenth of ε",
+                stated,
+                private,
+            )
         )
     if function == "quantile" and output.level is not None:
         return QuantileAggregate(output.name, BinNumber(column, coarse(column, grid)), output.level)

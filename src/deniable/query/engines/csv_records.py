@@ -37,6 +37,7 @@ from typing import IO, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from deniable._remedies import Option, Remedy, Word
 from deniable.errors import DataError, InvalidArgument
 
 LONGEST_RECORD = 1 << 26
@@ -313,7 +314,8 @@ def _utf8_blocks(raw: IO[bytes], name: str, encoding: str | None, *, line: Calla
             text = None if plain and block.isascii() and not decoder.getstate()[0] else decoder.decode(block, not block)
         except UnicodeDecodeError as failure:
             before = failure.object[: failure.start].decode(known, "ignore").count("\n")
-            raise DataError(f"{name}, line {line() + before}: {_encoding_fault(known, failure)}") from None
+            fault = _encoding_fault(known, failure)
+            raise DataError(Remedy(f"{name}, line {line() + before}: {fault}", *fault.options)) from None
         if not block and not text:
             return
         found = block if text is None or plain else text.encode("utf-8")
@@ -333,11 +335,12 @@ def _with_byte_order(encoding: str, start: bytes) -> str:
     return encoding
 
 
-def _encoding_fault(encoding: str, failure: UnicodeDecodeError) -> str:
+def _encoding_fault(encoding: str, failure: UnicodeDecodeError) -> Remedy:
     """What is wrong with bytes, and what may help."""
     wide = failure.object[:2] in (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
     hint = "utf-16" if wide else "cp1252" if encoding != "cp1252" else "latin-1"
-    return f'bytes that are not {encoding.upper()}; if the file is in another encoding, say so: encoding="{hint}"'
+    other = Option("encoding", hint)
+    return Remedy(f"bytes that are not {encoding.upper()}; if the file is in another encoding, say so: {other}", other)
 
 
 def _end_of_record(text: bytes) -> int:
@@ -360,9 +363,12 @@ def _names(file: str, header: bytes) -> list[str]:
         names = []
     for sign, what in _SEPARATORS.items():
         if sum(name.count(sign) for name in names) >= max(len(names), 1):
+            read = Option("pandas.read_csv", Word(f"..., sep={sign!r}"))
             raise DataError(
-                f"{file} is separated by {what}; save it with commas, and with points in numbers, or read it by "
-                f"pandas.read_csv(..., sep={sign!r}) and give that"
+                Remedy(
+                    f"{file} is separated by {what}; save it with commas, and with points in numbers, or give {read}",
+                    read,
+                )
             )
     if not names or any(_looks_like_data(name) for name in names):
         raise DataError(f"the first line of {file} must hold the column names, and a name has letters")

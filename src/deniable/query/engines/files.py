@@ -14,8 +14,12 @@ from pathlib import Path
 from typing import Any, Self
 
 from deniable._checks import type_of
+from deniable._remedies import MORE, Option, Remedy
 from deniable.errors import DataError
 from deniable.query.engines import csv_records
+
+NAMED = Option("data", {"visits": [MORE]})
+"""A table by a name."""
 
 _ENDINGS = {".csv": "CSV", ".csv.gz": "CSV", ".parquet": "Parquet"}
 """How files are read, by what their names end in."""
@@ -96,7 +100,7 @@ def table_name(given: Any) -> str:
     if is_list(given):
         folders = {path.parent for path in _listed(given)}
         if len(folders) > 1:
-            raise DataError("files of several folders are a table without a name; name it, as in {'visits': [...]}")
+            raise DataError(Remedy(f"files of several folders are a table without a name; give {NAMED}", NAMED))
         return _folder_name(folders.pop())
     path = Path(given).absolute()
     if path.is_dir():
@@ -123,7 +127,7 @@ def _listed(given: Sequence[Any]) -> tuple[Path, ...]:
 
 def _folder_name(folder: Path) -> str:
     if not (name := folder.resolve().name):
-        raise DataError("the files are in a folder without a name; name the table, as in {'visits': ...}")
+        raise DataError(Remedy(f"the files are in a folder without a name; give {NAMED}", NAMED))
     return name
 
 

@@ -43,6 +43,7 @@ from types import TracebackType
 from typing import Any, Self
 
 from deniable._escapes import printable
+from deniable._forms import Plain
 from deniable.descriptions import Description
 from deniable.errors import DeniableError, LedgerUnsure
 from deniable.events import Event
@@ -67,7 +68,7 @@ Progress = Callable[[str, int, int], None]
 
 
 @dataclass(frozen=True, eq=False)
-class Publication:
+class Publication(Plain):
     """A set of tables, planned; `write` charges and makes them."""
 
     draft: Draft
@@ -103,7 +104,7 @@ class Publication:
         """What a resumed run must agree with: the file, the event it led to, and the keys that are released."""
         answers = [plan if isinstance(plan, QueryPlan) else plan.answer for plan in self.plans.values()]
         keys = [[k.texts for k in answer.keys] for answer in answers]
-        return hashlib.sha256(json.dumps([self.draft.text, self.event.to_json(), keys]).encode()).hexdigest()
+        return hashlib.sha256(json.dumps([self.draft.text, self.event.to_record(), keys]).encode()).hexdigest()
 
     def write(self, out: str | os.PathLike[str], *, progress: Progress | None = None) -> Path:
         """Rehearse, charge once, compute each table, and leave a finished folder at `out`, which must not exist.
@@ -148,10 +149,10 @@ class Publication:
         """The release for machines."""
         return {
             "title": self.draft.title,
-            "cost": str(self.cost),
-            "event": self.event.to_json(),
+            "cost": self.cost.to_dict(),
+            "event": self.event.to_dict(),
             "charge": {"row": charge.seq, "time": charge.time, "hash": charge.hash},
-            "tables": {name: plan.to_json() for name, plan in self.plans.items()},
+            "tables": {name: plan.to_dict() for name, plan in self.plans.items()},
         }
 
     def describe(self) -> Description:
@@ -194,13 +195,12 @@ class Publication:
         """The publication, then every plan with the SQL that will run."""
         return "\n\n".join([str(self), *(f"{name}: {plan.explain()}" for name, plan in self.plans.items())])
 
-    def to_json(self) -> dict[str, Any]:
-        """The plan as plain values, for machines."""
+    def to_dict(self) -> dict[str, Any]:
         return {
             "title": self.draft.title,
-            "cost": str(self.cost),
-            "event": self.event.to_json(),
-            "tables": {name: plan.to_json() for name, plan in self.plans.items()},
+            "cost": self.cost.to_dict(),
+            "event": self.event.to_dict(),
+            "tables": {name: plan.to_dict() for name, plan in self.plans.items()},
         }
 
     def close(self) -> None:

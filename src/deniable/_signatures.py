@@ -1,0 +1,157 @@
+"""What every public entry point does around its function: it teaches about names that do not exist.
+
+A keyword that does not exist is answered with the one that was meant: by the vocabulary of docs/glossary.md, by names
+that other libraries use, or by spelling.
+
+>>> from deniable.events import dpsgd
+>>> dpsgd(noise_multiplier=1.1, batch=256, examples=60_000, steps=10)
+Traceback (most recent call last):
+...
+deniable.errors.WrongArguments: dpsgd has no argument examples; did you mean size (how many units there are)?
+"""
+
+from __future__ import annotations
+
+import difflib
+import functools
+import inspect
+from collections.abc import Callable
+from typing import Any, ParamSpec, TypeVar
+
+from deniable.errors import WrongArguments
+
+P = ParamSpec("P")
+R = TypeVar("R")
+Kind = TypeVar("Kind", bound=type)
+
+MEANINGS: dict[str, str] = {
+    "size": "how many units there are",
+    "batch": "the expected batch",
+    "clip": "the largest norm of one unit's gradient",
+    "source": "where randomness comes from",
+    "key": "makes a charge idempotent",
+    "relation": "what may change between neighbours",
+    "budget": "a limit",
+    "target": "what to calibrate to",
+    "claim": "what to attack",
+}
+"""What the words of the glossary mean, for a suggestion."""
+
+FOREIGN: dict[str, tuple[str, ...]] = {
+    "target_epsilon": ("epsilon",),
+    "eps": ("epsilon",),
+    "privacy_budget": ("epsilon", "budget"),
+    "target_delta": ("delta",),
+    "examples": ("size",),
+    "n": ("size",),
+    "n_samples": ("size",),
+    "num_samples": ("size",),
+    "population": ("size",),
+    "people": ("size",),
+    "dataset_size": ("size",),
+    "sample_size": ("batch", "size"),
+    "batch_size": ("batch",),
+    "expected_batch_size": ("batch",),
+    "logical_batch_size": ("batch",),
+    "max_physical_batch_size": ("microbatch",),
+    "max_grad_norm": ("clip",),
+    "l2_norm_clip": ("clip",),
+    "clipping_norm": ("clip",),
+    "sample_rate": ("rate",),
+    "sampling_probability": ("rate",),
+    "sampling_rate": ("rate",),
+    "sigma": ("noise_multiplier", "scale"),
+    "std": ("scale",),
+    "stddev": ("scale",),
+    "standard_deviation": ("scale",),
+    "num_steps": ("steps",),
+    "iterations": ("steps",),
+    "max_iter": ("steps",),
+    "seed": ("source", "seed"),
+    "rng": ("source",),
+    "random_state": ("source",),
+    "generator": ("source", "generator"),
+    "accountant": ("ledger",),
+    "neighboring_relation": ("relation",),
+    "adjacency": ("relation",),
+    "guarantee": ("budget", "target", "claim"),
+    "promise": ("budget", "target", "claim"),
+    "budget": ("target", "claim", "epsilon"),
+    "target": ("budget", "claim"),
+    "claim": ("budget", "target"),
+    "user": ("who",),
+    "analyst": ("who",),
+    "size": ("members", "batch"),
+    "k": ("members",),
+    "idempotency_key": ("key",),
+    "limits": ("per_unit",),
+    "groups": ("per_unit",),
+    "force": ("overwrite",),
+    "norm": ("data_norm",),
+    "alpha": ("confidence",),
+}
+"""Names that people bring from elsewhere, and what they are called here, the likeliest first."""
+
+
+def public_class(kind: Kind) -> Kind:
+    """A class whose constructor is an entry point, for dataclasses that write their own."""
+    kind.__init__ = public(kind.__init__)  # type: ignore[misc]
+    return kind
+
+
+def public(function: Callable[P, R]) -> Callable[P, R]:
+    """An entry point: a call whose arguments do not fit is answered with what fits."""
+
+    @functools.wraps(function)
+    def call(*args: P.args, **kwargs: P.kwargs) -> R:
+        try:
+            return function(*args, **kwargs)
+        except TypeError:
+            check_call(function, args, kwargs)
+            raise
+
+    return call
+
+
+def check_call(function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+    """Raise `WrongArguments` if a function cannot be called like that; the message says what fits."""
+    signature = inspect.signature(function)
+    try:
+        signature.bind(*args, **kwargs)
+        return
+    except TypeError:
+        pass
+    name = type(args[0]).__name__ if function.__name__ == "__init__" and args else _called(function)
+    parameters = {n: p for n, p in signature.parameters.items() if n not in ("self", "cls")}
+    for wrong in kwargs:
+        if wrong not in parameters:
+            raise WrongArguments(f"{name} has no argument {wrong}{_suggestion(wrong, parameters)}") from None
+    given = len(args) - (len(signature.parameters) - len(parameters))
+    by_place = [n for n, p in parameters.items() if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)]
+    if given > len(by_place):
+        named = list(parameters)[len(by_place) : given]
+        form = ", ".join([*by_place, *(f"{n}=..." for n in named)])
+        raise WrongArguments(f"{name} takes {_listed(named)} by name: {name}({form})") from None
+    needed = [n for n, p in parameters.items() if p.default is p.empty and p.kind is not p.VAR_KEYWORD]
+    missing = [n for n in needed if n not in kwargs and n not in by_place[: max(given, 0)]]
+    if missing:
+        raise WrongArguments(f"{name} needs {_listed(missing)}") from None
+
+
+def _suggestion(wrong: str, parameters: dict[str, inspect.Parameter]) -> str:
+    known = [each for each in FOREIGN.get(wrong, ()) if each in parameters]
+    near = known or difflib.get_close_matches(wrong, parameters, n=1, cutoff=0.6)
+    if not near:
+        return f"; it takes {_listed(list(parameters))}"
+    meaning = MEANINGS.get(near[0])
+    return f"; did you mean {near[0]}" + (f" ({meaning})?" if meaning else "?")
+
+
+def _called(function: Callable[..., Any]) -> str:
+    """The name as a person writes it: Class.method for a method."""
+    parts = [part for part in function.__qualname__.split(".") if part != "<locals>"]
+    return ".".join(parts[-2:])
+
+
+def _listed(names: list[str]) -> str:
+    return ", ".join(names[:-1]) + (" and " if len(names) > 1 else "") + names[-1] if names else "no arguments"
