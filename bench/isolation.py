@@ -97,7 +97,7 @@ def translator(name: str, **options: Any) -> Callable[[], Case]:
     def make() -> Case:
         import transformers
 
-        narrow = {"d_model": 16, "encoder_layers": 1, "decoder_layers": 1, "encoder_attention_heads": 2}
+        narrow: dict[str, Any] = {"d_model": 16, "encoder_layers": 1, "decoder_layers": 1, "encoder_attention_heads": 2}
         narrow |= {"decoder_attention_heads": 2, "encoder_ffn_dim": 24, "decoder_ffn_dim": 24, "vocab_size": WORDS}
         narrow |= {"use_cache": False, "pad_token_id": 0, "bos_token_id": 1, "eos_token_id": 2}
         narrow |= {"decoder_start_token_id": 1, "max_position_embeddings": 32, "forced_eos_token_id": None}
