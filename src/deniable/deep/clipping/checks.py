@@ -14,7 +14,8 @@ module has to leave the mode it trains in. What is found is a fact about model, 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
@@ -116,7 +117,7 @@ def check(
         with Still():
             return way(recipe, asked)
 
-    with torch.random.fork_rng(_devices(tensors)):
+    with torch.random.fork_rng(_devices(tensors)), _without_tf32():
         if shaken:
             tensors = _shaken(tensors, recipe)
         found = clipped(batch, tensors, still=True)
@@ -127,6 +128,21 @@ def check(
             _compare_turned(recipe, found, lambda given: clipped(given, tensors, still=True), batch)
         _refuse_changed_buffers(before, tensors)
     return unused
+
+
+@contextmanager
+def _without_tf32() -> Iterator[None]:
+    """TF32 rounds by as much as the tolerance, and differently for a batch and for one unit. What is compared is the
+    arithmetic of the model, so a check on a GPU works in full float32."""
+    places: tuple[Any, ...] = (torch.backends.cuda.matmul, torch.backends.cudnn) if torch.cuda.is_available() else ()
+    before = [place.allow_tf32 for place in places]
+    for place in places:
+        place.allow_tf32 = False
+    try:
+        yield
+    finally:
+        for place, allowed in zip(places, before, strict=True):
+            place.allow_tf32 = allowed
 
 
 def refuse_mixing_losses(recipe: Recipe, tensors: Tensors, form: Form) -> None:
