@@ -96,7 +96,7 @@ def test_noise_that_misses_the_target_is_refused() -> None:
         ({"rows_per_unit": 4}, "rows_per_unit"),
         ({"sampling": "poisson"}, "sampling"),
         ({"noise": "gaussian"}, "noise"),
-        ({"relation": "replace"}, "relation"),
+        ({"relation": "swap"}, "relation"),
         ({"noise_multiplier": None, "target": dn.PureDP(1)}, "target"),
         ({"batch": 2.5, "sampling": WithoutReplacement()}, "batch"),
     ],

@@ -120,7 +120,7 @@ def test_every_subject_for_every_reader(what: object, reader: object) -> None:
     assert not set("{}") & set(text)
     assert all(len(line) <= 110 for line in text.splitlines())
     assert told.odds.without + told.odds.with_you == told.odds.of
-    assert told.to_plain()["title"] == told.title
+    assert told.to_dict()["title"] == told.title
     assert told._repr_html_().count("<svg") >= 1
 
 

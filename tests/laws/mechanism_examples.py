@@ -142,7 +142,7 @@ EXAMPLES: dict[str, list[Example]] = {
             NUMBERS,
             lambda y, m: abs(y - 12.25),
             (ADD_REMOVE,),
-            {"n": 50},
+            {"size": 50},
         )
     ],
     "Variance": [
@@ -159,7 +159,7 @@ EXAMPLES: dict[str, list[Example]] = {
             NUMBERS * 40,
             lambda y, m: abs(y - np.var(NUMBERS)),
             (ADD_REMOVE,),
-            {"n": 2000},
+            {"size": 2000},
             approximate,
         )
     ],
@@ -322,7 +322,7 @@ EXAMPLES: dict[str, list[Example]] = {
             FLAGS,
             lambda y, m: abs(m.estimate(y).value - 0.6),
             (REPLACE,),
-            {"n": 50},
+            {"size": 50},
         )
     ],
     "CategoryResponse": [
@@ -331,7 +331,7 @@ EXAMPLES: dict[str, list[Example]] = {
             LETTERS,
             lambda y, m: shares(m.estimate(y)),
             (REPLACE,),
-            {"n": 50},
+            {"size": 50},
         )
     ],
     "UnaryResponse": [
@@ -340,7 +340,7 @@ EXAMPLES: dict[str, list[Example]] = {
             LETTERS,
             lambda y, m: shares(m.estimate(y)),
             (REPLACE,),
-            {"n": 50},
+            {"size": 50},
         )
     ],
     "Shuffled": [

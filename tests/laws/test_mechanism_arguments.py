@@ -22,7 +22,7 @@ MAKERS: dict[str, Callable[..., Mechanism]] = {
     "histogram": lambda **k: dm.histogram(**{"keys": KEYS, "epsilon": 1, **k}),
     "contingency": lambda **k: dm.contingency(**{"attributes": ATTRIBUTES, "epsilon": 1, **k}),
     "marginals": lambda **k: dm.marginals(**{"attributes": ATTRIBUTES, "epsilon": 1, **k}),
-    "column_means": lambda **k: dm.column_means(**{"bounds": [(0, 1)], "n": 9, "epsilon": 1, **k}),
+    "column_means": lambda **k: dm.column_means(**{"bounds": [(0, 1)], "size": 9, "epsilon": 1, **k}),
     "linear_queries": lambda **k: dm.linear_queries(**{"matrix": [[1, 2, 3]], "keys": KEYS, "epsilon": 1, **k}),
     "exponential": lambda **k: dm.exponential(**{"candidates": 3, "sensitivity": 1, "epsilon": 1, **k}),
     "permute_and_flip": lambda **k: dm.permute_and_flip(**{"candidates": 3, "sensitivity": 1, "epsilon": 1, **k}),
@@ -32,9 +32,9 @@ MAKERS: dict[str, Callable[..., Mechanism]] = {
     "quantile": lambda **k: dm.quantile(**{"bounds": (0, 1), "q": 0.5, "epsilon": 1, **k}),
     "auction_price": lambda **k: dm.auction_price(**{"prices": [1, 2], "epsilon": 1, **k}),
     "mode": lambda **k: dm.mode(**{"epsilon": 1, "delta": 1e-6, **k}),
-    "clustered_mean": lambda **k: dm.clustered_mean(**{"width": 1, "n": 500, "epsilon": 1, "delta": 1e-6, **k}),
+    "clustered_mean": lambda **k: dm.clustered_mean(**{"width": 1, "size": 500, "epsilon": 1, "delta": 1e-6, **k}),
     "stability_histogram": lambda **k: dm.stability_histogram(**{"epsilon": 1, "delta": 1e-6, **k}),
-    "median": lambda **k: dm.median(**{"bounds": (0, 1), "n": 9, "epsilon": 1, "delta": 1e-6, **k}),
+    "median": lambda **k: dm.median(**{"bounds": (0, 1), "size": 9, "epsilon": 1, "delta": 1e-6, **k}),
     "binary_response": lambda **k: dm.binary_response(**{"epsilon": 1, **k}),
     "category_response": lambda **k: dm.category_response(**{"keys": KEYS, "epsilon": 1, **k}),
     "unary_response": lambda **k: dm.unary_response(**{"keys": KEYS, "epsilon": 1, **k}),
@@ -108,4 +108,4 @@ def test_delta_is_a_probability(maker: str, bad: object) -> None:
 )
 def test_relation_is_a_relation(maker: str) -> None:
     with pytest.raises(InvalidArgument, match="relation"):
-        MAKERS[maker](relation="replace")
+        MAKERS[maker](relation="swap")

@@ -254,7 +254,7 @@ FAULTS = {
     "an empty line": (b"\n2,SECRET\n", 3, "it is empty"),
     "empty lines": (b"\n\n\n2,SECRET\n", 3, "it is empty"),
     "a blank": (b" \n2,SECRET\n", 3, "another number of fields"),
-    "not UTF-8": (b"2,SECRET\xfc\n", 3, 'say so: encoding="cp1252"'),
+    "not UTF-8": (b"2,SECRET\xfc\n", 3, "say so: encoding='cp1252'"),
     "a cut letter": (b"2,SECRET\xe2\x82\n", 3, "not UTF-8"),
     "half of a pair": (b"2,SECRET\xed\xa0\x80\n", 3, "not UTF-8"),
     "behind lines in quotes": (b'2,"a\nb\nc"\n3,SECRET,4\n', 6, "another number of fields"),
@@ -355,10 +355,10 @@ def test_encodings_in_which_a_record_changes_others(encoding: Any, tmp_path: Pat
 def test_a_wrong_encoding_says_its_line(tmp_path: Path, ledger: Ledger) -> None:
     text = "person,city\n1,Bern\n2,Zürich\n"
     for content, encoding, words in (
-        (text.encode("cp1252"), None, 'line 3: bytes that are not UTF-8; .*encoding="cp1252"'),
-        (text.encode("utf-16"), None, 'line 1: bytes that are not UTF-8; .*encoding="utf-16"'),
+        (text.encode("cp1252"), None, "line 3: bytes that are not UTF-8; .*encoding='cp1252'"),
+        (text.encode("utf-16"), None, "line 1: bytes that are not UTF-8; .*encoding='utf-16'"),
         (text.encode(), "ascii", "line 3: bytes that are not ASCII"),
-        (text.encode("cp1252").replace(b"\xfc", b"\x81"), "cp1252", 'line 3: bytes that are not CP1252; .*"latin-1"'),
+        (text.encode("cp1252").replace(b"\xfc", b"\x81"), "cp1252", "line 3: bytes that are not CP1252; .*'latin-1'"),
         (text.encode("utf-16-be") + b"\xd8\x00\x00\n", "utf-16-be", "line 4: bytes that are not UTF-16-BE"),
         (b"\xfe\xff" + text.encode("utf-16-be") + b"\xd8\x00\x00\n", "utf-16", "line 4: bytes that are not UTF-16-BE"),
     ):

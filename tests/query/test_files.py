@@ -109,7 +109,7 @@ def test_names_of_tables(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Non
     }  # fmt: skip
     assert {given: table_name(given) for given in names} == names
     assert table_name(["clinic/a.csv", "clinic/b.csv"]) == "clinic"
-    with pytest.raises(DataError, match="a table without a name; name it, as in"):
+    with pytest.raises(DataError, match="a table without a name; give data="):
         table_name(["clinic/a.csv", "b.csv"])
     with pytest.raises(DataError, match="a folder without a name"):
         table_name("/*.csv")

@@ -249,7 +249,7 @@ REFUSED: dict[str, tuple[dict[str, Any], type[Exception], str]] = {
     "a column that is not added up": (
         {**STATED, "bounds": {"cost": (0, 1), "city": "private"}}, InvalidArgument, "columns that the query adds up"
     ),
-    "no limits": ({**STATED, "per_unit": None}, QueryError, "per_unit is missing"),
+    "no limits": ({**STATED, "per_unit": None}, QueryError, "may own many rows"),
     "another word for limits": ({**STATED, "per_unit": "some"}, InvalidArgument, '"private"'),
     "no share": ({**STATED, "diagnose": 0}, InvalidArgument, "diagnose must be a share"),
     "a large share": ({**STATED, "diagnose": 0.6}, InvalidArgument, "diagnose must be a share"),

@@ -284,7 +284,7 @@ BAD: dict[str, tuple[Callable[[], object], type[DeniableError], str]] = {
     "rate 0": (lambda: sample_rdp(RDP(2, 1), rate=0), InvalidArgument, "rate"),
     "shuffle under add/remove": (lambda: shuffle(PureDP(1), size=9, delta=0.1), UnitMismatch, "REPLACE"),
     "shuffle nobody": (
-        lambda: shuffle(PureDP(1, relation=REPLACE), size=0, delta=0.1), InvalidArgument, "population",
+        lambda: shuffle(PureDP(1, relation=REPLACE), size=0, delta=0.1), InvalidArgument, "size",
     ),
     "shuffle at δ = 0": (lambda: shuffle(PureDP(1, relation=REPLACE), size=9, delta=0), InvalidArgument, "delta"),
     "a step that expands": (
