@@ -23,6 +23,17 @@ class Word(str):
         return str(self)
 
 
+@dataclass(frozen=True)
+class Call:
+    """A value that is made by a call, in an example."""
+
+    function: str
+    arguments: dict[str, Any]
+
+    def __repr__(self) -> str:
+        return f"{self.function}({', '.join(f'{name}={value!r}' for name, value in self.arguments.items())})"
+
+
 LOW, HIGH, MORE = Word("low"), Word("high"), Word("...")
 
 
@@ -35,7 +46,8 @@ class Option:
 
     def __str__(self) -> str:
         if "." in self.name:
-            return self.name if self.value is None else f"{self.name}({self.value!r})"
+            rest = "" if isinstance(self.value, Word) else ", ..."
+            return self.name if self.value is None else f"{self.name}({self.value!r}{rest})"
         return self.name if self.value is None else f"{self.name}={self.value!r}"
 
 

@@ -148,6 +148,7 @@ def test_json_brings_back_the_same_plan(plan: Plan) -> None:
         {"deniable_plan": 2},
         {"sampling": "Hopeful"},
         {"more": 1},
+        {"clip": "1e999999999"},
     ],
 )
 def test_edited_json_is_refused(change: dict[str, Any]) -> None:

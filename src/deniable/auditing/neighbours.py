@@ -25,7 +25,7 @@ import numpy as np
 
 from deniable.auditing.outputs import read_output
 from deniable.errors import InvalidArgument, UnitMismatch
-from deniable.units import RECORD, Relation, Unit
+from deniable.units import RECORD, AnyRelation, Relation, Unit
 
 
 @dataclass(frozen=True)
@@ -37,8 +37,9 @@ class Pair:
     check: bool = True
     name: str = "the given pair"
 
-    def checked(self, relation: Relation, unit: Unit = RECORD) -> Pair:
+    def checked(self, relation: AnyRelation, unit: Unit = RECORD) -> Pair:
         """This pair, if it is one of neighbours under the relation."""
+        relation = Relation.of(relation)
         if not self.check:
             return self
         bags = [_bag(data, unit) for data in (self.first, self.second)]

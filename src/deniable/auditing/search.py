@@ -20,7 +20,7 @@ from deniable import _checks
 from deniable._checks import Number
 from deniable.auditing.neighbours import Pair
 from deniable.errors import InvalidArgument
-from deniable.units import Relation
+from deniable.units import AnyRelation, Relation
 
 
 class RecordKind(Protocol):
@@ -151,8 +151,9 @@ class Search:
     base: Sequence[Any] | None = field(default=None, repr=False)
     most: int = 48
 
-    def pairs(self, relation: Relation) -> list[Pair]:
+    def pairs(self, relation: AnyRelation) -> list[Pair]:
         """Neighbours under a relation, the most telling first."""
+        relation = Relation.of(relation)
         extremes = self.records.extremes()
         found = []
         for words, record in extremes:

@@ -9,12 +9,9 @@
 
 from __future__ import annotations
 
-import re
 from typing import Any
 
-from deniable._remedies import Option, Word
-
-_LIMITS = re.compile(r"groups=(\d+), rows=(\d+)")
+from deniable._remedies import Call, Option, Word
 
 _COMMANDS = {
     "Ledger.open": "deniable ledger show",
@@ -28,16 +25,15 @@ def as_flag(option: Option) -> str:
     """An option of the command line."""
     name, value = option.name, option.value
     if name == "Ledger.create":
-        place = "" if value is None else f" {str(value).rpartition(', ')[0].strip(chr(39))} --epsilon 3 --unit COLUMN"
-        return f"deniable ledger create{place}"
+        return "deniable ledger create" + ("" if value is None else f" {value} --epsilon 3 --unit COLUMN")
     if name in _COMMANDS:
         return _COMMANDS[name]
     if name == "overwrite":
         return "--force"
     if name == "data":
         return "NAME=FILES"
-    if name == "per_unit" and (limits := _LIMITS.search(str(value))):
-        return f"--groups-per-unit {limits[1]} --rows-per-unit {limits[2]}"
+    if isinstance(value, Call):  # limits
+        return " ".join(f"--{each}-per-unit {number}" for each, number in value.arguments.items())
     flag = f"--{name.replace('_', '-')}"
     if isinstance(value, dict):
         return " ".join(f"{flag} {key}={_listed(name, each)}" for key, each in value.items())
@@ -61,8 +57,8 @@ def as_toml(option: Option) -> str:
         return as_flag(option)
     if name == "overwrite":
         return "--force"
-    if limits := _LIMITS.search(str(value)):
-        return f"{name} = {{groups = {limits[1]}, rows = {limits[2]}}}"
+    if isinstance(value, Call):
+        return f"{name} = {{{', '.join(f'{each} = {number}' for each, number in value.arguments.items())}}}"
     if isinstance(value, dict):
         return ", ".join(f"{name}.{key} = {_toml(each)}" for key, each in value.items())
     return f"{name} = {_toml(value)}"

@@ -25,7 +25,7 @@ from deniable.deep.sampling import FixedBatches, Sampling, Schedule
 from deniable.errors import InvalidArgument, NotSupported
 from deniable.events import Event, Gaussian
 from deniable.strategies import Strategy, once, ordered
-from deniable.units import Relation
+from deniable.units import AnyRelation, Relation
 
 LARGEST_GROWTH = 2.0**10
 """How much larger the noise of a step may be than independent noise for the same sensitivity (`Strategy.growth`).
@@ -57,14 +57,16 @@ class CorrelatedNoise(StepNoise):
             )  # fmt: skip
         object.__setattr__(self, "strategy", given)
 
-    def step(self, multiplier: Fraction, relation: Relation) -> Event:
+    def step(self, multiplier: Fraction, relation: AnyRelation) -> Event:
         """What one step adds to C·x: a column of C."""
+        relation = Relation.of(relation)
         longest = self.strategy.sensitivity(once(self.strategy.steps)).value
         if relation is Relation.REPLACE:
             return Gaussian(multiplier, 2 * longest, relation, reach=longest)
         return Gaussian(multiplier, longest, relation)
 
-    def event(self, multiplier: Fraction, relation: Relation, sampling: Sampling, schedule: Schedule) -> Event:
+    def event(self, multiplier: Fraction, relation: AnyRelation, sampling: Sampling, schedule: Schedule) -> Event:
+        relation = Relation.of(relation)
         if self.strategy.steps != schedule.steps:
             raise InvalidArgument(
                 "noise", self.strategy, f"a strategy for the {schedule.steps} steps of the plan",

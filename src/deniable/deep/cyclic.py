@@ -35,7 +35,7 @@ from deniable.deep.sampling import Sampling, Schedule
 from deniable.errors import InvalidArgument
 from deniable.events import Event
 from deniable.noise import Source
-from deniable.units import Relation
+from deniable.units import AnyRelation, Relation
 
 
 @dataclass(frozen=True)
@@ -56,7 +56,8 @@ class CyclicPoisson(Sampling):
     def __post_init__(self) -> None:
         _checks.count("parts", self.parts)
 
-    def check(self, schedule: Schedule, relation: Relation) -> None:
+    def check(self, schedule: Schedule, relation: AnyRelation) -> None:
+        relation = Relation.of(relation)
         super().check(schedule, relation)
         if self.rate(schedule) > 1:
             most = schedule.size // schedule.batch

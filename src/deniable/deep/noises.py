@@ -30,7 +30,7 @@ from deniable.events import Claimed, Event, Gaussian, Laplace
 from deniable.guarantees import ApproxDP
 from deniable.noise.discrete import LEAK
 from deniable.numerics.exact import root_below
-from deniable.units import Relation
+from deniable.units import AnyRelation, Relation
 
 MOST_PARAMETERS = 10**12
 """The number of parameters for which the leak of grid noise is stated; a trainer refuses more."""
@@ -50,18 +50,20 @@ class StepNoise(ABC):
         StepNoise.registry[cls.__name__] = cls
 
     @abstractmethod
-    def step(self, multiplier: Fraction, relation: Relation) -> Event:
+    def step(self, multiplier: Fraction, relation: AnyRelation) -> Event:
         """One noisy sum, in units of the clipping norm."""
 
-    def event(self, multiplier: Fraction, relation: Relation, sampling: Sampling, schedule: Schedule) -> Event:
+    def event(self, multiplier: Fraction, relation: AnyRelation, sampling: Sampling, schedule: Schedule) -> Event:
         """The whole run."""
+        relation = Relation.of(relation)
         return sampling.event(self.step(multiplier, relation), schedule)
 
 
 class GaussianNoise(StepNoise):
     """Normal noise on sums clipped in L2."""
 
-    def step(self, multiplier: Fraction, relation: Relation) -> Event:
+    def step(self, multiplier: Fraction, relation: AnyRelation) -> Event:
+        relation = Relation.of(relation)
         far = 1 if relation is Relation.REPLACE else None
         return Gaussian(multiplier, _apart(relation), relation, reach=far)
 
@@ -71,7 +73,8 @@ class LaplaceNoise(StepNoise):
 
     norm = "l1"
 
-    def step(self, multiplier: Fraction, relation: Relation) -> Event:
+    def step(self, multiplier: Fraction, relation: AnyRelation) -> Event:
+        relation = Relation.of(relation)
         far = 1 if relation is Relation.REPLACE else None
         return Laplace(multiplier, _apart(relation), relation, reach=far)
 
@@ -94,7 +97,8 @@ class GridNoise(GaussianNoise):
         if not 4 <= _checks.count("bits", self.bits) <= 30:
             raise InvalidArgument("bits", self.bits, "between 4 and 30: squares of integers must fit 64 bits")
 
-    def event(self, multiplier: Fraction, relation: Relation, sampling: Sampling, schedule: Schedule) -> Event:
+    def event(self, multiplier: Fraction, relation: AnyRelation, sampling: Sampling, schedule: Schedule) -> Event:
+        relation = Relation.of(relation)
         leak = LEAK * MOST_PARAMETERS * schedule.steps
         return super().event(multiplier, relation, sampling, schedule) + Claimed(ApproxDP(0, leak, relation=relation))
 
@@ -121,11 +125,13 @@ class NoiseShares(GaussianNoise):
         if not whole or not 0 <= self.dishonest < self.workers:
             raise InvalidArgument("dishonest", self.dishonest, f"a whole number from 0 to {self.workers - 1}")
 
-    def step(self, multiplier: Fraction, relation: Relation) -> Event:
+    def step(self, multiplier: Fraction, relation: AnyRelation) -> Event:
+        relation = Relation.of(relation)
         honest = Fraction(self.workers - self.dishonest, self.workers)
         return super().step(multiplier * root_below(honest, decimals=6), relation)
 
-    def event(self, multiplier: Fraction, relation: Relation, sampling: Sampling, schedule: Schedule) -> Event:
+    def event(self, multiplier: Fraction, relation: AnyRelation, sampling: Sampling, schedule: Schedule) -> Event:
+        relation = Relation.of(relation)
         if type(sampling) is not Poisson:
             raise InvalidArgument(
                 "sampling", sampling, "Poisson() where workers hold data of their own", "Each draws by itself."

@@ -29,7 +29,7 @@ from functools import cached_property
 from typing import Any
 
 from deniable import _checks
-from deniable._checks import Number, shown
+from deniable._checks import Number, read_fraction, shown
 from deniable._forms import Plain, plain_number
 from deniable._notebook import Shown
 from deniable._signatures import public
@@ -211,7 +211,7 @@ class Plan(Shown, Plain):
     def from_json(text: str) -> Plan:
         """The plan that `to_json` wrote; refused if its event or its target do not follow from its numbers."""
         try:
-            found = json.loads(text, parse_float=Fraction)
+            found = json.loads(text, parse_float=read_fraction)
             if found.pop("deniable_plan") != FORMAT:
                 raise InvalidArgument("text", "…", f"a plan's JSON of version {FORMAT}")
             if "examples" in found:  # what `size` was called once
@@ -219,7 +219,7 @@ class Plan(Shown, Plain):
             event, target = Event.from_dict(found.pop("event")), found.pop("target")
             claim = None if target is None else Event.from_dict(target)
             kind = found.pop("noise")
-            numbers: dict[str, Any] = {n: Fraction(found.pop(n)) for n in ("batch", "clip", "noise_multiplier")}
+            numbers: dict[str, Any] = {n: _fraction(found.pop(n)) for n in ("batch", "clip", "noise_multiplier")}
             plan = Plan(
                 sampling=_sampling(found.pop("sampling")),
                 noise=StepNoise.registry[kind.pop("kind")](**kind),
@@ -229,11 +229,18 @@ class Plan(Shown, Plain):
                 **numbers,
                 **found,
             )
-        except (TypeError, KeyError, AttributeError, json.JSONDecodeError):
+        except InvalidArgument:
+            raise
+        except (TypeError, KeyError, AttributeError, ValueError):
             raise InvalidArgument("text", "…", "a plan's JSON, as plan.to_json() writes it") from None
         if plan.event != event:
             raise InvalidArgument("text", "…", "a plan whose event follows from its numbers", "It was edited.")
         return plan
+
+
+def _fraction(number: object) -> Fraction:
+    """A number of the JSON form: a number, or the text of a fraction."""
+    return Fraction(number) if isinstance(number, int | Fraction) else read_fraction(number)
 
 
 def _plain(part: StepNoise | Sampling) -> dict[str, Any]:

@@ -26,7 +26,7 @@ from deniable.deep.draws import Indices, fixed_batch, poisson, without_replaceme
 from deniable.errors import InvalidArgument, UnitMismatch
 from deniable.events import Event
 from deniable.noise import Source
-from deniable.units import Relation
+from deniable.units import AnyRelation, Relation
 
 
 @dataclass(frozen=True)
@@ -63,8 +63,9 @@ class Sampling(ABC):
     def __init_subclass__(cls) -> None:
         Sampling.registry[cls.__name__] = cls
 
-    def check(self, schedule: Schedule, relation: Relation) -> None:
+    def check(self, schedule: Schedule, relation: AnyRelation) -> None:
         """Refuse what the theorem does not cover."""
+        relation = Relation.of(relation)
         if schedule.batch > schedule.size:
             raise InvalidArgument("batch", schedule.batch, f"at most size={schedule.size}")
         if relation not in self.relations:
@@ -100,7 +101,8 @@ class WithoutReplacement(Sampling):
 
     relations = (Relation.REPLACE,)
 
-    def check(self, schedule: Schedule, relation: Relation) -> None:
+    def check(self, schedule: Schedule, relation: AnyRelation) -> None:
+        relation = Relation.of(relation)
         super().check(schedule, relation)
         _whole(schedule.batch)
 
@@ -122,7 +124,8 @@ class FixedBatches(Sampling):
     relations = (Relation.ZERO_OUT, Relation.REPLACE)
     ordered = True
 
-    def check(self, schedule: Schedule, relation: Relation) -> None:
+    def check(self, schedule: Schedule, relation: AnyRelation) -> None:
+        relation = Relation.of(relation)
         super().check(schedule, relation)
         _whole(schedule.batch)
 

@@ -133,7 +133,7 @@ class Event(Shown, Plain):
     def from_json(text: str) -> Event:
         """The event that `to_json` wrote."""
         try:
-            fields = json.loads(text, parse_float=Fraction)
+            fields = json.loads(text, parse_float=read_fraction)
         except (TypeError, ValueError):
             raise InvalidArgument("text", "…", "an event's JSON, as event.to_json() writes it") from None
         return Event.from_dict(fields)

@@ -152,7 +152,7 @@ def refuse_mixing_losses(recipe: Recipe, tensors: Tensors, form: Form) -> None:
     size = recipe.rows_per_unit
     rows = UNITS * size
     batch, other = (form.made_up(rows, seed=seed) for seed in (1, 2))
-    with torch.random.fork_rng(_devices(tensors)), torch.no_grad():
+    with torch.random.fork_rng(_devices(tensors)), torch.no_grad(), _without_tf32():
         with Still():
             whole = _losses(recipe, tensors, batch, rows)
             alone = torch.cat([_losses(recipe, tensors, _unit(batch, at, size), size) for at in range(UNITS)])

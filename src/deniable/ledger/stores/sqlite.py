@@ -19,7 +19,7 @@ from typing import Any
 from urllib.parse import quote
 
 from deniable import _files
-from deniable._remedies import CREATE, OPEN, Option, Remedy, Word
+from deniable._remedies import CREATE, OPEN, Option, Remedy
 from deniable.errors import (
     FileError,
     FileExists,
@@ -309,7 +309,7 @@ def _refuse_other(path: Path) -> None:
     try:
         found = path.stat()
     except (FileNotFoundError, NotADirectoryError):
-        create = Option("Ledger.create", Word(f"{place!r}, ..."))
+        create = Option("Ledger.create", place)
         raise LedgerMissing(Remedy(f"there is no ledger at {place}; create it once with {create}.", create)) from None
     except (OSError, ValueError) as failure:
         reason = failure.strerror if isinstance(failure, OSError) else "no file can have that name"
