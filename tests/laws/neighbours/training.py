@@ -74,12 +74,12 @@ ITEMS: dict[str, Any] = {
 }
 
 
-def mix(pool: Sequence[Any]) -> Callable[[random.Random], Any]:
-    """Some rows, each with hostile values in some places."""
+def mix(pool: Sequence[Any], *, usual: float = 0.5) -> Callable[[random.Random], Any]:
+    """Some rows, each with hostile values in some places and the usual one in the others."""
 
     def make(rng: random.Random) -> Any:
         return [
-            ([rng.choice(pool) if rng.random() < 0.5 else 0.5 for _ in range(WIDTH)], rng.choice([0, 1, 2, 77, -100]))
+            ([rng.choice(pool) if rng.random() < 0.5 else usual for _ in range(WIDTH)], rng.choice([0, 1, 2, 77, -100]))
             for _ in range(rng.randint(1, 5))
         ]
 
@@ -320,9 +320,12 @@ def runs() -> list[EntryPoint]:
         "items, not converted": (fit(Untouched, own=[(x[0], y) for x, y in OWN], model=scalars), ITEMS, 6),
     }
     return [
-        EntryPoint(f"Trainer.fit, {name}", TRAINER, units, call, mix=mix(LABELS), sample=sample)
+        EntryPoint(
+            f"Trainer.fit, {name}", TRAINER, units, call, sample=sample,
+            mix=mix(list(INTEGERS.values()), usual=3) if units is LOOKED_UP else mix(LABELS),
+        )
         for name, (call, units, sample) in every.items()
-    ]
+    ]  # fmt: skip
 
 
 def scalars() -> Any:
@@ -361,7 +364,8 @@ ENTRY_POINTS = [
         mix=mix(LABELS),
     ),
     EntryPoint(
-        "clipped_gradients, tokens", ("deniable.deep.clipped_gradients",), LOOKED_UP, clip(tokens, TOKENS, looking_up)
+        "clipped_gradients, tokens", ("deniable.deep.clipped_gradients",), LOOKED_UP, clip(tokens, TOKENS, looking_up),
+        mix=mix(list(INTEGERS.values()), usual=3),
     ),
     EntryPoint("deep.search", ("deniable.deep.search",), TENSORS, search, mix=mix(LABELS), sample=3),
     EntryPoint(
