@@ -49,3 +49,10 @@ def test_a_skip_in_ci_is_a_failure(tmp_path: Path, code: str) -> None:
 
 def test_a_strict_expected_failure_is_not_a_skip(tmp_path: Path) -> None:
     assert passes(tmp_path, EXPECTED_FAILURE, reason="known", ci=True)
+
+
+@pytest.mark.xdist_group("alone")
+def test_a_group_stays_on_one_worker(request: pytest.FixtureRequest) -> None:
+    """Several workers keep a group together by its name in the test's id; a pytest that drops it starts Spark twice."""
+    if os.environ.get("PYTEST_XDIST_WORKER"):
+        assert request.node.nodeid.endswith("@alone")
