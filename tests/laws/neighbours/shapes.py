@@ -32,7 +32,7 @@ Shape = Any
 """A nest of tuples and texts, to be compared and printed."""
 
 _NUMBER = re.compile(r"[-−+]?\d[\d,._]*(?:[eE][-+−]?\d+)?(?:\s?[×·]\s?10[⁻⁺⁰¹²³⁴-⁹]+)?")
-_HASH = re.compile(r"\b[0-9a-f]{16,}\b")
+_HASH = re.compile(r"(?<![\w.])(?=\d*[a-f])[0-9a-f]{16,}\b")
 _SPACE = re.compile(r"[\s│┃|─━═┌┐└┘├┤┬┴┼╭╮╰╯┏┓┗┛┡┩╇╈╞╡╪-]+")
 _PUBLIC = ("deniable.events", "deniable.guarantees", "deniable.units", "deniable.descriptions")
 

@@ -62,6 +62,7 @@ from deniable.deep.clipping.typing_records import (
     fault_here,
     looking,
     mixing,
+    numbers_of,
     same_for_all,
     snapshot_of,
     tensors_in,
@@ -277,13 +278,11 @@ class RowTyping(TorchDispatchMode):  # type: ignore[no-untyped-call]
         kind: Kind,
     ) -> Any:
         """Run an operation and label what it made."""
-        bound = dict(zip(facts.arguments, facts.defaults, strict=True))
-        bound.update(zip(facts.arguments, args, strict=False))
-        bound.update(kwargs)
+        bound = {**facts.defaults, **dict(zip(facts.arguments, args, strict=False)), **kwargs}
         targets = tensors_in([bound[name] for name in facts.writes]) if facts.writes else []
-        numbers = {name: each for name, each in bound.items() if not tensors_in((each,))}
+        numbers = numbers_of(facts, bound)
         record = Record(func, numbers, [geometry_of(each) for each in tensors])
-        before = self._same_operation(func)
+        before = self._same_operation(record)
         self._records.append(record)
         # Arguments are judged before the operation runs: it may write over them.
         spots: list[Spot] = []
@@ -515,14 +514,19 @@ class RowTyping(TorchDispatchMode):  # type: ignore[no-untyped-call]
 
     # comparing
 
-    def _same_operation(self, func: OpOverload) -> Record | None:
-        """The record of the same operation."""
+    def _same_operation(self, record: Record) -> Record | None:
+        """The record of the same operation, with tensors in the same arguments."""
         if self._before is None:
             return None
         records, at = self._before._records, len(self._records)
-        if at >= len(records) or records[at].operation is not func or len(records[at].geometries) < 0:
+        if at >= len(records):
             raise Course
-        return records[at]
+        before = records[at]
+        if before.operation is not record.operation or before.numbers.keys() != record.numbers.keys():
+            raise Course
+        if len(before.geometries) != len(record.geometries):
+            raise Course
+        return before
 
     def _compare_value(self, func: OpOverload, kind: Kind, record: Record, before: Record | None, made: object) -> None:
         record.value = made

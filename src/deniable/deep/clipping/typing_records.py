@@ -34,6 +34,7 @@ class Record:
 
     operation: OpOverload
     numbers: dict[str, Any]
+    """Its arguments that are no tensors, and where in lists the tensors are."""
     geometries: list[Geometry]
     constants: dict[int, Snapshot] = field(default_factory=dict)
     memory: Tensor | None = None
@@ -61,7 +62,11 @@ class Facts:
     title: str
     """As messages print it."""
     arguments: tuple[str, ...]
-    defaults: tuple[Any, ...]
+    defaults: dict[str, Any]
+    tensors: tuple[str, ...]
+    """Arguments that hold a tensor, several, a number in the place of one, or nothing."""
+    numbers: tuple[str, ...]
+    """The others."""
     writes: tuple[str, ...]
     looks: bool
     """Returns a Python value, or a shape, that depends on the numbers in tensors."""
@@ -77,6 +82,7 @@ class Facts:
 def facts_of(operation: OpOverload) -> Facts:
     """The facts of an operation, from its schema, its tags and the table of rules."""
     schema, tags = operation._schema, set(operation.tags)
+    types = {each.name: str(each.type) for each in schema.arguments}
     name = schema.name.removeprefix("aten::")
     base = base_name(name)
     rule = RULES.get(base)
@@ -85,8 +91,10 @@ def facts_of(operation: OpOverload) -> Facts:
     return Facts(
         name=name,
         title=str(operation),
-        arguments=tuple(each.name for each in schema.arguments),
-        defaults=tuple(each.default_value if each.has_default_value() else None for each in schema.arguments),
+        arguments=tuple(types),
+        defaults={each.name: each.default_value if each.has_default_value() else None for each in schema.arguments},
+        tensors=tuple(name for name, type_ in types.items() if "Tensor" in type_),
+        numbers=tuple(name for name, type_ in types.items() if "Tensor" not in type_),
         writes=tuple(
             each.name for each in schema.arguments if each.alias_info is not None and each.alias_info.is_write
         ),
@@ -105,7 +113,19 @@ def draws_nothing(facts: Facts, args: tuple[Any, ...], kwargs: Mapping[str, Any]
     if "dropout_p" not in facts.arguments:
         return False
     at = facts.arguments.index("dropout_p")
-    return bool((args[at] if len(args) > at else kwargs.get("dropout_p", facts.defaults[at])) == 0)
+    return bool((args[at] if len(args) > at else kwargs.get("dropout_p", facts.defaults["dropout_p"])) == 0)
+
+
+def numbers_of(facts: Facts, bound: Mapping[str, Any]) -> dict[str, Any]:
+    """The arguments of a call that are no tensors, and where in lists the tensors are."""
+    numbers = {name: bound[name] for name in facts.numbers}
+    for name in facts.tensors:
+        value = bound[name]
+        if isinstance(value, list | tuple):
+            numbers[name] = [... if isinstance(each, Tensor) else each for each in value]
+        elif not isinstance(value, Tensor):
+            numbers[name] = value
+    return numbers
 
 
 def snapshot_of(tensor: Tensor) -> Snapshot:
