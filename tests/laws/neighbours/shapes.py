@@ -40,7 +40,7 @@ _PUBLIC = ("deniable.events", "deniable.guarantees", "deniable.units", "deniable
 def words(text: str) -> str:
     """A text without its numbers and hashes, and without the lines and spaces of a table."""
     masked = _NUMBER.sub("#", _HASH.sub("#", text))
-    return re.sub(r"#(?: #)+", "#", _SPACE.sub(" ", masked)).strip()
+    return re.sub(r"#(?:[ ,]*#)+", "#", _SPACE.sub(" ", masked)).strip()
 
 
 def shape_of(result: object) -> Shape:
