@@ -11,8 +11,7 @@ import pytest
 from deniable import _checks
 from deniable.accounting.accountant import account
 from deniable.accounting.filters import cost
-from deniable.accounting.floats import within_floats
-from deniable.accounting.fold import fold
+from deniable.accounting.fold import fold, within_floats
 from deniable.accounting.theorems import compose_optimal, repeat_advanced
 from deniable.events import (
     Claimed,

@@ -132,6 +132,7 @@ def test_randomized_response_keeps_its_count() -> None:
     assert math.log(5) <= float(single.epsilon) <= math.log(5) * (1 + 1e-13)
     assert account(event).epsilon(1e-6) > 5 * account(single).epsilon(1e-6)
     assert any("count" in line for line in known_faults(event))
+    assert any("count" in line for line in known_faults(ExponentialMechanism(epsilon=0.1) * 154))
     with pytest.raises(UnitMismatch, match="REPLACE"):
         from_dp_accounting(one)
     assert from_dp_accounting(

@@ -14,8 +14,7 @@ from hypothesis import strategies as st
 from deniable.accounting.accountant import account, grid_curve
 from deniable.accounting.certificate import NotCertified
 from deniable.accounting.contour import contour_curve
-from deniable.accounting.floats import within_floats
-from deniable.accounting.fold import fold
+from deniable.accounting.fold import fold, within_floats
 from deniable.events import Claimed, DiscreteGaussian, DiscreteLaplace, Event, Gaussian, Laplace
 from deniable.guarantees import PureDP
 from tests.accounting.random_events import compositions, powers

@@ -20,28 +20,24 @@ the method says "of the bound", and the truth may be lower than the lower end.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from functools import cached_property, lru_cache
 
 from deniable import _checks
-from deniable.accounting.closed import GaussianCurve, LeakyCurve, NoCost, RenyiCurve, ResponseCurve, SingleCurve
+from deniable.accounting.closed import GaussianCurve, LeakyCurve, NoCost, RenyiCurve, SingleCurve
 from deniable.accounting.contour import NotCertified, contour_curve
 from deniable.accounting.filters.costs import cost
-from deniable.accounting.floats import within_floats
-from deniable.accounting.fold import Folded, fold, gather
+from deniable.accounting.fold import Folded, fold, gather, within_floats
 from deniable.accounting.grid import GridCurve, GridDirection
 from deniable.accounting.pairs import attained, directions, laws
-from deniable.conversions.formulas import exponential_rho
-from deniable.events import Claimed, Event, ExponentialMechanism, RandomizedResponse
-from deniable.guarantees import ZCDP, Bracket, Curve, Profile, PureDP
+from deniable.accounting.rules import rule_of
+from deniable.events import Claimed, Event
+from deniable.guarantees import Bracket, Curve, Profile
 from deniable.numerics.rounding import float_above, typed_above
 from deniable.units import RECORD, Unit
-
-_MOST_TERMS = 4096
-"""Binomial sums up to this many terms."""
 
 _WIDE, _LOOKS_BACK, _REMEMBERED = 0.5, 6, 256
 """When a bracket of δ is wide, relatively; how often ε is then halved; how many upper ends a curve remembers."""
@@ -74,24 +70,15 @@ def curve(folded: Folded) -> Curve:
     if folded.leaks:
         rest = Folded(folded.relation, folded.mu_squared, folded.steps, (), folded.renyi, folded.tight)
         return LeakyCurve(curve(rest), folded.leaks)
-    chosen = sum(count for step, count in folded.steps if isinstance(step, ExponentialMechanism))
-    if chosen > 1:
-        return _LeastOf(_curve_of(folded), curve(_concentrated(folded)))
+    other = [(rule_of(step).alternative(step), step, count) for step, count in folded.steps]
+    if sum(count for second, _, count in other if second is not None) > 1:
+        return _LeastOf(_curve_of(folded), curve(_alternative(folded, other)))
     return _curve_of(folded)
 
 
-def _concentrated(folded: Folded) -> Folded:
-    """With each exponential mechanism as ε²/8-zCDP (`formulas`): better than its pair from some ten steps on.
-
-    Its pair must hold for every ε at once, and does so by taking the worst utilities anew for each.
-    """
-
-    def known(step: Event) -> Event:
-        if not isinstance(step, ExponentialMechanism):
-            return step
-        return Claimed(ZCDP(exponential_rho(step.epsilon), relation=folded.relation))
-
-    rest = gather(folded.relation, ((known(step), count) for step, count in folded.steps))
+def _alternative(folded: Folded, steps: Iterable[tuple[Event | None, Event, int]]) -> Folded:
+    """With every step that has a second bound replaced by that bound."""
+    rest = gather(folded.relation, ((second or step, count) for second, step, count in steps))
     also = gather(folded.relation, ((Claimed(promise), count) for promise, count in (*rest.renyi, *folded.renyi)))
     return replace(rest, mu_squared=folded.mu_squared, renyi=also.renyi)
 
@@ -107,21 +94,12 @@ def _curve_of(folded: Folded) -> Curve:
         return RenyiCurve(folded.renyi)
     if len(folded.steps) == 1 and not folded.mu_squared and not folded.renyi:
         (step, count) = folded.steps[0]
-        response = _response(step)
-        if response is not None and count <= _MOST_TERMS:
-            return ResponseCurve(response, count, f"closed form (binomial sum){of_bound}")
+        closed = rule_of(step).closed(step, count, of_bound)
+        if closed is not None:
+            return closed
         if count == 1:
             return SingleCurve(laws(step), f"closed form (one step){of_bound}")
     return _FirstOf(folded, of_bound)
-
-
-def _response(step: Event) -> Fraction | None:
-    """ε₀ of a step whose pair is binary randomized response."""
-    if isinstance(step, RandomizedResponse) and step.categories == 2:
-        return step.epsilon
-    if isinstance(step, Claimed) and isinstance(step.guarantee, PureDP):
-        return step.guarantee.epsilon
-    return None
 
 
 def grid_curve(folded: Folded, *, of_bound: str = "") -> GridCurve:

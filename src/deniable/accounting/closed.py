@@ -31,6 +31,9 @@ from deniable.numerics.arrays import UNIT
 from deniable.numerics.roots import border, crossing
 from deniable.numerics.rounding import float_above, float_below, root_of
 
+_MOST_TERMS = 4096
+"""Binomial sums up to this many terms."""
+
 _CLOSE = 2e-15
 """How close the two sides of a crossing come, relatively."""
 
@@ -132,6 +135,11 @@ class ResponseCurve:
         if delta <= 0:
             return Bracket(float_below(self.epsilon * self.count), self.largest)
         return inverted(self.delta_bracket, delta, largest=self.largest)
+
+
+def response_curve(epsilon: Fraction, count: int, of_bound: str) -> ResponseCurve | None:
+    """k-fold binary randomized response, unless it has too many terms."""
+    return ResponseCurve(epsilon, count, f"closed form (binomial sum){of_bound}") if count <= _MOST_TERMS else None
 
 
 @dataclass(frozen=True)

@@ -30,8 +30,6 @@ from deniable.events import (
     Gaussian,
     Laplace,
     RandomizedResponse,
-    Repeated,
-    Sampled,
     TreeGaussian,
     dpsgd,
 )
@@ -92,23 +90,46 @@ def from_dp_accounting(event: Any, *, relation: AnyRelation = Relation.ADD_REMOV
 
 def known_faults(event: Event) -> tuple[str, ...]:
     """Where a peer's own number for such an event is known to be wrong, one sentence each."""
-    found = []
-    steps = list(_inside(event))
-    if any(isinstance(e, Gaussian) and e.relation is Relation.REPLACE for e in steps):
-        found.append(
-            "dp-accounting's RDP accountant ignores that replacing a unit doubles the sensitivity: its ε is too small"
-            " under REPLACE (4.73 where its own PLD accountant says 9.997)."
-        )
-    if any(isinstance(e, Repeated) and isinstance(e.event, RandomizedResponse) for e in steps):
-        found.append(
-            "dp-accounting's PLD accountant forgets the count of a randomized response: ten copies cost as much as one."
-        )
-    if any(isinstance(e, Repeated) and isinstance(e.event, Sampled) for e in steps):
-        found.append(
-            "Estimates by the central limit theorem lie below the truth for sampled Gaussians (2.324, true 2.382), and"
-            " opake returns an ε below the truth at δ ≤ 1e-11."
-        )
-    return tuple(found)
+    shapes = {
+        (type(step).__name__, type(getattr(step, "event", None)).__name__, step.relation) for step in _inside(event)
+    }
+    return tuple(
+        sentence
+        for kind, inner, relation, sentence in _FAULTS
+        if any((kind, inner or shape[1], relation or shape[2]) == shape for shape in shapes)
+    )
+
+
+_FAULTS: tuple[tuple[str, str | None, Relation | None, str], ...] = (
+    (
+        "Gaussian",
+        None,
+        Relation.REPLACE,
+        "dp-accounting's RDP accountant ignores that replacing a unit doubles the sensitivity: its ε is too small under"
+        " REPLACE (4.73 where its own PLD accountant says 9.997).",
+    ),
+    (
+        "Repeated",
+        "RandomizedResponse",
+        None,
+        "dp-accounting's PLD accountant forgets the count of a randomized response: ten copies cost as much as one.",
+    ),
+    (
+        "Repeated",
+        "ExponentialMechanism",
+        None,
+        "dp-accounting's RDP accountant forgets the count of an exponential mechanism: 154 copies of ε = 0.1 cost as"
+        " much as one.",
+    ),
+    (
+        "Repeated",
+        "Sampled",
+        None,
+        "Estimates by the central limit theorem lie below the truth for sampled Gaussians (2.324, true 2.382), and"
+        " opake returns an ε below the truth at δ ≤ 1e-11.",
+    ),
+)
+"""An event of this kind, around an event of that kind, under this relation (None: any); and what is wrong there."""
 
 
 def _inside(event: Event) -> Iterable[Event]:

@@ -33,8 +33,7 @@ from typing import TYPE_CHECKING, Any
 
 from deniable import _checks
 from deniable._checks import Number
-from deniable.accounting.floats import within_floats
-from deniable.accounting.fold import fold
+from deniable.accounting.fold import fold, within_floats
 from deniable.errors import NotSupported
 from deniable.events import Event
 

@@ -19,6 +19,6 @@ instance). There `contour_curve(folded, smooth=True)` may answer, a little less 
 from __future__ import annotations
 
 from deniable.accounting.certificate import NotCertified
-from deniable.accounting.contour.build import contour_curve
+from deniable.accounting.contour.curve import contour_curve
 
 __all__ = ["NotCertified", "contour_curve"]

@@ -10,8 +10,11 @@ import numpy as np
 
 from deniable.accounting.certificate import NotCertified, proven
 from deniable.accounting.contour.direction import Direction
+from deniable.accounting.contour.gaussian import Normal
 from deniable.accounting.contour.integral import Contour, DeltaValue, SmoothedIntegral
 from deniable.accounting.contour.search import NoDecay, Saddle, quadrature, saddle_at_delta, saddle_at_epsilon
+from deniable.accounting.fold import Folded
+from deniable.accounting.rules import rule_of
 from deniable.numerics.arrays import UNIT
 from deniable.numerics.roots import crossing, enlarge, walk
 from deniable.numerics.rounding import Bracket
@@ -23,6 +26,30 @@ _TINY = -700.0
 
 _WIDEST = 1e-4
 """Relative to the answer: a wider bracket is left to another engine."""
+
+
+def contour_curve(folded: Folded, *, smooth: bool = False) -> ContourCurve | None:
+    """The curve of a composition, or None where a part has no transform here (leaks and Rényi promises included).
+
+    With `smooth`, for losses with atoms, it has a little Gaussian noise added and taken off again
+    (`integral.SmoothedIntegral`).
+    """
+    if folded.leaks or folded.renyi or not (folded.steps or folded.mu_squared):
+        return None
+    try:
+        pairs = [(rule_of(step).transforms(step), count) for step, count in folded.steps]
+    except NotCertified:
+        return None
+    if folded.mu_squared:
+        normal = Normal(float(folded.mu_squared))
+        pairs.append(((normal, normal), 1))
+    known = [(pair, count) for pair, count in pairs if pair is not None]
+    if len(known) < len(pairs):
+        return None
+    forward = Direction(tuple((pair[0], count) for pair, count in known), smooth)
+    if all(pair[0] is pair[1] for pair, _ in known):
+        return ContourCurve((forward,))
+    return ContourCurve((forward, Direction(tuple((pair[1], count) for pair, count in known), smooth)))
 
 
 @dataclass(frozen=True)

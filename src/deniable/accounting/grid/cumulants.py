@@ -13,8 +13,9 @@ from typing import NamedTuple
 
 import numpy as np
 
+from deniable.accounting.pairs.bounds import farthest
 from deniable.accounting.pairs.law import Array, Law, LossAtoms
-from deniable.accounting.pairs.sampling import farthest, tabulate
+from deniable.accounting.pairs.sampling import tabulate
 from deniable.numerics.roots import bisect, enlarge
 
 CUT = 1e-7

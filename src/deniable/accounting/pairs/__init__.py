@@ -22,89 +22,27 @@ composition takes the same direction throughout and the larger result at the end
 
 from __future__ import annotations
 
-import math
 from fractions import Fraction
 
 import numpy as np
 
-from deniable.accounting.fold import Folded, gather, gaussian_squares, steps_of
+from deniable.accounting.fold import Folded, gather, steps_of
 from deniable.accounting.pairs.bounds import bounded, renyi_profile
-from deniable.accounting.pairs.discrete import LARGEST, discrete_gaussian, discrete_laplace, randomized_response
-from deniable.accounting.pairs.laplace import LaplaceLaw, RangeLaw
-from deniable.accounting.pairs.law import Array, Law, LossAtoms
+from deniable.accounting.pairs.law import Law, LossAtoms
 from deniable.accounting.pairs.normal import NormalLaw
-from deniable.accounting.pairs.sampling import (
-    Directions,
-    farthest,
-    is_placed,
-    poisson,
-    poisson_replaced,
-    product,
-    without_replacement,
-)
-from deniable.accounting.pairs.shuffling import shuffled
-from deniable.errors import NotSupported
-from deniable.events import (
-    Claimed,
-    DiscreteGaussian,
-    DiscreteLaplace,
-    Event,
-    ExponentialMechanism,
-    ForGroup,
-    Laplace,
-    RandomizedResponse,
-    Sampled,
-    SampledWithoutReplacement,
-    Shuffled,
-    ToReplace,
-)
-from deniable.guarantees import FDP, RDP, TCDP, ZCDP, Guarantee, PureDP, TradeOff
+from deniable.accounting.pairs.sampling import Directions, product
+from deniable.accounting.rules import rule_of
+from deniable.events import Event
+from deniable.guarantees import Guarantee
 from deniable.numerics.rounding import float_above, root_of
-from deniable.units import Relation
 
 __all__ = ["Directions", "Law", "attained", "directions", "inner_laws", "laws", "normal_law", "renyi_law"]
-
-_RARE = Fraction(1, 10**300)
 
 
 def laws(step: Event) -> Directions:
     """The laws of one canonical step of `fold`, as (removing, adding), or one when both are the same."""
-    squares = gaussian_squares(step)
-    if squares is not None:
-        return (normal_law(squares[0]),)
-    if isinstance(step, Laplace):
-        return (LaplaceLaw(float(step.sensitivity / step.scale)),)
-    if isinstance(step, DiscreteLaplace):
-        epsilon = step.sensitivity / step.scale
-        if step.sensitivity < LARGEST and epsilon < 600:
-            return (discrete_laplace(float(step.scale), int(step.sensitivity)),)
-        return (randomized_response(float(epsilon)),)
-    if isinstance(step, DiscreteGaussian):
-        shift = math.floor(step.sensitivity)
-        found = (
-            discrete_gaussian(float(step.scale), shift) if step.coordinates == 1 or step.sensitivity**2 < 2 else None
-        )
-        return (found or renyi_law(((ZCDP(step.sensitivity**2 / (2 * step.scale**2)), 1),)),)
-    if isinstance(step, RandomizedResponse):
-        return (randomized_response(float(step.epsilon), step.categories),)
-    if isinstance(step, ExponentialMechanism):
-        return (RangeLaw(float(step.epsilon)),)
-    if isinstance(step, Claimed):
-        return (_claimed(step.guarantee),)
-    if isinstance(step, Sampled):
-        inner = inner_laws(step.event)
-        if step.relation is Relation.REPLACE:
-            return poisson_replaced(step.event, inner, float(step.rate))
-        return poisson(inner, float(step.rate))
-    if isinstance(step, SampledWithoutReplacement):
-        return without_replacement(inner_laws(step.event), step.batch / step.size)
-    if isinstance(step, Shuffled):
-        return (shuffled(step),)
-    if isinstance(step, ForGroup):
-        return (_path(step.event, step.members),)
-    if isinstance(step, ToReplace):
-        return (_path(step.event, 2),)
-    raise NotSupported(f"there is no dominating pair for {type(step).__name__}")
+    law: Directions = rule_of(step).laws(step)
+    return law
 
 
 def normal_law(mu_squared: Fraction) -> Law:
@@ -143,38 +81,10 @@ def inner_laws(event: Event) -> Directions:
 def attained(folded: Folded) -> bool:
     """Whether every pair is one that the described step can attain, so that lower ends are about the step itself."""
     return (
-        folded.tight and not folded.renyi and not folded.leaks and all(_is_attained(step) for step, _ in folded.steps)
+        folded.tight
+        and not (folded.renyi or folded.leaks)
+        and all(rule_of(step).attained(step) for step, _ in folded.steps)
     )
-
-
-def _is_attained(step: Event) -> bool:
-    if isinstance(step, Sampled):
-        inner = gather(step.relation, steps_of(step.event))
-        # Several steps that are not all Gaussian are put on one lattice (`products`), which costs a little.
-        alone = sum(count for _, count in inner.steps) + bool(inner.mu_squared) == 1
-        placed = step.relation is not Relation.REPLACE or is_placed(step.event)
-        return alone and placed and attained(inner)
-    return isinstance(step, Laplace | DiscreteLaplace | DiscreteGaussian | RandomizedResponse)
-
-
-def _claimed(promise: Guarantee) -> Law:
-    if isinstance(promise, PureDP):
-        return randomized_response(float(promise.epsilon))
-    if isinstance(promise, ZCDP | TCDP | RDP):
-        return renyi_law(((promise, 1),))
-    if isinstance(promise, FDP):
-        return _tested(promise.tradeoff.symmetrized())
-    raise NotSupported(f"there is no dominating pair for a promise of {type(promise).__name__}")
-
-
-def _tested(tradeoff: TradeOff) -> Law:
-    """The pair of a piecewise linear trade-off function: its atoms are (false positives, true positives)."""
-    # A true positive too rare for a float counts as certain; so does one whose false positives are.
-    told = [(false, caught) for false, caught in tradeoff.atoms if min(false, caught) > _RARE]
-    sure = sum((caught for false, caught in tradeoff.atoms if min(false, caught) <= _RARE), Fraction(0))
-    missed = sum((false for false, caught in tradeoff.atoms if min(false, caught) <= _RARE), Fraction(0))
-    p, q = (np.array([float(pair[world]) for pair in told]) for world in (1, 0))
-    return LossAtoms.paired(np.log(p / q), p, q, infinite=float_above(sure), vanishing=float_above(missed))
 
 
 def _leak(delta: float) -> Law:
@@ -182,25 +92,3 @@ def _leak(delta: float) -> Law:
     if delta >= 1:
         return LossAtoms.of([], [], infinite=1.0, vanishing=1.0)
     return LossAtoms.of([0.0], [1 - delta], infinite=delta, vanishing=delta)
-
-
-def _path(step: Event, length: int) -> Law:
-    """The pair of a path of neighbours: δ_k(kη) ≤ δ(η)(e^{kη} − 1)/(e^η − 1), with δ the larger of both orders."""
-    found = inner_laws(step)
-
-    def profile(epsilon: Array) -> Array:
-        each = epsilon / length
-        one = np.max([law.profile(each) for law in found], axis=0)
-        with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
-            growth = np.where(
-                each > 0, np.expm1(np.minimum(epsilon, 700.0)) / np.expm1(np.maximum(each, 1e-300)), length
-            )
-            log_growth = np.where(
-                epsilon > 600,
-                (length - 1) * each + np.log1p(-np.exp(-epsilon)) - np.log1p(-np.exp(-each)),
-                np.log(growth),
-            )
-            return np.where(one > 0, np.exp(np.minimum(np.log(np.maximum(one, 1e-320)) + log_growth + 1e-12, 0.0)), 0.0)
-
-    top = max(min(law.high, farthest(law)) for law in found)
-    return bounded(profile, reach=length * top, peak=length * max(max(law.peak, 0.0) for law in found))

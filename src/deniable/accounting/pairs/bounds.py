@@ -21,8 +21,12 @@ from fractions import Fraction
 
 import numpy as np
 
-from deniable.accounting.pairs.law import Array, LossAtoms
-from deniable.guarantees import RDP, TCDP, ZCDP, Guarantee
+from deniable.accounting.pairs.law import Array, Law, LossAtoms
+from deniable.guarantees import RDP, TCDP, ZCDP, Guarantee, TradeOff
+from deniable.numerics.roots import bisect, enlarge
+from deniable.numerics.rounding import float_above
+
+_RARE = Fraction(1, 10**300)
 
 NODES = 4000
 """How many nodes a bounded curve gets on either side of 0."""
@@ -126,3 +130,43 @@ def renyi_profile(promises: tuple[tuple[Guarantee, int], ...]) -> Callable[[Arra
         return np.asarray(np.minimum(np.exp(np.minimum(best + 1e-12 * (1 + np.abs(best)), 0.0)), most))
 
     return profile
+
+
+def farthest(law: Law) -> float:
+    """A loss beyond which an unbounded law has next to nothing: where P[L > l] falls below 1e-300."""
+
+    def reached(loss: float) -> bool:
+        return float(law.above(np.array([loss]))[0][0]) <= max(1e-300, 2 * law.infinite)
+
+    return bisect(reached, 0.0, enlarge(reached, 1.0, most=1e15) or 2.0**50)[1]
+
+
+def path(inner: tuple[Law, ...], length: int) -> Law:
+    """The pair of a path of neighbours: δ_k(kη) ≤ δ(η)(e^{kη} − 1)/(e^η − 1), with δ the larger of both orders."""
+
+    def profile(epsilon: Array) -> Array:
+        each = epsilon / length
+        one = np.max([law.profile(each) for law in inner], axis=0)
+        with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
+            growth = np.where(
+                each > 0, np.expm1(np.minimum(epsilon, 700.0)) / np.expm1(np.maximum(each, 1e-300)), length
+            )
+            log_growth = np.where(
+                epsilon > 600,
+                (length - 1) * each + np.log1p(-np.exp(-epsilon)) - np.log1p(-np.exp(-each)),
+                np.log(growth),
+            )
+            return np.where(one > 0, np.exp(np.minimum(np.log(np.maximum(one, 1e-320)) + log_growth + 1e-12, 0.0)), 0.0)
+
+    top = max(min(law.high, farthest(law)) for law in inner)
+    return bounded(profile, reach=length * top, peak=length * max(max(law.peak, 0.0) for law in inner))
+
+
+def tradeoff_law(tradeoff: TradeOff) -> Law:
+    """The pair of a piecewise linear trade-off function: its atoms are (false positives, true positives)."""
+    # A true positive too rare for a float counts as certain; so does one whose false positives are.
+    told = [(false, caught) for false, caught in tradeoff.atoms if min(false, caught) > _RARE]
+    sure = sum((caught for false, caught in tradeoff.atoms if min(false, caught) <= _RARE), Fraction(0))
+    missed = sum((false for false, caught in tradeoff.atoms if min(false, caught) <= _RARE), Fraction(0))
+    p, q = (np.array([float(pair[world]) for pair in told]) for world in (1, 0))
+    return LossAtoms.paired(np.log(p / q), p, q, infinite=float_above(sure), vanishing=float_above(missed))

@@ -138,3 +138,12 @@ def randomized_response(epsilon: float, categories: int = 2) -> LossAtoms:
     masses = [low / total, (categories - 2) * low / total, 1 / total]
     kept = slice(None) if categories > 2 else slice(None, None, 2)
     return LossAtoms.of([-epsilon, 0.0, epsilon][kept], masses[kept], errors=(4 * UNIT * epsilon, 0.0))
+
+
+def placed_pair(table: LaplaceTable | GaussianTable, here: int, there: int, rate: float) -> LossAtoms | None:
+    """On a Poisson sample: a unit that moves the answer to `here`, against a replacement that moves it to `there`."""
+    absent = table.row(0)
+    p, q = (1 - rate) * absent + rate * table.row(here), (1 - rate) * absent + rate * table.row(there)
+    law = mixed_pair(p, q, slip=table.slip, beyond=table.beyond)
+    # Where one world's masses are too small for a float and the other's are not, the bound of `sampling` knows more.
+    return law if law.infinite <= table.beyond + 1e-250 else None

@@ -34,10 +34,8 @@ from scipy import special
 from deniable.accounting.pairs.bounds import hull
 from deniable.accounting.pairs.discrete import randomized_response
 from deniable.accounting.pairs.law import Array, LossAtoms
-from deniable.events import Event, RandomizedResponse, Shuffled
-from deniable.guarantees import PureDP
 from deniable.numerics.discrete import log_masses
-from deniable.numerics.rounding import above, float_above
+from deniable.numerics.rounding import above
 
 _BLOCKS = 25
 """Blocks of clone counts in a standard deviation, where that is finer than three millionths of the mean."""
@@ -46,12 +44,15 @@ _MOST = 10**14
 """More people count as this many: counts stay exact floats."""
 
 
-def shuffled(event: Shuffled) -> LossAtoms:
-    """The law of one round of shuffled reports: its curve at some hundred nodes, the dots connected."""
-    epsilon, clone, names = _report(event.event)
+def shuffled(epsilon: float, clone: float, names: float, size: int) -> LossAtoms:
+    """The law of one round of `size` shuffled reports: its curve at some hundred nodes, the dots connected.
+
+    A report is `epsilon`-DP and a clone with probability `clone`; the differing person names one of the two values with
+    probability `names`.
+    """
     if clone < 1e-300:
         return randomized_response(epsilon)
-    clones = Clones(epsilon, event.size, clone)
+    clones = Clones(epsilon, size, clone)
     near, far = (min(epsilon, clones.spread(deviations)) for deviations in (8.0, 40.0))
     nodes = np.unique(
         np.concatenate((np.linspace(0, near, 600), np.linspace(0, far, 150), np.linspace(0, epsilon, 60)))
@@ -63,17 +64,6 @@ def shuffled(event: Shuffled) -> LossAtoms:
 def _tail_error(trials: ArrayLike) -> Array:
     """What the incomplete beta function may be off by, relatively: four times what tests measure far out."""
     return np.asarray(1e-12 + 2e-14 * np.sqrt(trials))
-
-
-def _report(event: Event) -> tuple[float, float, float]:
-    """ε₀, the share of clones, and how often the differing person names one of the two values."""
-    if isinstance(event, RandomizedResponse):
-        epsilon, others = float_above(event.epsilon), event.categories - 1
-        low = math.exp(-epsilon)
-        return epsilon, 2 * low / (1 + others * low), min(1.0, (1 + low) / (1 + others * low))
-    guarantee = getattr(event, "guarantee", None)
-    epsilon = float_above(guarantee.epsilon) if isinstance(guarantee, PureDP) else math.inf
-    return epsilon, math.exp(-epsilon), 1.0
 
 
 @dataclass(frozen=True)

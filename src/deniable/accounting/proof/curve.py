@@ -8,15 +8,15 @@ from fractions import Fraction
 from functools import cached_property
 
 from deniable.accounting.certificate import NotCertified, proven
-from deniable.accounting.contour.build import contour_curve
-from deniable.accounting.contour.curve import ContourCurve
+from deniable.accounting.contour.curve import ContourCurve, contour_curve
 from deniable.accounting.contour.direction import Direction
 from deniable.accounting.contour.integral import Contour
 from deniable.accounting.contour.search import contour, saddle_at_delta, saddle_at_epsilon
 from deniable.accounting.contour.transform import LossLattice
 from deniable.accounting.fold import Folded
 from deniable.accounting.proof.balls import Ball, Disc, around, ball, disc, down, pi, precision, up
-from deniable.accounting.proof.transforms import BallTransform, ball_pairs
+from deniable.accounting.proof.transforms import BallTransform, NormalBall
+from deniable.accounting.rules import rule_of
 from deniable.numerics.roots import walk
 from deniable.numerics.rounding import Bracket
 
@@ -31,7 +31,10 @@ def proof_curve(folded: Folded) -> ProofCurve | None:
     fast = contour_curve(folded)
     if fast is None:
         return None
-    both = ball_pairs(folded)
+    both = [(rule_of(step).balls(step), count) for step, count in folded.steps]
+    if folded.mu_squared:
+        normal = NormalBall(folded.mu_squared)
+        both.append(((normal, normal), 1))
     directions = tuple(
         (direction, tuple((pair[index], count) for pair, count in both))
         for index, direction in enumerate(fast.directions)

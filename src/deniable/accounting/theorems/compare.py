@@ -111,41 +111,16 @@ class _Known:
 
 
 def _known(step: Event | Guarantee) -> _Known:
-    """All that the theorems can say about a step."""
+    """All that the theorems can say about a step, by its kind."""
     if isinstance(step, Guarantee):
         return _known(Claimed(step))
-    if isinstance(step, Claimed) and isinstance(step.guarantee, PureDP):
-        return _pure(step, step.guarantee)
-    if isinstance(step, Claimed) and isinstance(step.guarantee, ApproxDP):
-        claim = step.guarantee
-        return _Known(approx=lambda _: claim, event=step)
-    if isinstance(step, Claimed) and isinstance(step.guarantee, GDP):
-        return _gaussian(step, step.guarantee)
-    if isinstance(step, Claimed) and isinstance(step.guarantee, ZCDP):
-        rho = step.guarantee
-        return _Known(zcdp=rho, rdp=lambda order: float(order * rho.rho), event=step)
-    if isinstance(step, Gaussian):
-        return _gaussian(step, gaussian_to_gdp(scale=step.scale, sensitivity=step.sensitivity, relation=step.relation))
-    if isinstance(step, Laplace):
-        epsilon = step.sensitivity / step.scale
-        known = _pure(step, PureDP(epsilon, relation=step.relation))
-        gdp = laplace_to_gdp(scale=step.scale, sensitivity=step.sensitivity, relation=step.relation)
-        return _replaced(known, gdp=gdp, rdp=lambda order: renyi.laplace_rdp(order, epsilon=epsilon))
-    if isinstance(step, RandomizedResponse):
-        known = _pure(step, PureDP(step.epsilon, relation=step.relation))
-        kinds = step.categories
-        return _replaced(
-            known, rdp=lambda order: renyi.randomized_response_rdp(order, epsilon=step.epsilon, categories=kinds)
+    known = _KNOWN.get((type(step), type(getattr(step, "guarantee", getattr(step, "event", None)))))
+    if known is None:
+        raise NotSupported(
+            f"no table of theorems for {type(step).__name__}; give one step: Gaussian, Laplace, RandomizedResponse,"
+            " ExponentialMechanism, a sampled Gaussian, or a guarantee"
         )
-    if isinstance(step, ExponentialMechanism):
-        rho = exponential_mechanism_zcdp(epsilon=step.epsilon, relation=step.relation)
-        return _replaced(_pure(step, PureDP(step.epsilon, relation=step.relation)), zcdp=rho)
-    if isinstance(step, Sampled) and isinstance(step.event, Gaussian):
-        return _sampled_gaussian(step, step.event)
-    raise NotSupported(
-        f"no table of theorems for {type(step).__name__}; give one step: Gaussian, Laplace, RandomizedResponse,"
-        " ExponentialMechanism, a sampled Gaussian, or a guarantee"
-    )
+    return known(step)
 
 
 def _replaced(known: _Known, **changes: Any) -> _Known:
@@ -189,6 +164,43 @@ def _sampled_gaussian(step: Sampled, inner: Gaussian) -> _Known:
     )
 
 
+def _laplace(step: Laplace) -> _Known:
+    epsilon = step.sensitivity / step.scale
+    known = _pure(step, PureDP(epsilon, relation=step.relation))
+    gdp = laplace_to_gdp(scale=step.scale, sensitivity=step.sensitivity, relation=step.relation)
+    return _replaced(known, gdp=gdp, rdp=lambda order: renyi.laplace_rdp(order, epsilon=epsilon))
+
+
+def _response(step: RandomizedResponse) -> _Known:
+    known, kinds = _pure(step, PureDP(step.epsilon, relation=step.relation)), step.categories
+    return _replaced(
+        known, rdp=lambda order: renyi.randomized_response_rdp(order, epsilon=step.epsilon, categories=kinds)
+    )
+
+
+def _exponential(step: ExponentialMechanism) -> _Known:
+    rho = exponential_mechanism_zcdp(epsilon=step.epsilon, relation=step.relation)
+    return _replaced(_pure(step, PureDP(step.epsilon, relation=step.relation)), zcdp=rho)
+
+
+_KNOWN: dict[tuple[type, type], Callable[[Any], _Known]] = {
+    (Claimed, PureDP): lambda step: _pure(step, step.guarantee),
+    (Claimed, ApproxDP): lambda step: _Known(approx=lambda _: step.guarantee, event=step),
+    (Claimed, GDP): lambda step: _gaussian(step, step.guarantee),
+    (Claimed, ZCDP): lambda step: _Known(
+        zcdp=step.guarantee, rdp=lambda order: float(order * step.guarantee.rho), event=step
+    ),
+    (Gaussian, type(None)): lambda step: _gaussian(
+        step, gaussian_to_gdp(scale=step.scale, sensitivity=step.sensitivity, relation=step.relation)
+    ),
+    (Laplace, type(None)): _laplace,
+    (RandomizedResponse, type(None)): _response,
+    (ExponentialMechanism, type(None)): _exponential,
+    (Sampled, Gaussian): lambda step: _sampled_gaussian(step, step.event),
+}
+"""By the kind of a step, and the kind of the promise or of the step inside it."""
+
+
 def _costs(known: _Known, delta: Fraction) -> dict[str, Cost]:
     """The theorems that apply, each as ε of a count."""
     costs: dict[str, Cost] = {}
@@ -200,7 +212,7 @@ def _costs(known: _Known, delta: Fraction) -> dict[str, Cost]:
         costs["zCDP"] = lambda k: float(zcdp_to_approx(_times(rho, k), delta=delta).epsilon)
     if known.rdp is not None:
         # Large orders are for tiny steps; they are dear for a sampled one, and seldom the best there.
-        few = isinstance(known.event, Sampled)
+        few = hasattr(known.event, "rate")
         curve = renyi.rdp_curve_of(known.rdp, orders=[a for a in renyi.ORDERS if a <= 2048 or not few])
         costs["moments accountant"] = lambda k: float(
             renyi.moments_accountant(renyi.repeat_rdp(curve, count=k), delta=delta).epsilon

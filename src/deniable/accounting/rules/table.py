@@ -1,0 +1,56 @@
+"""The table of rules: one line per kind of event. A test compares it with the events that exist."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from deniable.accounting.rules import Rule
+from deniable.accounting.rules.algebra import ComposedRule, ForGroupRule, RepeatedRule, ToReplaceRule
+from deniable.accounting.rules.choices import ExponentialMechanismRule, RandomizedResponseRule
+from deniable.accounting.rules.noise import (
+    CorrelatedRule,
+    DiscreteGaussianRule,
+    DiscreteLaplaceRule,
+    GaussianRule,
+    LaplaceRule,
+)
+from deniable.accounting.rules.promises import ClaimedRule
+from deniable.accounting.rules.sampling import SampledRule, SampledWithoutReplacementRule, ShuffledRule
+from deniable.events import (
+    Claimed,
+    Composed,
+    DiscreteGaussian,
+    DiscreteLaplace,
+    Event,
+    ExponentialMechanism,
+    ForGroup,
+    Gaussian,
+    Laplace,
+    MatrixGaussian,
+    RandomizedResponse,
+    Repeated,
+    Sampled,
+    SampledWithoutReplacement,
+    Shuffled,
+    ToReplace,
+    TreeGaussian,
+)
+
+RULES: dict[type[Event], Rule[Any]] = {
+    Gaussian: GaussianRule(),
+    Laplace: LaplaceRule(),
+    DiscreteGaussian: DiscreteGaussianRule(),
+    DiscreteLaplace: DiscreteLaplaceRule(),
+    TreeGaussian: CorrelatedRule(),
+    MatrixGaussian: CorrelatedRule(),
+    RandomizedResponse: RandomizedResponseRule(),
+    ExponentialMechanism: ExponentialMechanismRule(),
+    Claimed: ClaimedRule(),
+    Sampled: SampledRule(),
+    SampledWithoutReplacement: SampledWithoutReplacementRule(),
+    Shuffled: ShuffledRule(),
+    Composed: ComposedRule(),
+    Repeated: RepeatedRule(),
+    ForGroup: ForGroupRule(),
+    ToReplace: ToReplaceRule(),
+}
