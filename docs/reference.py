@@ -25,7 +25,8 @@ ROOMS: dict[str, tuple[str, ...]] = {
     "guarantees": ("guarantees",),
     "events": ("events",),
     "conversions": ("conversions",),
-    "accounting": ("accounting", "accounting.theorems", "calibration"),
+    "accounting": ("accounting", "accounting.theorems"),
+    "calibration": ("calibration",),
     "noise": ("noise",),
     "mechanisms": ("mechanisms",),
     "strategies": ("strategies",),
@@ -70,6 +71,31 @@ def definition(module: str, name: str) -> str:
     return f"{module}.{name}"
 
 
+def summary(place: str) -> str:
+    """The first sentence that the source says about a module, a class, a function or a constant."""
+    module, _, name = place.rpartition(".")
+    if _file(place).exists():
+        text = ast.get_docstring(ast.parse(_file(place).read_text(encoding="utf-8")))
+    else:
+        text = _docstring(ast.parse(_file(module).read_text(encoding="utf-8")), name)
+    if not text:
+        raise LookupError(f"{place} has no docstring")
+    return " ".join(text.partition("\n\n")[0].split()).replace("|", "\\|")
+
+
+def _docstring(tree: ast.Module, name: str) -> str | None:
+    """Of a class or function, or the text that follows an assignment."""
+    for at, node in enumerate(tree.body):
+        if isinstance(node, ast.ClassDef | ast.FunctionDef) and node.name == name:
+            return ast.get_docstring(node)
+        targets = node.targets if isinstance(node, ast.Assign) else [getattr(node, "target", None)]
+        if any(isinstance(each, ast.Name) and each.id == name for each in targets):
+            after = tree.body[at + 1] if at + 1 < len(tree.body) else None
+            if isinstance(after, ast.Expr) and isinstance(after.value, ast.Constant):
+                return str(after.value.value)
+    return None
+
+
 def _file(module: str) -> Path:
     path = SOURCE.joinpath(*module.split("."))
     return path / "__init__.py" if path.is_dir() else path.with_suffix(".py")
@@ -92,14 +118,19 @@ def pages() -> dict[str, str]:
 def _index() -> str:
     """What `import deniable as dn` offers, each name with a link to its place."""
     public = sorted(deniable._HOMES.items(), key=lambda pair: pair[0].lower())
-    rows = [f"| [`dn.{name}`][{definition(home, name)}] | [`{home}`]({_page(home)}) |" for name, home in public]
-    rooms = [f"| `dn.{room}` | [`deniable.{room}`]({_page('deniable.' + room)}) |" for room in deniable._ROOMS]
+    rows = []
+    for name, home in public:
+        place = definition(home, name)
+        rows.append(f"| [`dn.{name}`][{place}] | {summary(place)} | [`{home}`]({_page(home)}) |")
+    rooms = [
+        f"| [`dn.{room}`]({_page('deniable.' + room)}) | {summary('deniable.' + room)} |" for room in deniable._ROOMS
+    ]
     return "\n".join(
         [
             "# Reference\n\nWhat `import deniable as dn` offers. A name opens its room when it is first used.\n",
-            "| name | room |\n|---|---|",
+            "| name | what it is | room |\n|---|---|---|",
             *rows,
-            "\nRooms that are used by their own name:\n\n| name | room |\n|---|---|",
+            "\nRooms that are used by their own name:\n\n| room | what lives there |\n|---|---|",
             *rooms,
             "",
         ]

@@ -55,18 +55,23 @@ _HOMES: dict[str, str] = {
     "convert": "deniable.query",
 }
 
-# Rooms that are used by their own name, as in `dn.errors.BudgetExceeded`.
+# Rooms that are used by their own name, as in `dn.errors.BudgetExceeded` (`cli` and `numerics` are the house's own).
 _ROOMS: tuple[str, ...] = (
+    "accounting",
     "auditing",
+    "calibration",
     "conversions",
     "deep",
+    "descriptions",
     "errors",
     "events",
     "explaining",
     "guarantees",
     "learning",
+    "ledger",
     "mechanisms",
     "noise",
+    "query",
     "strategies",
     "units",
 )
@@ -85,16 +90,21 @@ _EXTRAS: dict[str, str] = {
 }
 
 if TYPE_CHECKING:
+    from deniable import accounting as accounting
     from deniable import auditing as auditing
+    from deniable import calibration as calibration
     from deniable import conversions as conversions
     from deniable import deep as deep
+    from deniable import descriptions as descriptions
     from deniable import errors as errors
     from deniable import events as events
     from deniable import explaining as explaining
     from deniable import guarantees as guarantees
     from deniable import learning as learning
+    from deniable import ledger as ledger
     from deniable import mechanisms as mechanisms
     from deniable import noise as noise
+    from deniable import query as query
     from deniable import strategies as strategies
     from deniable import units as units
     from deniable.accounting import account as account

@@ -58,8 +58,11 @@ AnyRelation: TypeAlias = Relation | str
 """A relation as a caller may write it: the constant, or its name."""
 
 ADD_REMOVE = Relation.ADD_REMOVE
+"""One unit is added or removed: `Relation.ADD_REMOVE`."""
 REPLACE = Relation.REPLACE
+"""One unit's data are exchanged for other data: `Relation.REPLACE`."""
 ZERO_OUT = Relation.ZERO_OUT
+"""One unit's contribution is replaced by nothing: `Relation.ZERO_OUT`."""
 
 
 @dataclass(frozen=True)
