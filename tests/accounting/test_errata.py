@@ -15,8 +15,21 @@ import pytest
 from scipy.special import ndtr
 
 from deniable.accounting.accountant import account
-from deniable.accounting.loss import losses
-from deniable.accounting.theorems import (
+from deniable.conversions import (
+    approx_to_fdp,
+    for_group,
+    gdp_to_tradeoff,
+    linear_rdp_to_zcdp,
+    pure_to_fdp,
+    rdp_to_approx,
+    rdp_to_approx_classic,
+    replace_to_add_remove,
+    zcdp_to_rdp,
+)
+from deniable.errors import NoConversion, UnitMismatch
+from deniable.events import ExponentialMechanism, Gaussian, Laplace, RandomizedResponse
+from deniable.guarantees import GDP, RDP, ZCDP, ApproxDP, PureDP, TradeOff
+from deniable.textbook import (
     advanced_tanh,
     compose_advanced,
     compose_optimal,
@@ -32,20 +45,7 @@ from deniable.accounting.theorems import (
     repeat_optimal,
     sample_batch,
 )
-from deniable.conversions import (
-    approx_to_fdp,
-    for_group,
-    gdp_to_tradeoff,
-    linear_rdp_to_zcdp,
-    pure_to_fdp,
-    rdp_to_approx,
-    rdp_to_approx_classic,
-    replace_to_add_remove,
-    zcdp_to_rdp,
-)
-from deniable.errors import NoConversion, UnitMismatch
-from deniable.events import ExponentialMechanism, Gaussian, Laplace, RandomizedResponse
-from deniable.guarantees import GDP, RDP, ZCDP, ApproxDP, PureDP, TradeOff
+from deniable.textbook.loss import losses
 from deniable.units import Relation
 
 REPLACE = Relation.REPLACE

@@ -12,7 +12,6 @@ from deniable import _checks
 from deniable.accounting.accountant import account
 from deniable.accounting.filters import cost
 from deniable.accounting.fold import fold, within_floats
-from deniable.accounting.theorems import compose_optimal, repeat_advanced
 from deniable.events import (
     Claimed,
     DiscreteGaussian,
@@ -26,6 +25,7 @@ from deniable.events import (
     TreeGaussian,
 )
 from deniable.guarantees import FDP, GDP, RDP, TCDP, ZCDP, ApproxDP, ApproxZCDP, PureDP, TradeOff
+from deniable.textbook import compose_optimal, repeat_advanced
 from deniable.units import Relation
 from tests.laws.examples import every
 

@@ -20,7 +20,6 @@ from deniable.accounting.grid.power import power
 from deniable.accounting.pairs import laws
 from deniable.accounting.pairs.law import Law, LossAtoms, Mixed, Reversed
 from deniable.accounting.pairs.normal import NormalLaw
-from deniable.accounting.theorems import compose_fdp
 from deniable.events import (
     Claimed,
     DiscreteGaussian,
@@ -32,6 +31,7 @@ from deniable.events import (
     RandomizedResponse,
 )
 from deniable.guarantees import FDP, PureDP, TradeOff
+from deniable.textbook import compose_fdp
 from deniable.units import Relation
 from tests.reference.values import Case, cases
 

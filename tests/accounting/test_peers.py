@@ -11,8 +11,8 @@ from fractions import Fraction
 import pytest
 
 from deniable.accounting import account, from_opacus
-from deniable.accounting.theorems import estimate_dpsgd_mu, estimate_epsilon
 from deniable.events import Gaussian, Laplace, RandomizedResponse, dpsgd
+from deniable.textbook import estimate_dpsgd_mu, estimate_epsilon
 from deniable.units import Relation
 
 RUN_B = dpsgd(noise_multiplier=1.1, batch=256, size=60_000, steps=14_063)

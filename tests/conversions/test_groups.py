@@ -13,11 +13,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from deniable import conversions as c
-from deniable.accounting.theorems import amplification
 from deniable.conversions.group import chained
 from deniable.errors import InvalidArgument, NoConversion, UnitMismatch
 from deniable.guarantees import FDP, GDP, RDP, TCDP, ZCDP, ApproxDP, ApproxZCDP, Guarantee, PureDP, TradeOff
 from deniable.guarantees.tradeoff import lower_hull
+from deniable.textbook import amplification
 from deniable.units import RECORD, Relation
 
 KINDS: tuple[Guarantee, ...] = (

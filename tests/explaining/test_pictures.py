@@ -14,7 +14,6 @@ from xml.etree import ElementTree
 import pytest
 
 from deniable.accounting import account
-from deniable.accounting.theorems import compare_theorems
 from deniable.auditing import AuditReport, Point
 from deniable.events import Gaussian, Laplace
 from deniable.explaining import curves
@@ -25,6 +24,7 @@ from deniable.explaining.odds import icon_array, odds
 from deniable.explaining.report import value_figures
 from deniable.explaining.svg import COLOURS, INK, render
 from deniable.guarantees import PureDP, TradeOff
+from deniable.textbook import compare_theorems
 from tests.explaining.looking import OUTSIDE, OVERLAPS, PHONE, REPORT
 
 if TYPE_CHECKING:

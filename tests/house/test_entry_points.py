@@ -27,6 +27,7 @@ READS_NO_PRIVATE_DATA: dict[str, str] = {
     "deniable.events.**": "descriptions of what was done, without data",
     "deniable.conversions.**": "from promise to promise",
     "deniable.accounting.**": "from events to curves",
+    "deniable.textbook.**": "theorems about promises",
     "deniable.calibration.**": "solves for a parameter",
     "deniable.strategies.**": "correlated noise: factors and streams, without data",
     "deniable.explaining.**": "from promises, curves and descriptions",

@@ -27,7 +27,7 @@ ARGUMENTS = {
 OTHER_MEANINGS: dict[str, str] = {
     # A word of the right-hand column that a signature may use in another sense: a pattern for dotted names, and why.
     "alpha": r"(guarantees|calibration\.Risk|auditing|conversions)\..*|learning\.Ridge",  # a false-positive rate
-    "guarantee": r"(conversions|events|descriptions|auditing|mechanisms|guarantees|accounting)\..*",  # a field
+    "guarantee": r"(conversions|events|descriptions|auditing|mechanisms|guarantees|accounting|textbook)\..*",  # a field
     "n": r"noise\.(permutation|uniform)",  # how many whole numbers there are to draw from
     "group_size": r"query\.Session\..*",  # the smallest group in which an average keeps its error
     "limits": r"query\.(QueryPlan|StagedPlan)",  # a plan's own field

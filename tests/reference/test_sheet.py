@@ -9,17 +9,6 @@ from fractions import Fraction
 
 import pytest
 
-from deniable.accounting.theorems import (
-    compose_optimal,
-    laplace_rdp,
-    optimal_corner,
-    per_query_budget,
-    pure_rdp,
-    repeat_optimal,
-    sampled_gaussian_rdp,
-    sampling_operator,
-    shuffle_responses,
-)
 from deniable.conversions import (
     for_group,
     gaussian_claim_to_gdp,
@@ -32,6 +21,17 @@ from deniable.conversions import (
 from deniable.events import Laplace
 from deniable.guarantees import GDP, ZCDP, ApproxDP, PureDP, TradeOff
 from deniable.numerics.normal import delta_bracket
+from deniable.textbook import (
+    compose_optimal,
+    laplace_rdp,
+    optimal_corner,
+    per_query_budget,
+    pure_rdp,
+    repeat_optimal,
+    sampled_gaussian_rdp,
+    sampling_operator,
+    shuffle_responses,
+)
 from deniable.units import Relation
 from tests.reference.values import ALL, cases
 

@@ -184,8 +184,8 @@ def _compare(
     json: bool,
 ) -> None:
     """ε against the number of steps: the graph of the lecture notes."""
-    from deniable.accounting.theorems.compare import compare_theorems
     from deniable.guarantees import PureDP
+    from deniable.textbook.compare import compare_theorems
 
     if (epsilon is None) == (noise_multiplier is None):
         raise InvalidArgument(

@@ -127,7 +127,7 @@ def _two_gdp(parts: Sequence[GDP]) -> GDP:
 def _two_fdp(parts: Sequence[FDP]) -> FDP:
     raise NoConversion(
         "leaving part i and entering part j composes two trade-off functions; compose them with"
-        " accounting.theorems.compose_fdp and take the lowest, or state the parts as PureDP, ZCDP or GDP."
+        " textbook.compose_fdp and take the lowest, or state the parts as PureDP, ZCDP or GDP."
     )
 
 

@@ -9,12 +9,12 @@ import math
 from collections.abc import Mapping, Sequence
 from fractions import Fraction
 
-from deniable.accounting.theorems.compare import Comparison
 from deniable.explaining.figures import BarFigure, FigureLine, Interval, IntervalFigure, LineFigure
 from deniable.explaining.labels import ENGLISH_LABELS, Labels
 from deniable.guarantees import Profile
 from deniable.guarantees.printing import small
 from deniable.numerics.rounding import above
+from deniable.textbook.compare import Comparison
 
 _POINTS = 60
 """Places along an axis."""

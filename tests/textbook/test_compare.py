@@ -7,7 +7,6 @@ from itertools import pairwise
 
 import pytest
 
-from deniable.accounting.theorems import Comparison, compare_theorems, comparison_table
 from deniable.errors import InvalidArgument, NotSupported
 from deniable.events import (
     Composed,
@@ -18,6 +17,7 @@ from deniable.events import (
     RandomizedResponse,
 )
 from deniable.guarantees import GDP, ZCDP, ApproxDP, Guarantee, PureDP
+from deniable.textbook import Comparison, compare_theorems, comparison_table
 from deniable.units import Relation
 
 COUNTS = (1, 30, 300)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import math
 from collections.abc import Callable
 from fractions import Fraction
@@ -10,7 +11,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from deniable.accounting.theorems import (
+from deniable import textbook
+from deniable.conversions import approx_to_fdp, fdp_to_approx, fdp_to_profile, gdp_to_fdp, gdp_to_profile, pure_to_fdp
+from deniable.errors import DeniableError, InvalidArgument, UnitMismatch
+from deniable.guarantees import FDP, GDP, TCDP, ZCDP, ApproxDP, ApproxZCDP, PureDP, TradeOff
+from deniable.textbook import (
     advanced_exponential,
     advanced_half,
     advanced_square,
@@ -32,10 +37,7 @@ from deniable.accounting.theorems import (
     repeat_optimal,
     scale_per_query,
 )
-from deniable.accounting.theorems.composition import failure, product
-from deniable.conversions import approx_to_fdp, fdp_to_approx, fdp_to_profile, gdp_to_fdp, gdp_to_profile, pure_to_fdp
-from deniable.errors import DeniableError, InvalidArgument, UnitMismatch
-from deniable.guarantees import FDP, GDP, TCDP, ZCDP, ApproxDP, ApproxZCDP, PureDP, TradeOff
+from deniable.textbook.composition import failure, product
 from deniable.units import Relation
 from tests.reference.values import Case, cases
 
@@ -228,3 +230,9 @@ def test_bad_input(compose: Callable[[], object], kind: type[DeniableError], sai
     with pytest.raises(kind) as caught:
         compose()
     assert said in str(caught.value)
+
+
+def test_the_room_is_found_under_its_earlier_name() -> None:
+    earlier = importlib.import_module("deniable.accounting.theorems")
+    assert all(getattr(earlier, name) is getattr(textbook, name) for name in textbook.__all__)
+    assert importlib.import_module("deniable.accounting.loss").losses is textbook.losses

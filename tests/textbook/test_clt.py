@@ -6,7 +6,10 @@ import math
 
 import pytest
 
-from deniable.accounting.theorems import (
+from deniable.conversions import gdp_to_fdp, pure_to_fdp
+from deniable.errors import InvalidArgument
+from deniable.guarantees import GDP, PureDP, TradeOff
+from deniable.textbook import (
     berry_esseen_gap,
     clt,
     estimate_dpsgd_batch_mu,
@@ -18,9 +21,6 @@ from deniable.accounting.theorems import (
     moments_of,
     repeat_optimal,
 )
-from deniable.conversions import gdp_to_fdp, pure_to_fdp
-from deniable.errors import InvalidArgument
-from deniable.guarantees import GDP, PureDP, TradeOff
 
 
 def test_a_gaussian_is_its_own_limit() -> None:

@@ -8,8 +8,6 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 
-from deniable.accounting.loss import PrivacyLoss, draw_loss, losses
-from deniable.accounting.theorems import laplace_rdp, pure_rdp, sampled_gaussian_rdp
 from deniable.conversions import rdp_to_approx_classic
 from deniable.errors import InvalidArgument, NotSupported
 from deniable.events import (
@@ -24,6 +22,8 @@ from deniable.events import (
     TreeGaussian,
 )
 from deniable.guarantees import RDP, ApproxDP, PureDP
+from deniable.textbook import laplace_rdp, pure_rdp, sampled_gaussian_rdp
+from deniable.textbook.loss import PrivacyLoss, draw_loss, losses
 from deniable.units import Relation
 from tests.laws.examples import EXAMPLES
 

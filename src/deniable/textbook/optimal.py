@@ -24,12 +24,12 @@ from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
 from deniable import _checks
-from deniable.accounting.theorems.composition import delta_of, failure, together
 from deniable.errors import InvalidArgument
 from deniable.guarantees import ApproxDP, Bracket, Profile, PureDP
 from deniable.numerics.discrete import log_masses, mass_error
 from deniable.numerics.roots import border
 from deniable.numerics.rounding import MACHINE_EPSILON, above, below, float_above, float_below, fraction_above
+from deniable.textbook.composition import delta_of, failure, together
 
 if TYPE_CHECKING:
     from deniable.numerics.discrete import Floats

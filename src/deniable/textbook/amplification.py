@@ -125,10 +125,10 @@ def shuffle(local: PureDP, *, size: int, delta: Number) -> ApproxDP:
 
     Amplification by shuffling: local reports whose order hides who sent which. REPLACE.
 
-    The clones of `pairs/shuffling.py` (Feldman–McMillan–Talwar 2021), asked at one δ: p = e^{−ε₀} for any report. For
-    k-ary randomized response everybody's law is at least (a + b)/(e^{ε₀} + 1), with a and b the two laws of the person
-    who changes, and a + b = Q₀ + Q₁: p = 2/(e^{ε₀} + 1). That larger p for *every* ε₀-DP report (their 2022 paper) is
-    not used here: the argument does not give it.
+    The clones of `accounting/pairs/shuffling.py` (Feldman–McMillan–Talwar 2021), asked at one δ: p = e^{−ε₀} for any
+    report. For k-ary randomized response everybody's law is at least (a + b)/(e^{ε₀} + 1), with a and b the two laws of
+    the person who changes, and a + b = Q₀ + Q₁: p = 2/(e^{ε₀} + 1). That larger p for *every* ε₀-DP report (their 2022
+    paper) is not used here: the argument does not give it.
 
     >>> print(shuffle(PureDP(1, relation=Relation.REPLACE), size=1000, delta=1e-5))
     ε ≤ 0.16, δ = 1e-5, one record replaced by another

@@ -12,7 +12,11 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from deniable.accounting.theorems import (
+from deniable.conversions import fdp_to_profile, gdp_to_fdp, gdp_to_profile, gdp_to_rdp
+from deniable.errors import DeniableError, InvalidArgument, UnitMismatch
+from deniable.guarantees import FDP, GDP, RDP, ApproxDP, PureDP, TradeOff
+from deniable.numerics.normal import delta_bracket
+from deniable.textbook import (
     iterate,
     sample_batch,
     sample_fdp,
@@ -24,10 +28,6 @@ from deniable.accounting.theorems import (
     shuffle_responses,
     shuffled_delta,
 )
-from deniable.conversions import fdp_to_profile, gdp_to_fdp, gdp_to_profile, gdp_to_rdp
-from deniable.errors import DeniableError, InvalidArgument, UnitMismatch
-from deniable.guarantees import FDP, GDP, RDP, ApproxDP, PureDP, TradeOff
-from deniable.numerics.normal import delta_bracket
 from deniable.units import Relation
 from tests.reference.values import cases
 

@@ -11,10 +11,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from deniable.accounting.theorems import compose_optimal, optimal_corner, repeat_optimal
-from deniable.accounting.theorems.optimal import lies
 from deniable.errors import InvalidArgument
 from deniable.guarantees import ApproxDP, PureDP
+from deniable.textbook import compose_optimal, optimal_corner, repeat_optimal
+from deniable.textbook.optimal import lies
 from tests.reference.values import Case, cases
 
 
@@ -69,7 +69,7 @@ def test_the_theory_sheets_numbers() -> None:
 def test_blocks_lie_above_the_sum_and_close(monkeypatch: pytest.MonkeyPatch, epsilon: float) -> None:
     import sys
 
-    module = sys.modules["deniable.accounting.theorems.optimal"]
+    module = sys.modules["deniable.textbook.optimal"]
     one_by_one = lies(0.005, 40_000, epsilon)
     monkeypatch.setattr(module, "_ONE_BY_ONE", 10)
     monkeypatch.setattr(module, "_BLOCKS", 16)

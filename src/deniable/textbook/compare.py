@@ -20,12 +20,6 @@ from typing import Any
 
 from deniable import _checks
 from deniable._checks import Number
-from deniable.accounting.theorems import clt, renyi
-from deniable.accounting.theorems import composition as forms
-from deniable.accounting.theorems.amplification import sample_poisson
-from deniable.accounting.theorems.composition import compose_gdp_repeated, exponential_mechanism_zcdp, repeat_basic
-from deniable.accounting.theorems.optimal import repeat_optimal
-from deniable.accounting.theorems.sampled import sampled_gaussian_rdp
 from deniable.conversions.gdp import gaussian_to_gdp, gdp_to_approx, gdp_to_zcdp, laplace_to_gdp
 from deniable.conversions.pure import pure_to_gdp, pure_to_zcdp
 from deniable.conversions.zcdp import zcdp_to_approx, zcdp_to_approx_classic
@@ -33,6 +27,11 @@ from deniable.errors import InvalidArgument, NotSupported
 from deniable.events import Claimed, Event, ExponentialMechanism, Gaussian, Laplace, RandomizedResponse, Sampled
 from deniable.guarantees import GDP, ZCDP, ApproxDP, Guarantee, PureDP
 from deniable.guarantees.printing import rounded_up
+from deniable.textbook import clt, renyi
+from deniable.textbook import composition as forms
+from deniable.textbook.amplification import sample_poisson
+from deniable.textbook.composition import compose_gdp_repeated, exponential_mechanism_zcdp, repeat_basic
+from deniable.textbook.optimal import repeat_optimal
 
 Cost = Callable[[int], float]
 """ε for a number of steps."""
@@ -158,7 +157,7 @@ def _sampled_gaussian(step: Sampled, inner: Gaussian) -> _Known:
         approx=lambda delta: sample_poisson(
             gdp_to_approx(plain, delta=min(delta / step.rate, Fraction(999, 1000))), rate=step.rate
         ),
-        rdp=lambda order: sampled_gaussian_rdp(order, rate=step.rate, noise_multiplier=multiplier),
+        rdp=lambda order: renyi.sampled_gaussian_rdp(order, rate=step.rate, noise_multiplier=multiplier),
         mu=lambda count: clt.estimate_dpsgd_mu(rate=step.rate, noise_multiplier=multiplier, steps=count),
         event=step,
     )
@@ -212,7 +211,7 @@ def _costs(known: _Known, delta: Fraction) -> dict[str, Cost]:
         costs["zCDP"] = lambda k: float(zcdp_to_approx(_times(rho, k), delta=delta).epsilon)
     if known.rdp is not None:
         # Large orders are for tiny steps; they are dear for a sampled one, and seldom the best there.
-        few = hasattr(known.event, "rate")
+        few = isinstance(known.event, Sampled)
         curve = renyi.rdp_curve_of(known.rdp, orders=[a for a in renyi.ORDERS if a <= 2048 or not few])
         costs["moments accountant"] = lambda k: float(
             renyi.moments_accountant(renyi.repeat_rdp(curve, count=k), delta=delta).epsilon

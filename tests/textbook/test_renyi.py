@@ -13,7 +13,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from deniable.accounting.theorems import (
+from deniable.conversions import gdp_to_approx, interpolated_rdp, pure_to_rdp, zcdp_to_approx
+from deniable.errors import InvalidArgument, UnitMismatch
+from deniable.guarantees import GDP, RDP, ZCDP, PureDP
+from deniable.textbook import (
     ORDERS,
     best_order,
     compose_rdp,
@@ -27,9 +30,6 @@ from deniable.accounting.theorems import (
     repeat_rdp,
     sampled_gaussian_rdp,
 )
-from deniable.conversions import gdp_to_approx, interpolated_rdp, pure_to_rdp, zcdp_to_approx
-from deniable.errors import InvalidArgument, UnitMismatch
-from deniable.guarantees import GDP, RDP, ZCDP, PureDP
 from deniable.units import Relation
 from tests.reference.values import Case, cases
 

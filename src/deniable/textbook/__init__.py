@@ -1,10 +1,11 @@
-"""The classical theorems, one file each: what a student of the lecture notes finds as a function.
+"""The classical theorems, as functions: what the lecture notes state, to compare with, to plan with and to teach.
 
-`account` does not use them; it convolves losses. They are here to be compared with (`compare_theorems`), for promises
-of which only (ε, δ), ρ, μ or a Rényi curve is known, and because ledgers and papers state them. Functions return
-guarantees, rounded up; names that start with `estimate_` return estimates.
+The accountant does not use them; it integrates losses. This room stands beside it: one file per theme, on top of
+`numerics` and `conversions`. Three things are asked of the accountant: its answer (`compare`, one line of the table),
+the law of a step's loss (`loss`) and the curve of shuffled reports (`amplification`). Functions return guarantees,
+rounded up; names that start with `estimate_` return estimates.
 
->>> from deniable.accounting.theorems import advanced_tanh, repeat_optimal
+>>> from deniable.textbook import advanced_tanh, repeat_optimal
 >>> from deniable.guarantees import PureDP
 >>> print(advanced_tanh(PureDP(0.1), count=100, slack=1e-6))
 ε ≤ 5.76, δ = 1e-6, one record added or removed
@@ -12,7 +13,7 @@ guarantees, rounded up; names that start with `estimate_` return estimates.
 ε ≤ 4.78, δ = 1e-6, one record added or removed
 """
 
-from deniable.accounting.theorems.amplification import (
+from deniable.textbook.amplification import (
     iterate,
     sample_batch,
     sample_fdp,
@@ -23,7 +24,7 @@ from deniable.accounting.theorems.amplification import (
     shuffle_responses,
     shuffled_delta,
 )
-from deniable.accounting.theorems.clt import (
+from deniable.textbook.clt import (
     berry_esseen_gap,
     estimate_dpsgd_batch_mu,
     estimate_dpsgd_mu,
@@ -33,8 +34,8 @@ from deniable.accounting.theorems.clt import (
     gaussian_moments,
     moments_of,
 )
-from deniable.accounting.theorems.compare import Comparison, compare_theorems, comparison_table
-from deniable.accounting.theorems.composition import (
+from deniable.textbook.compare import Comparison, compare_theorems, comparison_table
+from deniable.textbook.composition import (
     advanced_exponential,
     advanced_half,
     advanced_square,
@@ -54,8 +55,9 @@ from deniable.accounting.theorems.composition import (
     repeat_basic,
     scale_per_query,
 )
-from deniable.accounting.theorems.optimal import compose_optimal, optimal_corner, repeat_optimal
-from deniable.accounting.theorems.renyi import (
+from deniable.textbook.loss import PrivacyLoss, draw_loss, losses
+from deniable.textbook.optimal import compose_optimal, optimal_corner, repeat_optimal
+from deniable.textbook.renyi import (
     ORDERS,
     best_order,
     compose_rdp,
@@ -67,12 +69,13 @@ from deniable.accounting.theorems.renyi import (
     randomized_response_rdp,
     rdp_curve_of,
     repeat_rdp,
+    sampled_gaussian_rdp,
 )
-from deniable.accounting.theorems.sampled import sampled_gaussian_rdp
 
 __all__ = [
     "ORDERS",
     "Comparison",
+    "PrivacyLoss",
     "advanced_exponential",
     "advanced_half",
     "advanced_square",
@@ -91,6 +94,7 @@ __all__ = [
     "compose_rdp",
     "compose_tcdp",
     "compose_zcdp",
+    "draw_loss",
     "estimate_dpsgd_batch_mu",
     "estimate_dpsgd_mu",
     "estimate_epsilon",
@@ -103,6 +107,7 @@ __all__ = [
     "iterate",
     "laplace_rdp",
     "log_moment",
+    "losses",
     "moments_accountant",
     "moments_of",
     "optimal_corner",
