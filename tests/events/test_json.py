@@ -101,7 +101,7 @@ def test_numbers_without_end_are_refused_at_once(number: str) -> None:
         ("[]", "version 1"),
         ('{"deniable":2,"kind":"Gaussian","scale":"1"}', "version 1"),
         ('{"kind":"Gaussian","scale":"1"}', "version 1"),
-        ('{"deniable":1,"kind":"Cauchy","scale":"1"}', "kind must be a known event"),
+        ('{"deniable":1,"kind":"Cauchy","scale":"1"}', "kind must be a known kind"),
         ('{"deniable":1,"kind":["Gaussian"],"scale":"1"}', "kind"),
         ('{"deniable":1,"kind":"Noise","scale":"1"}', "kind"),
         ('{"deniable":1,"kind":"Gaussian","scale":"1","colour":"red"}', "colour must be left out"),

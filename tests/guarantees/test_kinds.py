@@ -10,7 +10,7 @@ import pytest
 
 from deniable.errors import InvalidArgument, UnitMismatch
 from deniable.guarantees import FDP, GDP, RDP, TCDP, ZCDP, ApproxDP, ApproxZCDP, Guarantee, PureDP, TradeOff
-from deniable.units import Relation
+from deniable.units import Relation, Unit
 
 PAIRS: dict[str, tuple[Guarantee, Guarantee]] = {
     "pure": (PureDP(0.5), PureDP(1)),
@@ -105,3 +105,31 @@ def test_bad_input_names_the_argument(make: Callable[[], object], said: str) -> 
 def test_typed_decimals_are_exact() -> None:
     assert PureDP(0.1).epsilon * 3 == PureDP(0.3).epsilon
     assert ApproxDP(800, 1e-300).delta == Fraction(1, 10**300)
+
+
+@pytest.mark.parametrize(
+    "promise",
+    [
+        PureDP(0.1), ApproxDP(3, 1e-6, relation="replace", unit="patient_id"), ZCDP(0.25), ApproxZCDP(0.5, 1e-9),
+        TCDP(0.1, 8), RDP(8, 0.25), GDP(1.5), FDP(TradeOff([(0, 1), (0.125, 0.25), (1, 0)])),
+        PureDP(2, unit=Unit.of("patient_id")),
+    ],
+    ids=repr,
+)  # fmt: skip
+def test_a_guarantee_reads_itself_back(promise: Guarantee) -> None:
+    assert Guarantee.from_json(promise.to_json()) == promise
+    assert Guarantee.from_dict(promise.to_dict()) == promise
+
+
+def test_every_kind_reads_itself_back() -> None:
+    assert set(Guarantee.kinds()) == {"PureDP", "ApproxDP", "ZCDP", "ApproxZCDP", "TCDP", "RDP", "GDP", "FDP"}
+
+
+def test_a_promise_that_is_rounded_for_json_is_not_stronger() -> None:
+    assert Guarantee.from_json(PureDP(Fraction(1, 3)).to_json()) >= PureDP(Fraction(1, 3))
+
+
+@pytest.mark.parametrize("text", ["", "3", "[]", '{"kind": "Gaussian"}', '{"kind": "PureDP"}', '{"kind": "TradeOff"}'])
+def test_what_is_no_guarantee_is_refused(text: str) -> None:
+    with pytest.raises(InvalidArgument):
+        Guarantee.from_json(text)

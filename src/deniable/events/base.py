@@ -14,13 +14,14 @@ from enum import Enum
 from fractions import Fraction
 from typing import Any, ClassVar
 
-from deniable._checks import Number, read_fraction, shown
+from deniable._checks import Number, shown
 from deniable._checks import rate as check_rate
 from deniable._forms import Plain, plain_number
 from deniable._notebook import Shown
 from deniable._signatures import public
 from deniable.errors import InvalidArgument
-from deniable.guarantees import Guarantee, TradeOff, kinds
+from deniable.guarantees import Guarantee, TradeOff
+from deniable.guarantees.reading import parse, read_form
 from deniable.units import RECORD, Relation, Unit
 
 FORMAT = 1
@@ -124,7 +125,8 @@ class Event(Shown, Plain):
         """The event that `to_dict` described. A float means its shortest decimal."""
         if not isinstance(fields, dict) or fields.get("deniable") != FORMAT:
             raise InvalidArgument("text", "…", f'an event\'s JSON of version {FORMAT} ("deniable": {FORMAT})')
-        event = _event({name: value for name, value in fields.items() if name != "deniable"})
+        known: dict[str, type] = {**Event.registry, **Guarantee.kinds(), "TradeOff": TradeOff}
+        event = read_form({name: value for name, value in fields.items() if name != "deniable"}, known)
         if not isinstance(event, Event):
             raise InvalidArgument("text", "…", "an event's JSON, not a guarantee's")
         return event
@@ -132,11 +134,7 @@ class Event(Shown, Plain):
     @staticmethod
     def from_json(text: str) -> Event:
         """The event that `to_json` wrote."""
-        try:
-            fields = json.loads(text, parse_float=read_fraction)
-        except (TypeError, ValueError):
-            raise InvalidArgument("text", "…", "an event's JSON, as event.to_json() writes it") from None
-        return Event.from_dict(fields)
+        return Event.from_dict(parse(text, what="an event's JSON, as event.to_json() writes it"))
 
     def to_record(self) -> dict[str, Any]:
         """The event as ledgers keep it: the same fields, with every number as text. This spelling never changes."""
@@ -172,46 +170,3 @@ def _plain(value: object, number: Callable[[Fraction], object]) -> Any:
     if isinstance(value, tuple):
         return [_plain(v, number) for v in value]
     return value
-
-
-def _event(form: object) -> Any:
-    """The value that JSON described. Every string that is not a name is an exact number."""
-    if isinstance(form, list):
-        return tuple(_event(v) for v in form)
-    if isinstance(form, str):
-        return _number(form)
-    if not isinstance(form, dict):
-        return form
-    guarantees = {c.__name__: c for c in vars(kinds).values() if _is_guarantee(c)}
-    known = {**Event.registry, **guarantees, "TradeOff": TradeOff}
-    kind = form.get("kind")
-    if not isinstance(kind, str) or kind not in known:
-        raise InvalidArgument("kind", kind, "a known event", f"This version knows {', '.join(sorted(known))}.")
-    make = known[kind]
-    written: dict[str, str] = {name: field for field, name in getattr(make, "_written", {}).items()}
-    names = {f.name for f in fields(make)}
-    values: dict[str, Any] = {written.get(str(name), str(name)): v for name, v in form.items() if name != "kind"}
-    if unknown := sorted(values.keys() - names):
-        raise InvalidArgument(unknown[0], values[unknown[0]], f"left out: {kind} has no such field")
-    relation, unit = values.pop("relation", None), values.pop("unit", None)
-    arguments = {name: _event(value) for name, value in values.items()}
-    if relation is not None:
-        arguments["relation"] = Relation.of(relation)
-    try:
-        if unit:
-            arguments["unit"] = Unit.from_plain(unit)
-        return make(**arguments)
-    except TypeError:
-        raise InvalidArgument("text", form, f"all fields of {kind}: {', '.join(sorted(names))}") from None
-
-
-def _number(text: str) -> Fraction:
-    """An exact number from its string."""
-    try:
-        return read_fraction(text)
-    except ValueError:
-        raise InvalidArgument("text", text, "an exact decimal or fraction, as a string") from None
-
-
-def _is_guarantee(value: object) -> bool:
-    return isinstance(value, type) and issubclass(value, Guarantee) and value is not Guarantee

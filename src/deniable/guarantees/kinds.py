@@ -17,6 +17,8 @@ With P and Q the output laws on neighbours, L = ln P/Q the loss, D_α the Rényi
 RDP(order=8, epsilon=0.25)
 >>> print(GDP(0.5))
 μ ≤ 0.50, one record added or removed
+>>> Guarantee.from_json(ApproxDP(1, 1e-6).to_json())
+ApproxDP(epsilon=1, delta=1e-6)
 """
 
 from __future__ import annotations
@@ -32,6 +34,7 @@ from deniable._notebook import Shown
 from deniable._signatures import public
 from deniable.errors import InvalidArgument
 from deniable.guarantees.printing import cost_line, figures, rounded_up, small
+from deniable.guarantees.reading import parse, read_form
 from deniable.guarantees.tradeoff import TradeOff
 from deniable.numerics.rounding import typed_above
 from deniable.units import RECORD, AnyRelation, Relation, Unit, changed, one_relation, one_unit
@@ -72,6 +75,24 @@ class Guarantee(Shown, Plain):
         numbers = {name: _plain(value) for name, value in self.numbers.items()}
         unit = {} if self.unit == RECORD else {"unit": self.unit.plain}
         return {"kind": type(self).__name__, **numbers, "relation": self.relation.value, **unit}
+
+    @staticmethod
+    def kinds() -> dict[str, type[Guarantee]]:
+        """Every kind of guarantee by its name."""
+        return {kind.__name__: kind for kind in Guarantee.__subclasses__()}
+
+    @staticmethod
+    def from_dict(form: dict[str, Any]) -> Guarantee:
+        """The guarantee that `to_dict` described."""
+        found = read_form(form, {**Guarantee.kinds(), "TradeOff": TradeOff})
+        if not isinstance(found, Guarantee):
+            raise InvalidArgument("text", "…", "a guarantee's JSON, as guarantee.to_json() writes it")
+        return found
+
+    @staticmethod
+    def from_json(text: str) -> Guarantee:
+        """The guarantee that `to_json` wrote."""
+        return Guarantee.from_dict(parse(text, what="a guarantee's JSON, as guarantee.to_json() writes it"))
 
     def __le__(self, other: object) -> bool:
         """At most the other's cost, in every number. Only guarantees of one kind, unit and relation compare."""
