@@ -101,7 +101,8 @@ def test_a_group_of_an_approximate_promise_is_rounded_up() -> None:
 def test_groups_stay_outside_a_sample() -> None:
     step = Gaussian(1).sampled(rate=0.1)
     assert steps((step * 5).for_group(2)) == {ForGroup(step, 2): 5}
-    assert not fold(step.for_group(2)).tight
+    assert fold(step.for_group(2)).tight
+    assert not fold(Laplace(1).sampled(rate=0.1).for_group(2)).tight
 
 
 def test_replacing_in_a_sample_uses_the_reach() -> None:

@@ -15,6 +15,7 @@ from deniable.events import (
     ExponentialMechanism,
     ForGroup,
     Gaussian,
+    GaussianMixture,
     Laplace,
     MatrixGaussian,
     RandomizedResponse,
@@ -33,6 +34,10 @@ CLIPPED = Gaussian(1.5, 2, REPLACE, reach=1)
 
 EXAMPLES: dict[str, tuple[Event, ...]] = {
     "Gaussian": (Gaussian(1.3), Gaussian(0.8, 2, REPLACE)),
+    "GaussianMixture": (
+        GaussianMixture(2, (0, 1, 2), (0.81, 0.18, 0.01)),
+        GaussianMixture(4, (1, 3), (0.5, 0.5), Relation.ZERO_OUT),
+    ),
     "Laplace": (Laplace(2), Laplace(5, 3, coordinates=3)),
     "DiscreteGaussian": (DiscreteGaussian(3), DiscreteGaussian(4, 1.5, coordinates=2)),
     "DiscreteLaplace": (DiscreteLaplace(2), DiscreteLaplace(10, 3, coordinates=3)),
@@ -68,6 +73,10 @@ EXAMPLES: dict[str, tuple[Event, ...]] = {
 
 NOISIER: dict[str, tuple[Event, Event]] = {
     "Gaussian": (Gaussian(1.3), Gaussian(1.31)),
+    "GaussianMixture": (
+        GaussianMixture(2, (0, 1, 2), (0.81, 0.18, 0.01)),
+        GaussianMixture(2.1, (0, 1, 2), (0.81, 0.18, 0.01)),
+    ),
     "Laplace": (Laplace(2), Laplace(2.02)),
     "DiscreteLaplace": (DiscreteLaplace(2), DiscreteLaplace(2.02)),
     "RandomizedResponse": (RandomizedResponse(0.5), RandomizedResponse(0.49)),

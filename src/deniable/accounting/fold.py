@@ -98,7 +98,7 @@ def gather(relation: Relation, found: Iterable[tuple[Event, int]]) -> Folded:
         if rule.is_free(step):
             continue
         shares = rule.shares(step, relation)
-        tight = tight and rule.described
+        tight = tight and rule.described(step)
         mu_squared += count * shares.mu_squared
         leaks[shares.leak] += count
         for part in shares.steps:

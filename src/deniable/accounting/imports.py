@@ -28,6 +28,7 @@ from deniable.events import (
     Event,
     ExponentialMechanism,
     Gaussian,
+    GaussianMixture,
     Laplace,
     RandomizedResponse,
     TreeGaussian,
@@ -155,6 +156,32 @@ def _clipped(kind: type[Gaussian] | type[Laplace], noise: float, relation: Relat
     return kind(noise, 2, relation, reach=1) if relation is Relation.REPLACE else kind(noise, 1, relation)
 
 
+def _mixture(event: Any, relation: Relation) -> Event:
+    """Their sensitivities with their probabilities. Floats need not add up to 1: what lacks is given to the largest
+    sensitivity, what is too much is taken from the smallest ones.
+    """
+    if relation is Relation.REPLACE:
+        raise UnitMismatch("a mixture of Gaussians is analysed for a unit that is added or removed; pass ADD_REMOVE.")
+    scale = _checks.nonnegative("standard_deviation", event.standard_deviation)
+    parts = sorted(
+        (abs(_checks.number("sensitivities", far)), _checks.probability("sampling_probs", weight))
+        for far, weight in zip(event.sensitivities, event.sampling_probs, strict=True)
+    )
+    weights = [weight for _, weight in parts]
+    over = sum(weights, Fraction(0)) - 1
+    if not parts or abs(over) > Fraction(1, 10**6):
+        raise InvalidArgument("sampling_probs", event.sampling_probs, "probabilities that add up to 1")
+    if over < 0:
+        weights[-1] -= over
+    for place, weight in enumerate(weights):
+        taken = min(weight, max(over, Fraction(0)))
+        weights[place], over = weight - taken, over - taken
+    moved = [far for far, _ in parts]
+    if not any(far and weight for far, weight in zip(moved, weights, strict=True)):
+        return _nothing(None, relation)
+    return GaussianMixture(scale, moved, weights, relation) if scale else _everything(None, relation)
+
+
 def _discrete_laplace(event: Any, relation: Relation) -> Event:
     scale, moved = 1 / _checks.positive("noise_parameter", event.noise_parameter), event.sensitivity
     if relation is Relation.REPLACE:
@@ -215,6 +242,7 @@ def _everything(event: Any, relation: Relation) -> Event:
 _READERS = {
     "GaussianDpEvent": _gaussian,
     "LaplaceDpEvent": _laplace,
+    "MixtureOfGaussiansDpEvent": _mixture,
     "DiscreteLaplaceDpEvent": _discrete_laplace,
     "DiscreteGaussianDpEvent": _discrete_gaussian,
     "RandomizedResponseDpEvent": _randomized_response,
@@ -244,7 +272,6 @@ _READERS = {
 _REFUSED = {
     "SampledWithReplacementDpEvent": "a unit may be drawn several times",
     "RepeatAndSelectDpEvent": "private selection among a random number of runs",
-    "MixtureOfGaussiansDpEvent": "a mixture of several sensitivities",
     "TruncatedSubsampledGaussianDpEvent": "truncating a Poisson sample couples the units",
     "UnsupportedDpEvent": "it has no description",
 }

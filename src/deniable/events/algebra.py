@@ -81,7 +81,10 @@ class Repeated(Around):
 
 @dataclass(frozen=True, init=False, repr=False)
 class ForGroup(Around):
-    """A step, spoken of for `members` units at once; groups of groups multiply."""
+    """A step, spoken of for `members` units at once; groups of groups multiply.
+
+    The units of a group are added together, or removed together; under REPLACE they are all replaced.
+    """
 
     members: int
 

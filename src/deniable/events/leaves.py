@@ -12,6 +12,7 @@ DiscreteLaplace(scale=10, sensitivity=3, coordinates=3)
 from __future__ import annotations
 
 from abc import abstractmethod
+from collections.abc import Iterable
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any
@@ -98,6 +99,66 @@ class DiscreteLaplace(Noise):
         if _checks.positive("sensitivity", sensitivity).denominator != 1:
             raise InvalidArgument("sensitivity", sensitivity, "a whole number: the noise is added to integers")
         super().__init__(scale, sensitivity, relation, reach=reach, coordinates=coordinates)
+
+
+@dataclass(frozen=True, init=False, repr=False)
+class GaussianMixture(Event):
+    """Normal noise of deviation `scale` on an answer that a unit moves by a random amount, drawn in secret.
+
+    With probability `probabilities[i]` the unit moves it by at most `sensitivities[i]` (L2). The draw depends on
+    nobody's data. A sensitivity of 0 is the case that the unit is not in the step at all.
+
+    >>> GaussianMixture(scale=1, sensitivities=(0, 1, 2), probabilities=(0.81, 0.18, 0.01))
+    GaussianMixture(scale=1, sensitivities=(0, 1, 2), probabilities=(0.81, 0.18, 0.01))
+    """
+
+    scale: Fraction
+    sensitivities: tuple[Fraction, ...]
+    probabilities: tuple[Fraction, ...]
+    relation: Relation = Relation.ADD_REMOVE
+
+    @public
+    def __init__(
+        self,
+        scale: Number,
+        sensitivities: Iterable[Number],
+        probabilities: Iterable[Number],
+        relation: AnyRelation = Relation.ADD_REMOVE,
+    ) -> None:
+        relation = Relation.of(relation)
+        if relation is Relation.REPLACE:
+            raise InvalidArgument("relation", relation, "ADD_REMOVE or ZERO_OUT", "Use .to_replace() for REPLACE.")
+        moved = [_checks.nonnegative("sensitivities", each) for each in sensitivities]
+        weights = [_checks.probability("probabilities", each) for each in probabilities]
+        if len(moved) != len(weights) or not moved:
+            raise InvalidArgument("probabilities", tuple(weights), "one for each sensitivity")
+        if sum(weights) != 1:
+            raise InvalidArgument(
+                "probabilities", tuple(map(_checks.shown, weights)), "numbers that add up to exactly 1"
+            )
+        merged: dict[Fraction, Fraction] = {}
+        for far, weight in sorted(zip(moved, weights, strict=True)):
+            if weight:
+                merged[far] = merged.get(far, Fraction(0)) + weight
+        if not max(merged):
+            raise InvalidArgument(
+                "sensitivities", tuple(map(_checks.shown, moved)), "one above 0, of positive probability"
+            )
+        self._store(
+            scale=_checks.positive("scale", scale),
+            sensitivities=tuple(merged),
+            probabilities=tuple(merged.values()),
+            relation=relation,
+        )
+
+    def __repr__(self) -> str:
+        told = [f"scale={_checks.shown(self.scale)}"]
+        for name in ("sensitivities", "probabilities"):
+            values = ", ".join(map(_checks.shown, getattr(self, name)))
+            told.append(f"{name}=({values}{',' if len(getattr(self, name)) == 1 else ''})")
+        if self.relation is not Relation.ADD_REMOVE:
+            told.append(f"relation={self.relation!r}")
+        return f"GaussianMixture({', '.join(told)})"
 
 
 @dataclass(frozen=True, init=False, repr=False)

@@ -1,10 +1,15 @@
-"""Poisson-sampled Gaussian noise: its pair in every relation and direction, and its transform on a line Re z = λ."""
+"""Poisson-sampled Gaussian noise: its pair in every relation and direction, and its transform on a line Re z = λ.
+
+One unit gives a density of two parts, a group or a stated mixture one of many: `Side` and `components` are the same to
+the quadrature, which knows a density by its logarithm, its slope and how it turns off the real axis (`Density`).
+"""
 
 from __future__ import annotations
 
 import math
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Protocol
 
 import numpy as np
 
@@ -56,6 +61,42 @@ def log_sampled_at(u: float, *, rate: float, rest: float) -> tuple[float, float]
 _NORMALISER = 0.5 * math.log(2 * math.pi)
 
 
+class Density(Protocol):
+    """f(y) = Σ_j w_j e^{a_j y − a_j²/2}, relative to N(0, 1), all a_j ≥ 0: log f is convex and its slope at most a."""
+
+    @property
+    def span(self) -> float:
+        """a, the largest a_j: 0 when f is 1."""
+        ...
+
+    @property
+    def floor(self) -> float:
+        """An upper bound on −log of the weight of a_j = 0, which log f exceeds everywhere; inf where there is none."""
+        ...
+
+    @property
+    def rarity(self) -> float:
+        """−log of the weight of the farthest part."""
+        ...
+
+    @property
+    def units(self) -> float:
+        """How much larger the error of a share is than that of its exponent."""
+        ...
+
+    def log_density(self, y: Reals) -> tuple[Reals, Reals, Reals]:
+        """log f, its slope, and a bound on the error of log f."""
+        ...
+
+    def at(self, y: float) -> tuple[float, float]:
+        """log f and its slope at one point."""
+        ...
+
+    def turned(self, y: Reals, c: Reals) -> tuple[Reals, Reals, Reals]:
+        """log |f(y + ic)/f(y)|, the size of the terms it is a sum of, and the argument of f(y + ic) for c < π/a."""
+        ...
+
+
 @dataclass(frozen=True)
 class Side:
     """One density 1 − rate + rate·e^{shift·y − shift²/2} relative to N(0, 1); `rest` is 1 − rate, rounded once."""
@@ -64,21 +105,54 @@ class Side:
     rest: float
     shift: float
 
+    @property
+    def span(self) -> float:
+        """The shift, if there is one."""
+        return self.shift if self.rate > 0 else 0.0
+
+    @property
+    def floor(self) -> float:
+        """−log(1 − rate)."""
+        return -(math.log1p(-self.rate) if self.rate < 0.5 else math.log(self.rest)) * (1 + 2 * CALL)
+
+    @property
+    def rarity(self) -> float:
+        """−log rate."""
+        return -math.log(self.rate) if self.rate > 0 else math.inf
+
+    @property
+    def units(self) -> float:
+        """A share of two is as good as its exponent."""
+        return 1.0
+
     def log_density(self, y: Reals) -> tuple[Reals, Reals, Reals]:
-        """ℓ(y), the share π of the shifted part in it, and a bound on the error of ℓ."""
+        """ℓ(y), its slope, and a bound on the error of ℓ."""
         if self.rate == 0.0:
             zero = np.zeros_like(y)
             return zero, zero, zero
+        value, share, error = self._shared(y)
+        return value, self.shift * share, error
+
+    def _shared(self, y: Reals) -> tuple[Reals, Reals, Reals]:
+        """ℓ(y), the share π of the shifted part in it, and a bound on the error of ℓ."""
         u = self.shift * (y - 0.5 * self.shift)
         # shift carries one rounding (two for its square root), the difference one, the product one
         u_error = 6 * UNIT * abs(self.shift) * (np.abs(y) + abs(self.shift))
         return log_sampled(u, u_error, rate=self.rate, rest=self.rest)
 
     def at(self, y: float) -> tuple[float, float]:
-        """ℓ and the share at one point."""
+        """ℓ and its slope at one point."""
         if self.rate == 0.0:
             return 0.0, 0.0
-        return log_sampled_at(self.shift * (y - 0.5 * self.shift), rate=self.rate, rest=self.rest)
+        value, share = log_sampled_at(self.shift * (y - 0.5 * self.shift), rate=self.rate, rest=self.rest)
+        return value, self.shift * share
+
+    def turned(self, y: Reals, c: Reals) -> tuple[Reals, Reals, Reals]:
+        """|1 − π + π e^{iθ}|² = 1 − 4π(1 − π) sin²(θ/2) with θ = shift·c."""
+        share = self._shared(y)[1]
+        half = np.sin(0.5 * self.shift * c)[:, None] ** 2
+        modulus = 0.5 * np.log1p(-4 * share * (1 - share) * half)
+        return modulus, np.abs(modulus), np.arctan2(share * np.sin(self.shift * c)[:, None], 1 - 2 * share * half)
 
 
 @dataclass(frozen=True)
@@ -114,9 +188,9 @@ class MixturePair:
     point the slope is at least |y|.
     """
 
-    above: Side
-    below: Side
-    """As a function of −y: its shift is b."""
+    above: Density
+    below: Density
+    """As a function of −y: its span is b."""
 
     def points(self, y: Reals, width: float) -> Points:
         """The trapezoid rule at the points y, which are exact doubles."""
@@ -130,19 +204,18 @@ class MixturePair:
     @property
     def limit(self) -> float:
         """How far the line may be shifted."""
-        shifts = [s.shift for s in (self.above, self.below) if s.rate > 0]
-        return 0.98 * math.pi / max(shifts)
+        return 0.98 * math.pi / max(self.above.span, self.below.span)
 
     @property
     def speed(self) -> float:
         """a + b: how fast the phase of the integrand can turn."""
-        return sum(s.shift for s in (self.above, self.below) if s.rate > 0)
+        return self.above.span + self.below.span
 
     def _exponent(self, tilt: float, reach: float, c: Reals) -> Reals:
         """log(N/M(λ)) on the line shifted by c, a rising function of c."""
         grow = 0.5 * c * c + reach * self.speed * c
-        if self.below.rate > 0 and tilt > 0:
-            grow = grow - tilt * np.log(np.cos(0.5 * self.below.shift * c))
+        if self.below.span > 0 and tilt > 0:
+            grow = grow - tilt * np.log(np.cos(0.5 * self.below.span * c))
         return np.asarray(grow)
 
     def _candidates(self) -> Reals:
@@ -168,18 +241,17 @@ class MixturePair:
 
     def _slopes(self, tilt: float, y: float) -> tuple[float, float]:
         """Upper bounds on the growth of (1 + λ)ℓ₊ − λℓ₋: upwards beyond y, and downwards below y."""
-        up = max(0.0, 1 + tilt) * (self.above.shift if self.above.rate > 0 else 0.0)
+        up = max(0.0, 1 + tilt) * self.above.span
         down = 0.0
-        if self.below.rate > 0:
-            up += max(0.0, tilt) * self.below.shift * self.below.at(-y)[1]
-            down = max(0.0, -tilt) * self.below.shift
+        if self.below.span > 0:
+            up += max(0.0, tilt) * self.below.at(-y)[1]
+            down = max(0.0, -tilt) * self.below.span
         return up * (1 + 1e-12), down * (1 + 1e-12)
 
     def bounds(self, tilt: float, digits: float) -> tuple[float, float]:
         """Where the integrand, and the two densities subtracted from it, become negligible."""
         far = math.sqrt(2 * digits)
-        low = -far - (self.below.shift if self.below.rate > 0 else 0.0)
-        high = far + (self.above.shift if self.above.rate > 0 else 0.0)
+        low, high = -far - self.below.span, far + self.above.span
         high = max(high, self._slopes(tilt, high)[0] + 0.5)
         while self._log_integrand(tilt, high) > -digits:
             high += 0.5
@@ -213,21 +285,18 @@ class Mixture(MixturePair):
     @property
     def largest(self) -> float:
         """At the far end the loss is −log(1 − q) when only Q is shifted, and unbounded otherwise."""
-        if self.above.rate > 0:
-            return math.inf
-        return -(math.log1p(-self.below.rate) if self.below.rate < 0.5 else math.log(self.below.rest)) * (1 + 2 * CALL)
+        return math.inf if self.above.span > 0 else self.below.floor
 
     @cached_property
     def _survey(self) -> Points:
         """A coarse cloud for `moments`, wide enough for the tilts that can matter."""
-        a, p = self.above.shift, self.above.rate
         most = 0.0
-        if p > 0:
+        if self.above.span > 0:
             # Beyond this κ one sampled step alone has log M of thousands.
-            cost = math.log(1 / p) / a
+            cost = self.above.rarity / self.above.span
             most = cost + math.sqrt(cost * cost + 6000.0)
-        width = min(0.35, 1.2 / max(a if p > 0 else 0.0, self.below.shift if self.below.rate > 0 else 0.0))
-        high, low = min(most, 4000 * width) + 8.0, -8.0 - (self.below.shift if self.below.rate > 0 else 0.0)
+        width = min(0.35, 1.2 / max(self.above.span, self.below.span))
+        high, low = min(most, 4000 * width) + 8.0, -8.0 - self.below.span
         if high - low > _MOST_POINTS * width:
             raise NotCertified("the quadrature would need too many points")
         return self.points(
@@ -281,25 +350,28 @@ class TiltedMixture(TiltedPoints):
         """min over c of log B_c(ω)/M(λ), at most 0."""
         step, tilt, p = self.step, self.tilt, self.probabilities
         y = self.low + self.width * np.arange(len(p), dtype=np.float64)
-        shares = [
-            (side.shift if side.rate > 0 else 0.0, side.log_density(sign * y)[1])
-            for side, sign in ((step.above, 1), (step.below, -1))
+        sides = [
+            (side, sign * y, power)
+            for side, sign, power in ((step.above, 1, 1 + tilt), (step.below, -1, -tilt))
+            if side.span > 0
         ]
-        pull = sum(shift * float(p @ share) for shift, share in shares)
+        pull = sum(float(p @ side.log_density(at)[1]) for side, at, _ in sides)
         most = 0.9 * step.limit
         c = np.geomspace(min(0.4 * float(omegas[0]) * pull, 0.5 * most), min(12 * float(omegas[-1]) * pull, most), 12)
         grown, turn = 0.5 * c[:, None] * c[:, None], np.zeros((len(c), len(y)))
-        for (shift, share), power in zip(shares, (1 + tilt, -tilt), strict=True):
-            if shift:
-                half = np.sin(0.5 * shift * c)[:, None] ** 2
-                grown = grown + 0.5 * power * np.log1p(-4 * share * (1 - share) * half)
-                turn += np.arctan2(share * np.sin(shift * c)[:, None], 1 - 2 * share * half)
+        rounded = grown
+        for side, at, power in sides:
+            modulus, size, argument = side.turned(at, c)
+            grown = grown + power * modulus
+            rounded = rounded + abs(power) * size
+            turn += argument
         fall = omegas[:, None, None] * turn[None, :, :]
         change = np.expm1(np.minimum(grown[None, :, :] - fall, 600.0))
         # the exponent's own roundings, times e^{exponent}
-        slack = (1.0 + change) * (np.abs(grown) + 0.5 * c[:, None] * c[:, None] + fall)
+        slack = (1.0 + change) * (np.abs(grown) + rounded + fall)
         # a share is off by a few units and by the error of its exponent (`Side.log_density`)
         units = (64 + 16 * step.speed * (abs(self.low) + abs(self.high) + step.speed)) * UNIT
+        units *= max(step.above.units, step.below.units)
         relative = self._weight_error + (len(p) + 32) * UNIT + self.error
         total = change @ p + np.abs(change) @ (relative * p) + units * (slack @ p)
         total += self._decay_error(omegas, c)
@@ -318,9 +390,9 @@ class TiltedMixture(TiltedPoints):
         # 2/(e^w − 1) is below 2.1 e^{−w} from w = 4 on; smaller w are no candidates
         away = 0.5 * (c[:, None] ** 2 + inner**2) - np.where(waves >= 4, waves, -np.inf)
         power = 0.5 * c * c
-        if step.below.rate > 0 and tilt > 0:
-            away = away - tilt * np.log(np.cos(0.5 * step.below.shift * (c[:, None] + inner)))
-            power = power - tilt * np.log(np.cos(0.5 * step.below.shift * c))
+        if step.below.span > 0 and tilt > 0:
+            away = away - tilt * np.log(np.cos(0.5 * step.below.span * (c[:, None] + inner)))
+            power = power - tilt * np.log(np.cos(0.5 * step.below.span * c))
         push = 0.5 * step.speed * np.maximum(inner - c[:, None], 0.0)
         least = (away[None] + omegas[:, None, None] * push[None]).min(axis=2)
         missed = step.range_error(tilt, self.width, self.low - self.width, self.high + self.width)

@@ -50,7 +50,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from fractions import Fraction
 from functools import cache
-from typing import TYPE_CHECKING, Any, ClassVar, Generic, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypeVar
 
 from deniable.errors import NotSupported
 from deniable.events import Claimed, Event
@@ -94,9 +94,6 @@ class Shares(NamedTuple):
 class Rule(Generic[Kind]):
     """What is known of one kind of event. Override what applies; the defaults are safe or refuse."""
 
-    described: ClassVar[bool] = True
-    """Whether the step is the mechanism itself, not a bound on it: a promise, or a path of neighbours."""
-
     # fold
 
     def parts(self, event: Kind) -> tuple[Part, ...] | None:
@@ -132,6 +129,10 @@ class Rule(Generic[Kind]):
         raise NotSupported(f"there is no range of floats for {type(event).__name__}")
 
     # pairs and closed forms
+
+    def described(self, step: Kind) -> bool:
+        """Whether the step is the mechanism itself, not a bound on it: a promise, or a path of neighbours."""
+        return True
 
     def laws(self, step: Kind) -> tuple[Law, ...]:
         """The loss of a dominating pair: (removing, adding), or one law when both orders are alike."""

@@ -1,7 +1,8 @@
 """Rules of sums, repetitions, groups and the move to REPLACE.
 
 `fold` takes them apart by their `parts`. What stays around a step that cannot speak of groups itself, `ForGroup` or
-`ToReplace`, is bounded along a path of neighbours (`pairs.bounds.path`).
+`ToReplace`, is bounded along a path of neighbours (`pairs.bounds.path`). The group of a Poisson-sampled Gaussian step
+has an exact pair instead (`components`).
 """
 
 from __future__ import annotations
@@ -11,11 +12,13 @@ from typing import TYPE_CHECKING, TypeVar
 
 from deniable.accounting.filters.costs import Cost, Orders, concentrated, cost, pure, unknown
 from deniable.accounting.rules import HUGE, Part, Rule, revealing, rule_of
+from deniable.accounting.rules.mixtures import group_components
 from deniable.conversions import formulas
 from deniable.events import Composed, Event, ForGroup, Repeated, ToReplace
 from deniable.numerics.exact import ceiling
 
 if TYPE_CHECKING:
+    from deniable.accounting.contour.transform import Transform
     from deniable.accounting.pairs.law import Law
 
 Path = TypeVar("Path", ForGroup, ToReplace)
@@ -69,7 +72,8 @@ class RepeatedRule(Rule[Repeated]):
 class PathRule(Rule[Path]):
     """A step that is known for neighbours, along a path of `_length` of them."""
 
-    described = False
+    def described(self, step: Path) -> bool:
+        return False
 
     def _length(self, event: Path) -> int:
         raise NotImplementedError
@@ -106,6 +110,27 @@ class ForGroupRule(PathRule[ForGroup]):
 
     def _length(self, event: ForGroup) -> int:
         return event.members
+
+    # A Poisson-sampled Gaussian step has a pair of its own (`components`); every other step stays a path.
+
+    def described(self, step: ForGroup) -> bool:
+        return group_components(step) is not None
+
+    def attained(self, step: ForGroup) -> bool:
+        """By members whose contributions are equal."""
+        return group_components(step) is not None
+
+    def laws(self, step: ForGroup) -> tuple[Law, ...]:
+        shape = group_components(step)
+        return super().laws(step) if shape is None else shape.laws()
+
+    def transforms(self, step: ForGroup) -> tuple[Transform, Transform] | None:
+        shape = group_components(step)
+        return None if shape is None else shape.transforms()
+
+    def cost(self, step: ForGroup, orders: Orders) -> Cost:
+        shape = group_components(step)
+        return super().cost(step, orders) if shape is None else shape.cost(orders)
 
 
 class ToReplaceRule(PathRule[ToReplace]):

@@ -35,7 +35,8 @@ _ORDERS = ("order", "omega")
 class ClaimedRule(Rule[Claimed]):
     """A promise, by its kind."""
 
-    described = False
+    def described(self, step: Claimed) -> bool:
+        return False
 
     def group(self, event: Claimed, members: int, relation: Relation) -> Iterator[tuple[Event, int]]:
         """kε, k²ρ, kμ, and (kε, δ(e^{kε} − 1)/(e^ε − 1)); other promises keep their wrapping."""

@@ -7,6 +7,7 @@ from typing import Any
 from deniable.accounting.rules import Rule
 from deniable.accounting.rules.algebra import ComposedRule, ForGroupRule, RepeatedRule, ToReplaceRule
 from deniable.accounting.rules.choices import ExponentialMechanismRule, RandomizedResponseRule
+from deniable.accounting.rules.mixtures import GaussianMixtureRule
 from deniable.accounting.rules.noise import (
     CorrelatedRule,
     DiscreteGaussianRule,
@@ -25,6 +26,7 @@ from deniable.events import (
     ExponentialMechanism,
     ForGroup,
     Gaussian,
+    GaussianMixture,
     Laplace,
     MatrixGaussian,
     RandomizedResponse,
@@ -38,6 +40,7 @@ from deniable.events import (
 
 RULES: dict[type[Event], Rule[Any]] = {
     Gaussian: GaussianRule(),
+    GaussianMixture: GaussianMixtureRule(),
     Laplace: LaplaceRule(),
     DiscreteGaussian: DiscreteGaussianRule(),
     DiscreteLaplace: DiscreteLaplaceRule(),
