@@ -142,6 +142,44 @@ def test_what_cannot_be_met() -> None:
         calibrate(lambda s: Gaussian(1), ApproxDP(10, 1e-5))
 
 
+@pytest.mark.parametrize(
+    "target",
+    [
+        PureDP(1),
+        ApproxDP(1, 1e-6),
+        GDP(Fraction(1, 10)),
+        ZCDP(Fraction(1, 10)),
+        ApproxZCDP(Fraction(1, 10), 1e-9),
+        TCDP(Fraction(1, 10), 10),
+        RDP(4, Fraction(1, 10)),
+        Risk.advantage(0.1),
+        Risk.accuracy(0.55, prior=0.5),
+        Risk.posterior(0.2, prior=0.1, failure=1e-5),
+        Risk.true_positive_rate(0.02, alpha=0.01),
+    ],
+    ids=repr,
+)
+def test_what_is_beside_the_value_may_cost_too_much(target: Guarantee | Risk) -> None:
+    """However much noise: the other part alone is over the limit. The answer is a sentence, never a number's end."""
+    noise = Laplace if isinstance(target, PureDP) else Gaussian
+    with pytest.raises(InvalidArgument, match=r"No value there meets it.*Take less .*, or allow more") as refusal:
+        calibrate(lambda s: noise(s) + noise(Fraction(1, 2)), target)
+    assert ("The smallest ε there is about" in str(refusal.value)) is isinstance(target, PureDP | ApproxDP)
+
+
+@pytest.mark.parametrize(("limit", "alpha"), [(0.05, 0.01), (1e-3, 1e-5), (0.6, 0.5)])
+def test_true_positives_are_solved_for_by_few_points_of_the_curve(limit: float, alpha: float) -> None:
+    """The value that one (ε, δ) line leads to is on the border of the whole curve."""
+    target = Risk.true_positive_rate(limit, alpha=alpha)
+
+    def run(noise: float) -> Event:
+        return dpsgd(noise_multiplier=noise, rate=0.01, steps=1000)
+
+    solved = calibrate(run, target)
+    assert solved.profile.true_positive_rate(alpha) <= limit
+    assert margin(run(solved.value * (1 - 1e-5)), target) > 0
+
+
 def test_bad_arguments() -> None:
     with pytest.raises(InvalidArgument, match=r"make_event must be a function from .* lambda s: Gaussian"):
         calibrate(Gaussian(1), ApproxDP(1, 1e-5))  # type: ignore[arg-type]

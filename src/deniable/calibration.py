@@ -22,6 +22,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from fractions import Fraction
 from itertools import pairwise
+from statistics import NormalDist
 from typing import Any
 
 from deniable import _checks
@@ -172,13 +173,7 @@ def calibrate(
     if within is not None and not 0 < within[0] < within[1]:
         raise InvalidArgument("within", within, "two positive numbers, the smaller one first")
     search = _Search(make_event, target, within, whole)
-    meets, fails = search.ends()
-    met = search.between(meets, fails, near)
-    event = search.event(met)
-    if event is None or search.margin(met) > 0:
-        raise InvalidArgument(
-            "target", target, "met by the value found", "The curve is not monotone here; narrow `within`."
-        )
+    met, event = search.tests(near) or search.border(near)
     profile = account(event, unit=target.unit) if isinstance(target, Guarantee) else account(event)
     return Calibrated(int(met) if whole else met, event, profile)
 
@@ -193,19 +188,98 @@ def _relation_of(make_event: Callable[[float], Event], within: tuple[float, floa
     return Relation.ADD_REMOVE
 
 
+@dataclass(frozen=True)
+class _Line:
+    """δ(ε) at most `delta`, under whichever relation."""
+
+    epsilon: float
+    delta: Fraction
+
+
 class _Search:
     """Margins at places, remembered. A margin at or below 0 meets the target; its size only guides the search."""
 
     def __init__(
         self,
         make_event: Callable[[float], Event],
-        target: Guarantee | Risk,
+        target: Guarantee | Risk | _Line,
         within: tuple[float, float] | None,
         whole: bool,
     ) -> None:
         self.make, self.target, self.within, self.whole = make_event, target, within, whole
         self.known: dict[float, float] = {}
         self.refusals: dict[float, InvalidArgument] = {}
+
+    def border(self, near: float) -> tuple[float, Event]:
+        """The place nearest to the border that meets the target, and its event."""
+        meets, fails = self.ends()
+        met = self.between(meets, fails, near)
+        event = self.event(met)
+        if event is None or self.margin(met) > 0:
+            raise InvalidArgument(
+                "target", self.target, "met by the value found", "The curve is not monotone here; narrow `within`."
+            )
+        return met, event
+
+    def tests(self, near: float) -> tuple[float, Event] | None:
+        """`border` for a limit on true positives, by few points of the curve; None for other targets.
+
+        A test with false positives α has at most δ(ε) + e^ε α true positives, for every ε ≥ 0 (`Profile.tradeoff`). So
+        an (ε, limit − e^ε α) target proves the limit. The best ε is guessed from the Gaussian curve through (α, limit)
+        and improved at the value that it leads to: an error in ε is squared in the value. The whole curve decides.
+        """
+        target = self.target
+        if not isinstance(target, Risk) or target.measure != "true_positive_rate" or not target.at:
+            return None
+        # Both orders have one curve, so the roles of the two errors may change.
+        alpha, limit = min((target.at, target.limit), (1 - target.limit, 1 - target.at), key=lambda ends: sum(ends))
+        if not alpha < limit:
+            return None
+        level, low = NormalDist(), float(alpha)
+        mu = level.inv_cdf(min(float(limit), 1 - 2.0**-53)) - level.inv_cdf(low)
+        # −f′(α) = e^ε for the Gaussian trade-off function f.
+        epsilon, place, fails = max(-mu * level.inv_cdf(low) - mu * mu / 2, 1e-6), None, None
+        for tolerance in (1e-2, 1e-4, near):
+            room = Fraction(0.999999999999 * (float(limit) - math.exp(epsilon) * low))
+            if room <= 0:
+                return None
+            line = _Search(self.make, _Line(epsilon, room), self.within, self.whole)
+            try:
+                meets, fails = line.around(place, fails)
+                place = line.between(meets, fails, tolerance)
+            except InvalidArgument:
+                nearest = min(line.known, key=lambda p: line.known[p]) if line.known else None
+                event = None if nearest is None else self.event(nearest)
+                if event is None or nearest is None or min(margin(event, target), line.known[nearest]) <= 0:
+                    return None
+                self.known = line.known
+                raise InvalidArgument(
+                    "target",
+                    target,
+                    f"on the border somewhere between {min(line.known):g} and {max(line.known):g}",
+                    self._why_not(list(line.known)),
+                ) from None
+            event = self.event(place)
+            if event is not None:
+                epsilon = _best_line(account(event), low, epsilon)
+        for step in range(6):
+            event = None if place is None else self.event(place)
+            if event is None or place is None or fails is None:
+                return None
+            if margin(event, target) <= 0:
+                return place, event
+            away = math.copysign(1.0, place - fails)
+            place = place + away if self.whole else place * math.exp(away * near * 2.0 ** (step - 3))
+        return None
+
+    def around(self, place: float | None, fails: float | None) -> tuple[float, float]:
+        """`ends`, near a place that was found for a target like this one."""
+        if place is not None and fails is not None and not self.whole:
+            for width in (1e-3, 1e-2):
+                ends = sorted((place * (1 - width), place * (1 + width)), key=self.margin)
+                if self.margin(ends[0]) <= 0 < self.margin(ends[1]):
+                    return ends[0], ends[1]
+        return self.ends()
 
     def event(self, place: float) -> Event | None:
         """The event at a place; None where there is none."""
@@ -243,50 +317,86 @@ class _Search:
             first, second = self.margin(one) <= 0, self.margin(two) <= 0
             if first != second:
                 return (one, two) if first else (two, one)
-        if all(self.margin(place) <= 0 for place in places):
-            found = "Every value there meets it."
-        elif all(self.margin(place) == math.inf for place in places):
-            found = "Every value there costs infinitely much: Gaussian noise, for one, needs a δ above 0."
-        else:
-            found = "No value there meets it: ask for less."
         raise InvalidArgument(
-            "target", self.target, f"on the border somewhere between {min(places):g} and {max(places):g}", found
+            "target",
+            self.target,
+            f"on the border somewhere between {min(places):g} and {max(places):g}",
+            self._why_not(places),
         )
 
+    def _why_not(self, places: list[float]) -> str:
+        """Why no value lies on the border."""
+        if all(self.margin(place) <= 0 for place in places):
+            return "Every value there meets it: it does not limit this value."
+        nearest = min(places, key=self.margin)
+        if self.margin(nearest) == math.inf:
+            return (
+                "Every value there costs infinitely much: Gaussian noise needs a δ above 0, and where a part may fail"
+                " with a larger probability than the target's δ no ε is enough."
+            )
+        least = ""
+        if isinstance(self.target, PureDP | ApproxDP) and self.target.epsilon:
+            reached = float(self.target.epsilon) * math.exp(self.margin(nearest))
+            least = f" The smallest ε there is about {reached:.3g}, at {nearest:g}."
+        remedy = "Take less of what the value does not change" if self.within is None else "Widen `within`"
+        return f"No value there meets it.{least} {remedy}, or allow more."
+
     def _walk(self) -> list[float]:
-        """From 1 (or a smaller start) in the direction in which the margin moves towards 0, until it changes sign."""
+        """Places from 1 (or a smaller start) outwards, on the side that is nearer to the border, until it is crossed.
+
+        A side ends where the events end or where the numbers end. The search ends where the margin has stopped moving
+        on the nearer side.
+        """
         here = next((place for place in (1.0, 0.1, 0.01, 1e-4) if not math.isnan(self.margin(place))), None)
         if here is None:
             raise self._refusal()
         there = next((p for p in (here * 4, here / 4) if not math.isnan(self.margin(p))), None)
         if there is None:
             return [here]
-        places = [here, there]
-        turned = False
-        while len(places) < 60 and (self.margin(places[-1]) <= 0) == (self.margin(places[0]) <= 0):
-            before, last = places[-2], places[-1]
-            rise, value = self.margin(last) - self.margin(before), self.margin(last)
-            away = not math.isfinite(rise) or abs(value) >= abs(self.margin(before))
-            if away and not turned:
-                turned = True
-                places.reverse()
-                before, last = places[-2], places[-1]
-                rise, value = self.margin(last) - self.margin(before), self.margin(last)
-            # Where a straight line would cross 0, and a little further; a factor between 1.2 and 1000.
-            ratio = abs(value / rise) if math.isfinite(rise) and rise else 3.0
-            factor = min(max(abs(last / before) ** (1.1 * ratio + 0.05), 1.2), 1e3)
-            if last < before:
-                factor = 1 / max(before / last, 1.0) ** min(1.1 * ratio + 0.05, 30.0)
-                factor = max(min(factor, 1 / 1.2), 1e-3)
-            place = last * factor
-            if not _SMALLEST < place < _LARGEST:  # nothing moves towards the target
+        places, open_sides = sorted((here, there)), {-1, 1}
+        while len(places) < 60 and open_sides and not self._crossed(places):
+            side = self._nearer(places, open_sides)
+            last, before = (places[0], places[1]) if side < 0 else (places[-1], places[-2])
+            if self._is_flat(places, side):  # and the other side is further from the border
                 break
+            place = self._further(before, last)
+            if not _SMALLEST < place < _LARGEST:
+                open_sides.discard(side)
+                continue
             if math.isnan(self.margin(place)) or not 1e-15 < place < 1e15:
                 place = self._edge(last, place)
-                if place == last:
-                    break
-            places.append(place)
+                open_sides.discard(side)
+            if place != last:
+                places = sorted((*places, place))
         return places
+
+    def _crossed(self, places: list[float]) -> bool:
+        """Whether some of the places meet the target and some do not."""
+        return len({self.margin(place) <= 0 for place in places}) > 1
+
+    def _nearer(self, places: list[float], sides: set[int]) -> int:
+        """The side on which the border is sought next: where the margin is smaller in size; else the shorter one."""
+        low, high = abs(self.margin(places[0])), abs(self.margin(places[-1]))
+        if len(sides) == 1 or low == high:
+            return next(iter(sides)) if len(sides) == 1 else (1 if places[-1] * places[0] <= 1 else -1)
+        return 1 if high < low else -1
+
+    def _further(self, before: float, last: float) -> float:
+        """Where a straight line would cross 0, and a little further; a factor between 1.2 and 1000."""
+        rise, value = self.margin(last) - self.margin(before), self.margin(last)
+        ratio = abs(value / rise) if math.isfinite(rise) and rise else 3.0
+        stride = math.log(last / before)
+        length = min(max(abs(stride) * (1.1 * ratio + 0.05), math.log(1.2)), math.log(1e3))
+        return last * math.exp(math.copysign(length, stride))
+
+    def _is_flat(self, places: list[float], side: int) -> bool:
+        """Whether the margin has stopped moving on a side."""
+        last = places[0] if side < 0 else places[-1]
+        far = [place for place in places if abs(math.log(place / last)) >= math.log(1e5)]
+        if not far or not math.isfinite(self.margin(last)):
+            return False
+        inner = max(far) if side > 0 else min(far)
+        return abs(self.margin(last) - self.margin(inner)) <= 1e-4 * abs(self.margin(last))
 
     def _refusal(self) -> InvalidArgument:
         """Why there is nothing to search: what `make_event` said itself, if it says so of every value tried."""
@@ -347,8 +457,31 @@ class _Search:
         )
 
 
-def margin(event: Event, target: Guarantee | Risk) -> float:
+def _best_line(profile: Profile, alpha: float, start: float) -> float:
+    """The ε near `start` at which δ(ε) + e^ε α, a bound on the true positives of any test, is smallest.
+
+    An estimate: every ε is a valid bound. It is convex in e^ε, so parabolas lead to its lowest point.
+    """
+
+    def caught(epsilon: float) -> float:
+        return profile.delta(epsilon) + math.exp(epsilon) * alpha
+
+    best, step = start, 0.1 * start
+    for _ in range(4):
+        left, middle, right = caught(best - step), caught(best), caught(best + step)
+        bend = left - 2 * middle + right
+        move = min(max((left - right) / (2 * bend), -3.0), 3.0) if bend > 0 else math.copysign(3.0, left - right)
+        best, before = max(best + step * move, 0.25 * best), best
+        if abs(best - before) <= 1e-3 * before:
+            break
+        step = min(step, max(0.2 * abs(best - before), 1e-3 * best), 0.5 * best)
+    return best
+
+
+def margin(event: Event, target: Guarantee | Risk | _Line) -> float:
     """ln of what an event costs over what the target allows: at most 0 exactly when the target is proven to be met."""
+    if isinstance(target, _Line):
+        return _over(account(event).epsilon(target.delta), Fraction(target.epsilon))
     if isinstance(target, Risk):
         return _over(target.of(account(event)), target.limit)
     one_relation(event.relation, target.relation, doing="calibrate")

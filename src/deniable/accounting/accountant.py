@@ -28,8 +28,8 @@ from functools import cached_property, lru_cache
 
 from deniable import _checks
 from deniable.accounting.closed import GaussianCurve, LeakyCurve, NoCost, RenyiCurve, SingleCurve
-from deniable.accounting.contour import NotCertified, contour_curve
-from deniable.accounting.filters.costs import cost
+from deniable.accounting.contour import ContourCurve, NotCertified, contour_curve
+from deniable.accounting.filters.costs import total_cost
 from deniable.accounting.fold import Folded, fold, gather, within_floats
 from deniable.accounting.grid import GridCurve, GridDirection
 from deniable.accounting.pairs import attained, directions, laws
@@ -60,9 +60,9 @@ def account(event: Event, *, unit: Unit | str = RECORD) -> Profile:
 @lru_cache(maxsize=256)
 def _curve(event: Event) -> Curve:
     """Curves are computed, cached, never stored."""
-    found = curve(within_floats(fold(event)))
-    own = cost(event)
-    return found if own.epsilon is None else _Ending(found, own.epsilon, own.delta)
+    folded = fold(event)
+    composed, own = curve(within_floats(folded)), total_cost(folded)
+    return composed if own.epsilon is None else _Ending(composed, own.epsilon, own.delta)
 
 
 def curve(folded: Folded) -> Curve:
@@ -176,12 +176,8 @@ class _FirstOf:
     """Upper ends of δ that were proven, by ε: δ falls, so each holds at every larger ε too."""
 
     @cached_property
-    def _contour(self) -> Curve | None:
+    def _contour(self) -> ContourCurve | None:
         return contour_curve(self.folded)
-
-    @cached_property
-    def _smoothed(self) -> Curve | None:
-        return contour_curve(self.folded, smooth=True)
 
     @cached_property
     def _grid(self) -> GridCurve:
@@ -209,17 +205,17 @@ class _FirstOf:
         return self._first(lambda engine: engine.epsilon_bracket(delta))
 
     def _first(self, ask: Callable[[Curve], Bracket]) -> Bracket:
-        if self._contour is None or self._smoothed is None:
+        if self._contour is None:
             return ask(self._grid)
         with suppress(NotCertified):
             return ask(self._contour)
         if len(self.folded.steps) > _FEW:
             with suppress(NotCertified):
-                return ask(self._smoothed)
+                return ask(self._contour.smoothed)
         found = ask(self._grid)
         if found.width > _NARROW * found.upper and len(self.folded.steps) <= _FEW:
             with suppress(NotCertified):
-                also = ask(self._smoothed)
+                also = ask(self._contour.smoothed)
                 return _capped(Bracket(max(found.lower, also.lower), found.upper), also.upper)
         return found
 

@@ -60,7 +60,7 @@ def responses(count: int) -> list[Fraction]:
 def test_against_all_outcomes_of_distinct_responses(epsilon: float) -> None:
     """2¹² products of probabilities, in 30 digits: a curve with thousands of kinks."""
     local = responses(12)
-    curve = contour_curve(fold(sum(RandomizedResponse(e) for e in local)), smooth=True)
+    curve = contour_curve(fold(sum(RandomizedResponse(e) for e in local))).smoothed
     assert curve is not None
     found = curve.delta_bracket(epsilon)
     with mpmath.workdps(30):
@@ -90,7 +90,7 @@ def laplace_on_a_grid(local: list[float], step: float, *, up: bool) -> tuple[np.
 def test_against_a_plain_convolution_of_distinct_laplace_steps(count: int) -> None:
     local = [0.1 + 0.013 * i for i in range(count)]
     event = sum(Laplace(1, Fraction(str(round(e, 3)))) for e in local)
-    curve = contour_curve(fold(event), smooth=True)
+    curve = contour_curve(fold(event)).smoothed
     assert curve is not None
     for epsilon in (0.0, 0.2 * sum(local), 0.6 * sum(local)):
         ends = []

@@ -4,7 +4,7 @@
 response and pure promises, the exponential mechanism, Poisson-sampled Gaussian and Laplace noise, and every mixture of
 them, at a cost that does not grow with the counts. It returns None for steps it has no transform for. A curve raises
 `NotCertified` when it cannot prove a narrow bracket for one query (few compositions of a loss with large atoms, for
-instance). There `contour_curve(folded, smooth=True)` may answer, a little less narrowly, or the grid engine.
+instance). There its `smoothed` may answer, a little less narrowly, or the grid engine.
 
 `docs/accounting-contour.md` bounds each error term, line by line.
 
@@ -19,6 +19,6 @@ instance). There `contour_curve(folded, smooth=True)` may answer, a little less 
 from __future__ import annotations
 
 from deniable.accounting.certificate import NotCertified
-from deniable.accounting.contour.curve import contour_curve
+from deniable.accounting.contour.curve import ContourCurve, contour_curve
 
-__all__ = ["NotCertified", "contour_curve"]
+__all__ = ["ContourCurve", "NotCertified", "contour_curve"]

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import TypeAlias
 
 import numpy as np
@@ -28,12 +29,8 @@ _WIDEST = 1e-4
 """Relative to the answer: a wider bracket is left to another engine."""
 
 
-def contour_curve(folded: Folded, *, smooth: bool = False) -> ContourCurve | None:
-    """The curve of a composition, or None where a part has no transform here (leaks and Rényi promises included).
-
-    With `smooth`, for losses with atoms, it has a little Gaussian noise added and taken off again
-    (`integral.SmoothedIntegral`).
-    """
+def contour_curve(folded: Folded) -> ContourCurve | None:
+    """The curve of a composition, or None where a part has no transform here (leaks and Rényi promises included)."""
     if folded.leaks or folded.renyi or not (folded.steps or folded.mu_squared):
         return None
     try:
@@ -46,10 +43,10 @@ def contour_curve(folded: Folded, *, smooth: bool = False) -> ContourCurve | Non
     known = [(pair, count) for pair, count in pairs if pair is not None]
     if len(known) < len(pairs):
         return None
-    forward = Direction(tuple((pair[0], count) for pair, count in known), smooth)
+    forward = Direction(tuple((pair[0], count) for pair, count in known))
     if all(pair[0] is pair[1] for pair, _ in known):
         return ContourCurve((forward,))
-    return ContourCurve((forward, Direction(tuple((pair[1], count) for pair, count in known), smooth)))
+    return ContourCurve((forward, Direction(tuple((pair[1], count) for pair, count in known))))
 
 
 @dataclass(frozen=True)
@@ -62,6 +59,13 @@ class ContourCurve:
     def method(self) -> str:
         """The engine."""
         return "contour integral"
+
+    @cached_property
+    def smoothed(self) -> ContourCurve:
+        """The same for losses with atoms, by a little Gaussian noise that is added and taken off again
+        (`integral.SmoothedIntegral`).
+        """
+        return ContourCurve(tuple(replace(direction, smooth=True) for direction in self.directions))
 
     def delta_bracket(self, epsilon: float) -> Bracket:
         """Proven ends around δ(ε)."""

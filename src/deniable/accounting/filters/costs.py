@@ -60,7 +60,7 @@ class Cost:
 @lru_cache(maxsize=4096)
 def cost(event: Event, orders: Orders = ()) -> Cost:
     """The addends of an event. Numbers that are not rational are rounded up to 30 decimals."""
-    return _total(_folded(event), orders)
+    return total_cost(_folded(event), orders)
 
 
 @lru_cache(maxsize=4096)
@@ -79,7 +79,7 @@ def rho_below(event: Event, omega: Fraction) -> Fraction | None:
     """ρ with D_α ≤ ρα at the orders below ω; None when a part has no such bound, or a δ of its own."""
     found = _folded(event)
     reaching = [(g, n) for g, n in found.renyi if isinstance(g, TCDP) and g.omega >= omega]
-    rest = _total(replace(found, renyi=tuple(each for each in found.renyi if each not in reaching)), ())
+    rest = total_cost(replace(found, renyi=tuple(each for each in found.renyi if each not in reaching)))
     if rest.delta or rest.rho is None:
         return None
     return sum((g.rho * n for g, n in reaching), rest.rho)
@@ -91,7 +91,7 @@ def _folded(event: Event) -> Folded:
     return fold(event)
 
 
-def _total(found: Folded, orders: Orders) -> Cost:
+def total_cost(found: Folded, orders: Orders = ()) -> Cost:
     """Everything that `fold` found, added up."""
     zero = Fraction(0)
     total = Cost(sum((delta * n for delta, n in found.leaks), zero), zero, zero, (zero,) * len(orders))
