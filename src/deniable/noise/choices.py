@@ -83,8 +83,12 @@ def read_scores(scores: object) -> list[int | Fraction]:
     return [_score(score) for score in (_values.items(scores) if array is None else array.tolist())]
 
 
+_FLOATS = (float, np.float64, np.float32, np.float16)
+"""Plain floats. One of a type derived from them may have methods of its own, which may raise."""
+
+
 def _score(score: object) -> int | Fraction:
-    if isinstance(score, float | np.float32 | np.float16):
+    if isinstance(score, _FLOATS) and type(score) in _FLOATS:
         return exact(score) if np.isfinite(score) else 0
     return _values.exact(score)
 

@@ -33,6 +33,35 @@ def raising(*methods: str) -> Any:
     return type("Raising", (), dict.fromkeys(methods, _refuse))()
 
 
+class RaisingZone(datetime.tzinfo):
+    """A time zone whose every answer raises."""
+
+    utcoffset = tzname = dst = fromutc = _refuse
+
+
+class RaisingType(type):
+    """A type that raises when it is asked about itself."""
+
+    __module__ = property(_refuse)  # type: ignore[assignment]
+
+
+def derived(base: type, value: Any) -> Any:
+    """A value of a type derived from a plain one, all of whose own methods raise."""
+    methods = [name for name in dir(base) if callable(getattr(base, name)) and name not in _NEEDED]
+    return type("Derived", (base,), dict.fromkeys(methods, _refuse))(value)
+
+
+_NEEDED = (
+    "__new__",
+    "__init__",
+    "__class__",
+    "__getattribute__",
+    "__init_subclass__",
+    "__subclasshook__",
+    "__setattr__",
+)
+"""Methods without which no value can be made, or put into an array."""
+
 NUMBERS: Mapping[str, Any] = {
     "NaN": math.nan,
     "inf": math.inf,
@@ -149,6 +178,15 @@ WRONG_TYPES: Mapping[str, Any] = {
         "__eq__", "__ne__", "__hash__", "__float__", "__int__", "__index__", "__bool__", "__repr__", "__str__",
         "__len__", "__iter__", "__getitem__", "__array__", "__lt__", "__le__", "__gt__", "__ge__", "__getattr__",
     ),
+    "raising zone": datetime.datetime(2020, 2, 29, tzinfo=RaisingZone()),
+    "raising type": RaisingType("Raising", (), {})(),
+    "derived text": derived(str, "Bern"),
+    "derived text, not ASCII": derived(str, "Zürich"),
+    "derived whole number": derived(int, 3),
+    "derived float": derived(float, 1.5),
+    "derived bytes": derived(bytes, b"7"),
+    "derived list": derived(list, [1, 2]),
+    "derived Decimal": derived(Decimal, "1.5"),
 }  # fmt: skip
 
 DATES: Mapping[str, Any] = {

@@ -96,7 +96,7 @@ def _joined(one: Any, other: Any) -> Any:
 
 def _written(value: Any) -> str | None:
     """As a reader that found one word in a column gives it: everything as text."""
-    if isinstance(value, float | int | str):
+    if type(value) in (float, int, str):
         try:
             return str(value).encode().decode()
         except ValueError:
@@ -105,7 +105,7 @@ def _written(value: Any) -> str | None:
 
 
 def _float(value: Any) -> float:
-    return value if isinstance(value, float) else 0.0
+    return value if type(value) is float else 0.0
 
 
 def labels(rows: list[Record], kind: str) -> Any:

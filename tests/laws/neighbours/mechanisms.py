@@ -159,7 +159,7 @@ def record_entries() -> list[EntryPoint]:
 
 CONTAINERS_BY_LABEL = {
     "dict", "list", "nested list", "empty list", "tuple", "empty tuple", "set", "array", "empty array", "frame",
-    "raising sequence", "raising array", "raising everything",
+    "derived list", "raising sequence", "raising array", "raising everything",
 }  # fmt: skip
 """Several numbers in place of one: a shape, which is declared by `dimension`, and refused."""
 

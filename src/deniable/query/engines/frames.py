@@ -133,7 +133,7 @@ def _from_pandas(data: Any, names: list[str], ids: set[str]) -> Frame:
             plain = type(plain)([write(value) for value in plain], index=frame.index, dtype=object)
             untyped.add(name)
         elif storage == "python":
-            written = [_text(value, ids=name in ids) for value in plain]
+            written = [_stored_text(value, ids=name in ids) for value in plain]
             plain = type(plain)(written, index=frame.index, dtype=plain.dtype)
         elif storage == "pyarrow" or type(plain.dtype).__name__ == "ArrowDtype":
             arrow = _chunked(plain.array.__arrow_array__())
@@ -162,32 +162,50 @@ def _extension_array(column: Any) -> Any:
     return ArrowExtensionArray(column)
 
 
-def _readable(value: Any) -> Any:
-    """A Python object as the engine can write it down: texts that UTF-8 can hold, numbers, times and the like. Others
-    are no value: writing them would run code of their own, which may fail."""
+def _total(write: Callable[[Any], str | None]) -> Callable[[Any], str | None]:
+    """A way to write values down that gives none where an object's own code fails: whether it does is private. What an
+    object says of itself may be of a type of its own, so a text is copied as a plain one."""
+
+    def attempt(value: Any) -> str | None:
+        try:
+            found = write(value)
+            return None if found is None else str.__str__(found)
+        except Exception:  # noqa: BLE001  a record's own methods may raise anything
+            return None
+
+    return attempt
+
+
+@_total
+def _readable(value: Any) -> str | None:
+    """A Python object as text, as the engine would write it down: texts that UTF-8 can hold, numbers, times and the
+    like. Others are no value: writing them would run code of their own. The engine gets texts alone, since it would
+    call every object's own `__str__` after the charge."""
     if isinstance(value, str):
-        return _text(value, ids=False)
+        return _utf8_text(value, ids=False)
     if type(value) is int:
-        return value if value.bit_length() <= _LONGEST_INTEGER else None
+        return str(value) if value.bit_length() <= _LONGEST_INTEGER else None
+    if isinstance(value, float | np.floating):
+        return None if value != value else str(value)
     plain = type(value) in _PLAIN or (isinstance(value, np.generic) and not isinstance(value, np.void))
-    return value if plain or type(value).__module__.partition(".")[0] == "pandas" else None
+    if plain or type(value).__module__.partition(".")[0] == "pandas":
+        return None if _is_missing(value) else _utf8_text(str(value), ids=False)
+    return None
 
 
-def _text(value: Any, *, ids: bool) -> str | None:
-    """A text that UTF-8 can hold. Half of a surrogate pair becomes a question mark; an id that has one is no id."""
-    if not isinstance(value, str):
-        return None
-    if str.isascii(value):
-        return str(value)
-    whole = str.encode(value, "utf-8", "replace").decode("utf-8")
-    return None if ids and whole != value else whole
+def _is_missing(value: Any) -> bool:
+    """Whether a value is pandas' or NumPy's word for none."""
+    if isinstance(value, np.datetime64 | np.timedelta64):
+        return bool(np.isnat(value))
+    return type(value).__name__ in ("NAType", "NaTType")
 
 
+@_total
 def _id_text(value: Any) -> str | None:
     """A Python object as an id: a text as it is, others behind a number of spaces that their type has, by which 1 and
     "1" are two ids. The spaces do not keep a number from being compared with numbers."""
     if isinstance(value, str):
-        found = _text(value, ids=True)
+        found = _utf8_text(value, ids=True)
         return found if found is None or not found.startswith(" ") else " " * (len(_IDS) + 2) + found
     if isinstance(value, np.generic) and type(value) not in (np.longdouble, np.datetime64, np.timedelta64, np.void):
         value = value.item()
@@ -197,6 +215,20 @@ def _id_text(value: Any) -> str | None:
             return None if written is None else " " * place + written
     own = type(value).__module__.partition(".")[0] == "pandas" and type(value).__name__ in ("Timestamp", "Timedelta")
     return " " * (len(_IDS) + 1) + str(value) if own else None
+
+
+def _utf8_text(value: str, *, ids: bool) -> str | None:
+    """A text that UTF-8 can hold. Half of a surrogate pair becomes a question mark; an id that has one is no id."""
+    plain = str.__str__(value)
+    if plain.isascii():
+        return plain
+    whole = plain.encode("utf-8", "replace").decode("utf-8")
+    return None if ids and whole != plain else whole
+
+
+def _stored_text(value: Any, *, ids: bool) -> str | None:
+    """A value of a column of texts; what is no text is missing."""
+    return _utf8_text(value, ids=ids) if isinstance(value, str) else None
 
 
 # Arrow
