@@ -15,10 +15,13 @@ from __future__ import annotations
 import difflib
 import functools
 import inspect
+import math
+import numbers
 from collections.abc import Callable
+from decimal import Decimal
 from typing import Any, ParamSpec, TypeVar
 
-from deniable.errors import WrongArguments
+from deniable.errors import InvalidArgument, WrongArguments
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -111,6 +114,47 @@ def public(function: Callable[P, R]) -> Callable[P, R]:
             raise
 
     return call
+
+
+def sized(function: Callable[P, R]) -> Callable[P, R]:
+    """An entry point whose numbers, given by name, are computed with as floats: what is far beyond them is refused."""
+    call = public(function)
+
+    @functools.wraps(function)
+    def checked(*args: P.args, **kwargs: P.kwargs) -> R:
+        for name, value in kwargs.items():
+            check_size(name, value)
+        return call(*args, **kwargs)
+
+    return checked
+
+
+def check_size(name: str, value: Any) -> None:
+    """Refuse a number that is neither 0 nor within 1e±300, or 1e±30 for an ε. Values that are no finite numbers are for
+    others to check.
+
+    >>> check_size("sensitivity", 10**400)
+    Traceback (most recent call last):
+    ...
+    deniable.errors.InvalidArgument: sensitivity must be between 1e-300 and 1e300, or 0; got ...
+    """
+    if isinstance(value, Decimal):
+        size: Any = value.copy_abs() if value.is_finite() else 0
+    elif isinstance(value, numbers.Rational):
+        size = abs(value)
+    else:
+        size = abs(value) if isinstance(value, numbers.Real) and math.isfinite(value) else 0
+    most = 1e30 if name == "epsilon" else 1e300
+    if size and not 1 / most <= float_of(size) <= most:
+        raise InvalidArgument(name, value, f"between {1 / most:.0e} and {most:.0e}, or 0".replace("e+", "e"))
+
+
+def float_of(size: Any) -> float:
+    """A positive number as a float; infinite where it is beyond floats."""
+    try:
+        return float(size)
+    except OverflowError:
+        return math.inf
 
 
 def check_call(function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:

@@ -70,7 +70,7 @@ class Repeated(Around):
         _checks.member("event", event, Event)
         times = _checks.count("count", count)
         if isinstance(event, Repeated):
-            times *= event.count
+            times = _checks.count("count", times * event.count)
             event = event.event
         self._store(event=event, count=times)
 
@@ -94,7 +94,7 @@ class ForGroup(Around):
         _checks.member("event", event, Event)
         units = _checks.count("members", members)
         if isinstance(event, ForGroup):
-            units *= event.members
+            units = _checks.count("members", units * event.members)
             event = event.event
         self._store(event=event, members=units)
 

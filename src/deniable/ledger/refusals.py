@@ -20,7 +20,7 @@ from deniable.accounting.filters import (
 )
 from deniable.accounting.filters.totals import FilterEntry
 from deniable.conversions.formulas import pure_rho, response_divergence
-from deniable.errors import BudgetExceeded, LedgerError, NotSupported
+from deniable.errors import BudgetExceeded, InvalidArgument, LedgerError, NotSupported
 from deniable.events import Event
 from deniable.guarantees import GDP, RDP, TCDP, ZCDP, ApproxDP, ApproxZCDP, Guarantee, PureDP
 from deniable.ledger.points import curve
@@ -89,7 +89,10 @@ def pure_within(kept: SumFilter, amount: Fraction) -> Fraction:
 def requested(entry: FilterEntry, budget: Guarantee) -> Guarantee | None:
     """What an entry costs, in the budget's kind; None where no finite number is known."""
     stated = isinstance(budget, PureDP | ApproxDP) and entry.at is not None
-    found = entry.at if stated else _requested(entry.event, budget)
+    try:
+        found = entry.at if stated else _requested(entry.event, budget)
+    except InvalidArgument:  # a sum that has more digits than a number may have
+        return None
     return None if found is None else _about(found, budget)
 
 

@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 
 from deniable import _checks, noise
 from deniable._checks import Number
-from deniable._signatures import public
+from deniable._signatures import sized
 from deniable.errors import InvalidArgument
 from deniable.events import Claimed, Event, ExponentialMechanism
 from deniable.guarantees import ApproxDP
@@ -125,7 +125,7 @@ def rank_sensitivity(q: Fraction, relation: Relation) -> Fraction:
     return Fraction(1) if relation is Relation.REPLACE else max(q, 1 - q)
 
 
-@public
+@sized
 def quantile(
     *,
     bounds: tuple[Number, Number],
@@ -223,7 +223,7 @@ class Median(Mechanism):
         return float_above(min(noise + self.grid.step, width + 2 * self.grid.step))
 
 
-@public
+@sized
 def median(
     *,
     bounds: tuple[Number, Number],
@@ -291,7 +291,9 @@ def median(
 def _beta(epsilon: Fraction, delta: Fraction) -> Fraction:
     """The largest β found, a multiple of 2**-30, that meets both conditions with α = ε/2; refused below `_SLOWEST`."""
     alpha, nats = float(epsilon / 2), -math.log(float(delta))
-    largest = bisect(lambda b: math.expm1(b) * nats * (1 + 1e-12) > float(epsilon) - alpha + b, 0.0, alpha)[0]
+    # A β that is smaller meets them too; e^700 is the largest that a float holds.
+    most = min(alpha, 700.0)
+    largest = bisect(lambda b: math.expm1(b) * nats * (1 + 1e-12) > float(epsilon) - alpha + b, 0.0, most)[0]
     beta = floor(Fraction(largest * (1 - 1e-9)), grid=1 << 30)
     if beta < _SLOWEST:
         raise InvalidArgument(

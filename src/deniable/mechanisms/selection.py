@@ -34,7 +34,7 @@ import numpy as np
 
 from deniable import _checks, noise
 from deniable._checks import Number
-from deniable._signatures import public
+from deniable._signatures import check_size, sized
 from deniable.calibration import calibrate
 from deniable.errors import InvalidArgument
 from deniable.events import Claimed, Event, ExponentialMechanism
@@ -131,7 +131,7 @@ class NoisyMax(SelectionMechanism):
         return self.shortfall(confidence, width=2 if self.noise is LAPLACE else 1)
 
 
-@public
+@sized
 def noisy_max(
     *,
     candidates: int,
@@ -175,7 +175,7 @@ class Exponential(NoisyMax):
     noise: Noise = field(default=GUMBEL, init=False, repr=False)
 
 
-@public
+@sized
 def exponential(
     *,
     candidates: int,
@@ -219,7 +219,7 @@ class PermuteAndFlip(NoisyMax):
     noise: Noise = field(default=EXPONENTIAL, init=False, repr=False)
 
 
-@public
+@sized
 def permute_and_flip(
     *,
     candidates: int,
@@ -277,7 +277,7 @@ class TopK(SelectionMechanism):
         return self.shortfall(each)
 
 
-@public
+@sized
 def top_k(
     *,
     candidates: int,
@@ -372,7 +372,7 @@ class AuctionPrice(Mechanism):
         return float_above(Fraction(nats) / self.rate)
 
 
-@public
+@sized
 def auction_price(
     *, prices: Iterable[Number], epsilon: Number, relation: AnyRelation = Relation.ADD_REMOVE
 ) -> AuctionPrice:
@@ -396,6 +396,8 @@ def auction_price(
     """
     relation = Relation.of(relation)
     price_list = tuple(_checks.positive("prices", price) for price in prices)
+    for price in price_list:
+        check_size("prices", price)
     if not price_list or len(set(price_list)) != len(price_list):
         raise InvalidArgument("prices", [float(p) for p in price_list], "one or more different prices")
     return AuctionPrice(price_list, _checks.positive("epsilon", epsilon), relation)

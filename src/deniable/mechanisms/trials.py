@@ -20,7 +20,7 @@ from typing import Any, NamedTuple
 
 from deniable import _checks, _values, noise
 from deniable._checks import Number
-from deniable._signatures import public
+from deniable._signatures import sized
 from deniable.accounting.accountant import account
 from deniable.accounting.filters import cost
 from deniable.errors import InvalidArgument, NotSupported
@@ -113,7 +113,7 @@ class BestOf(Mechanism):
         return bisect(lambda share: self.generating(1 - share) <= risk, 0.0, 1.0)[1]
 
 
-@public
+@sized
 def best_of(
     candidates: Sequence[Mechanism], *, score: Callable[[Any], float], trials: Number, eta: Number = 0
 ) -> BestOf:
@@ -246,7 +246,7 @@ class Search:
         return total / len(self.events) * (1 + 1e-15)
 
 
-@public
+@sized
 def search(events: Sequence[Event], *, trials: Number, eta: Number = 0, scoring: Event | None = None) -> Search:
     """Private search over trainings: run some of them, keep the best, and pay little more than for one.
 

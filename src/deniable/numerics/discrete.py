@@ -94,7 +94,8 @@ def gaussian_radius(scale: Fraction, tail: float) -> int:
 
 def each_of(failure: float, count: int) -> float:
     """The failure that each of `count` independent statements may have, rounded down: 1 − (1 − failure)^(1/count)."""
-    return -math.expm1(math.log1p(-failure) / count) * (1 - 1e-12)
+    # A failure that rounding made certain is taken for the largest float below 1: less failure is a wider statement.
+    return -math.expm1(math.log1p(-min(failure, 1 - 2**-53)) / count) * (1 - 1e-12)
 
 
 @lru_cache(maxsize=4096)

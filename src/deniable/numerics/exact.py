@@ -20,15 +20,19 @@ from fractions import Fraction
 
 DIGITS = 60
 LARGEST = 4096
-"""The largest power of ten that `exp_up` and its like reach; beyond it they raise decimal.Overflow."""
+"""The largest power of ten that `exp_up` and `exp_down` reach; beyond it they raise decimal.Overflow."""
+_WIDEST = 10**9
+"""Powers of ten that no typed number reaches, nor what is computed from some of them: their digits would not fit into
+memory."""
 FIGURES = 15
 """Significant digits that every float prints and reads back unchanged."""
 GRID = 10**30
 """Costs that are not rational are rounded up to a multiple of 1/GRID, so that sums of many stay short."""
 
-_NEAREST = Context(prec=DIGITS, rounding=ROUND_HALF_EVEN, Emin=-LARGEST, Emax=LARGEST)
-UPWARD = Context(prec=DIGITS, rounding=ROUND_CEILING, Emin=-LARGEST, Emax=LARGEST)
-DOWNWARD = Context(prec=DIGITS, rounding=ROUND_FLOOR, Emin=-LARGEST, Emax=LARGEST)
+_EXPONENTIAL = Context(prec=DIGITS, rounding=ROUND_HALF_EVEN, Emin=-LARGEST, Emax=LARGEST)
+_NEAREST = Context(prec=DIGITS, rounding=ROUND_HALF_EVEN, Emin=-_WIDEST, Emax=_WIDEST)
+UPWARD = Context(prec=DIGITS, rounding=ROUND_CEILING, Emin=-_WIDEST, Emax=_WIDEST)
+DOWNWARD = Context(prec=DIGITS, rounding=ROUND_FLOOR, Emin=-_WIDEST, Emax=_WIDEST)
 
 
 def decimal_above(x: Fraction) -> Decimal:
@@ -43,32 +47,43 @@ def decimal_below(x: Fraction) -> Decimal:
 
 def exp_up(x: Fraction) -> Fraction:
     """At least e^x."""
-    return Fraction(_NEAREST.next_plus(_NEAREST.exp(decimal_above(x))))
+    return Fraction(_EXPONENTIAL.next_plus(_EXPONENTIAL.exp(decimal_above(x))))
 
 
 def exp_down(x: Fraction) -> Fraction:
     """At most e^x."""
-    return Fraction(_NEAREST.next_minus(_NEAREST.exp(decimal_below(x))))
+    return Fraction(_EXPONENTIAL.next_minus(_EXPONENTIAL.exp(decimal_below(x))))
 
 
 def log_up(x: Fraction) -> Fraction:
     """At least ln x, for x > 0."""
-    return Fraction(_NEAREST.next_plus(_NEAREST.ln(decimal_above(x))))
+    return _up(_NEAREST.ln(decimal_above(x)))
 
 
 def log_down(x: Fraction) -> Fraction:
     """At most ln x, for x > 0."""
-    return Fraction(_NEAREST.next_minus(_NEAREST.ln(decimal_below(x))))
+    return _down(_NEAREST.ln(decimal_below(x)))
 
 
 def sqrt_up(x: Fraction) -> Fraction:
     """At least √x, for x ≥ 0."""
-    return Fraction(_NEAREST.next_plus(_NEAREST.sqrt(decimal_above(x))))
+    return _up(_NEAREST.sqrt(decimal_above(x)))
 
 
 def sqrt_down(x: Fraction) -> Fraction:
     """At most √x, and at least 0."""
-    return max(Fraction(0), Fraction(_NEAREST.next_minus(_NEAREST.sqrt(decimal_below(x)))))
+    return max(Fraction(0), _down(_NEAREST.sqrt(decimal_below(x))))
+
+
+def _up(value: Decimal) -> Fraction:
+    """At least the true value behind a rounded one. 0 stands for itself: √0 and ln 1 are exact, and the number next to
+    0 has as many digits as `_WIDEST` says."""
+    return Fraction(_NEAREST.next_plus(value)) if value else Fraction(0)
+
+
+def _down(value: Decimal) -> Fraction:
+    """At most the true value behind a rounded one."""
+    return Fraction(_NEAREST.next_minus(value)) if value else Fraction(0)
 
 
 def rational_root(x: Fraction) -> Fraction | None:

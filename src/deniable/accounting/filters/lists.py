@@ -21,7 +21,7 @@ Fraction(1, 1)
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from fractions import Fraction
 from typing import Any, Literal
 
@@ -101,7 +101,8 @@ def basic(budget: PureDP | ApproxDP) -> Filters:
 
 
 def filters_for(budget: Guarantee) -> Filters:
-    """The list for a budget of any kind."""
+    """The list for a budget of any kind. Its numbers must be within what floats hold: limits are found by them."""
+    _check_size(budget)
     match budget:
         case PureDP():
             return basic(budget)
@@ -120,6 +121,13 @@ def filters_for(budget: Guarantee) -> Filters:
         case GDP(mu=mu):
             return Filters((Family("gaussian", (SumFilter("mu_squared", mu * mu),)),))
     raise NotSupported(f"a ledger cannot hold a budget of kind {type(budget).__name__}; use PureDP, ApproxDP or ZCDP.")
+
+
+def _check_size(budget: Guarantee) -> None:
+    for each in fields(budget):
+        value = getattr(budget, each.name)
+        if isinstance(value, Fraction) and value and not 1 / _FARTHEST <= value <= _FARTHEST:
+            raise InvalidArgument(each.name, value, "a number between 1e-300 and 1e300, for a budget")
 
 
 def certify(filters: Filters, budget: Guarantee) -> None:
@@ -198,6 +206,8 @@ def renyi_orders(epsilon: Fraction, delta: Fraction) -> tuple[Fraction, ...]:
     return tuple(sorted({Fraction(min(max(order, 2), MOST)) for order in found}))
 
 
+_FARTHEST = Fraction(10**300)
+"""Of the numbers of a budget."""
 MOST = 4096
 """The highest order that is used: the binomial sum of the sampled Gaussian has that many terms."""
 
