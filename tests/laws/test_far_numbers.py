@@ -84,7 +84,8 @@ def far_events() -> Iterator[Event]:
 
 
 def test_a_ledger_pays_or_refuses_in_words(tmp_path: Path) -> None:
-    events = list(far_events())
+    groups = [Gaussian(scale=value).sampled(rate=0.1).for_group(3) for value in FAR]
+    events = [*far_events(), *groups]
     assert len(events) > 10
     for budget in BUDGETS:
         with Ledger.create(tmp_path / f"{type(budget).__name__}.ledger", unit="row", budget=budget) as ledger:

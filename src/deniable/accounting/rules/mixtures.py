@@ -95,6 +95,8 @@ def group_components(step: ForGroup) -> Shape | None:
     reach = noise.reach if mirrored else noise.sensitivity
     if reach is None or (mirrored and 2 * reach != noise.sensitivity):
         return None
+    if not TINY <= reach / noise.scale <= HUGE or inner.rate < TINY:  # beyond floats a path of neighbours bounds it
+        return None
     shifts = tuple(j * reach / noise.scale for j in range(members + 1))
     return Shape(tuple(binomial_weights(members, inner.rate)), shifts, mirrored)
 
@@ -135,8 +137,11 @@ class GaussianMixtureRule(Rule[GaussianMixture]):
         from deniable.accounting.filters.costs import concentrated
 
         # Joint quasi-convexity: no order costs more than the largest shift for certain.
-        most = (step.sensitivities[-1] / step.scale) ** 2 / 2
-        return least(_stated(step).cost(orders), concentrated(most, orders)) if most <= HUGE else unknown(orders)
+        far = step.sensitivities[-1] / step.scale
+        certain = concentrated(far**2 / 2, orders)
+        if far < TINY:  # the transform computes in floats
+            return certain
+        return least(_stated(step).cost(orders), certain) if far**2 / 2 <= HUGE else unknown(orders)
 
 
 def _stated(step: GaussianMixture) -> Shape:
