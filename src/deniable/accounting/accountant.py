@@ -35,7 +35,8 @@ from deniable.accounting.grid import GridCurve, GridDirection
 from deniable.accounting.pairs import attained, directions, laws
 from deniable.accounting.rules import rule_of
 from deniable.events import Claimed, Event
-from deniable.guarantees import Bracket, Curve, Profile
+from deniable.guarantees import Bracket, Curve, LossOdds, Profile
+from deniable.guarantees.profile import odds_of
 from deniable.numerics.rounding import float_above, typed_above
 from deniable.units import RECORD, Unit
 
@@ -139,6 +140,10 @@ class _Ending:
         found = self.curve.epsilon_bracket(delta)
         return found if _checks.exact(delta) < self.delta else _capped(found, typed_above(self.epsilon))
 
+    def odds(self) -> tuple[LossOdds, ...]:
+        """The inner engine's."""
+        return odds_of(self.curve)
+
 
 def _capped(found: Bracket, upper: float) -> Bracket:
     """A bracket whose upper end another proof lowers."""
@@ -164,6 +169,10 @@ class _LeastOf:
     def epsilon_bracket(self, delta: float) -> Bracket:
         """Proven ends around ε(δ)."""
         return _capped(self.first.epsilon_bracket(delta), self.second.epsilon_bracket(delta).upper)
+
+    def odds(self) -> tuple[LossOdds, ...]:
+        """Those of the first bound: the smaller of two curves belongs to no pair."""
+        return odds_of(self.first)
 
 
 @dataclass(frozen=True, eq=False)
@@ -203,6 +212,13 @@ class _FirstOf:
     def epsilon_bracket(self, delta: float) -> Bracket:
         """Proven ends around ε(δ)."""
         return self._first(lambda engine: engine.epsilon_bracket(delta))
+
+    def odds(self) -> tuple[LossOdds, ...]:
+        """Of the first engine that proves them."""
+        if self._contour is not None:
+            with suppress(NotCertified):
+                return self._contour.odds()
+        return self._grid.odds()
 
     def _first(self, ask: Callable[[Curve], Bracket]) -> Bracket:
         if self._contour is None:

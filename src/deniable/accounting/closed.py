@@ -25,7 +25,9 @@ import numpy as np
 from deniable._checks import exact
 from deniable.accounting.pairs.bounds import renyi_profile
 from deniable.accounting.pairs.law import Array, Law
-from deniable.guarantees import Bracket, Curve, Guarantee
+from deniable.accounting.pairs.normal import NormalLaw
+from deniable.guarantees import Bracket, Curve, Guarantee, LossOdds
+from deniable.guarantees.profile import odds_of
 from deniable.numerics import normal
 from deniable.numerics.arrays import UNIT
 from deniable.numerics.roots import border, crossing
@@ -57,6 +59,19 @@ def inverted(delta_bracket: Callable[[float], Bracket], delta: float, *, largest
     return Bracket(border(lambda e: not delta_bracket(e).lower > delta, top, relative=_CLOSE)[0], upper)
 
 
+def odds_of_law(law: Law) -> LossOdds:
+    """P[L > 0] and Q[L > 0] of one step, with the law's own errors: asked a little earlier and a little later."""
+    slip = law.location(0.0)
+    ends = [law.above(np.array([place])) for place in (slip, -slip)]
+    (p_low, q_low), (p_high, q_high) = ((float(p[0]), float(q[0])) for p, q in ends)
+    off = law.relative + 2 * slip
+    lost = law.infinite + law.vanishing
+    return LossOdds(
+        Bracket(max(0.0, p_low * (1 - off) - lost), min(1.0, p_high * (1 + off) + lost)),
+        Bracket(max(0.0, q_low * (1 - off) - lost), min(1.0, q_high * (1 + off) + lost)),
+    )
+
+
 @dataclass(frozen=True)
 class NoCost:
     """Nothing touched the data."""
@@ -70,6 +85,10 @@ class NoCost:
     def epsilon_bracket(self, delta: float) -> Bracket:
         """Zero."""
         return Bracket(0.0, 0.0)
+
+    def odds(self) -> tuple[LossOdds, ...]:
+        """The loss is 0."""
+        return (LossOdds(Bracket(0.0, 0.0), Bracket(0.0, 0.0)),)
 
 
 @dataclass(frozen=True)
@@ -90,6 +109,10 @@ class GaussianCurve:
     def epsilon_bracket(self, delta: float) -> Bracket:
         """Proven ends around ε(δ)."""
         return normal.epsilon_bracket(self._mu, delta)
+
+    def odds(self) -> tuple[LossOdds, ...]:
+        """Φ(μ/2) and Φ(−μ/2)."""
+        return (odds_of_law(NormalLaw(self._mu)),)
 
 
 @dataclass(frozen=True)
@@ -135,6 +158,14 @@ class ResponseCurve:
         if delta <= 0:
             return Bracket(float_below(self.epsilon * self.count), self.largest)
         return inverted(self.delta_bracket, delta, largest=self.largest)
+
+    def odds(self) -> tuple[LossOdds, ...]:
+        """Sums over the positive and, by symmetry, over the negative losses."""
+        losses, logs = self._table
+        error = 8 * UNIT * (8 + self.count * (1 + float(self.epsilon)))
+        sums = (math.fsum(np.exp(logs[losses > 0])), math.fsum(np.exp(logs[losses < 0])))
+        ends = [Bracket(max(0.0, x * (1 - error)), min(1.0, x * (1 + error))) for x in sums]
+        return (LossOdds(ends[0], ends[1]),)
 
 
 def response_curve(epsilon: Fraction, count: int, of_bound: str) -> ResponseCurve | None:
@@ -186,6 +217,10 @@ class SingleCurve:
         if delta <= 0:
             return Bracket(0.0 if self.largest == math.inf else self.largest * (1 - 8 * UNIT), self.largest)
         return inverted(self.delta_bracket, delta, largest=self.largest)
+
+    def odds(self) -> tuple[LossOdds, ...]:
+        """From the law of the loss itself."""
+        return tuple(map(odds_of_law, self.laws))
 
 
 def _single(law: Law, epsilon: float) -> Bracket:
@@ -246,3 +281,19 @@ class LeakyCurve:
         upper = math.inf if least < 0 else self.curve.epsilon_bracket(max(0.0, float_below(least))).upper
         lower = math.inf if most < 0 else self.curve.epsilon_bracket(float_above(most)).lower
         return Bracket(min(lower, upper), upper)
+
+    def odds(self) -> tuple[LossOdds, ...]:
+        """A leak tells P apart for certain: P[L > 0] = leak + (1 − leak)·P′[L > 0], Q[L > 0] = (1 − leak)·Q′[L > 0]."""
+        low, high = self._kept
+        return tuple(
+            LossOdds(
+                Bracket(
+                    float_below(1 - high + high * Fraction(one.under_p.lower)),
+                    float_above(1 - low + low * Fraction(one.under_p.upper)),
+                ),
+                Bracket(
+                    float_below(low * Fraction(one.under_q.lower)), float_above(high * Fraction(one.under_q.upper))
+                ),
+            )
+            for one in odds_of(self.curve)
+        )

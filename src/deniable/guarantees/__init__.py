@@ -11,7 +11,7 @@ True
 """
 
 from deniable.guarantees.kinds import FDP, GDP, RDP, TCDP, ZCDP, ApproxDP, ApproxZCDP, Guarantee, PureDP, read_promise
-from deniable.guarantees.profile import Curve, Profile
+from deniable.guarantees.profile import Curve, LossOdds, Profile
 from deniable.guarantees.tradeoff import TradeOff
 from deniable.numerics.rounding import Bracket
 
@@ -26,6 +26,7 @@ __all__ = [
     "Bracket",
     "Curve",
     "Guarantee",
+    "LossOdds",
     "Profile",
     "PureDP",
     "TradeOff",

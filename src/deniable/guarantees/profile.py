@@ -11,8 +11,9 @@ best guess at a prior) and `posterior` (the most that an attacker with a prior c
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 from deniable import _checks
 from deniable._checks import Number
@@ -38,6 +39,61 @@ class Curve(Protocol):
     def epsilon_bracket(self, delta: float) -> Bracket:
         """Proven ends around the smallest ε ≥ 0 with δ(ε) ≤ delta; the upper end is inf when there is none."""
         ...
+
+
+@dataclass(frozen=True)
+class LossOdds:
+    """In one direction of the neighbours: how likely the loss L = ln P/Q is above 0 under P, and under Q.
+
+    An output with L > 0 speaks for P: an attacker who sees it believes in P more than before. The difference of the two
+    is the advantage δ(0). They add up to 1 only where P and Q are mirror images.
+    """
+
+    under_p: Bracket
+    under_q: Bracket
+
+
+@runtime_checkable
+class DirectedCurve(Protocol):
+    """A curve that knows its pairs, one direction after the other."""
+
+    def odds(self) -> tuple[LossOdds, ...]:
+        """For a unit that is removed (P with it, Q without) and one that is added; once where both are alike."""
+        ...
+
+
+_STEPS = (1e-6, 1e-5, 1e-4, 1e-3, 1e-2)
+"""The ε > 0 between which the slope of a curve at 0 is bracketed."""
+
+
+def odds_of_curve(own: Callable[[float], Bracket], other: Callable[[float], Bracket]) -> LossOdds:
+    """The odds of a pair from proven ends of its curve in both directions, `own` = H(P‖Q) and `other` = H(Q‖P).
+
+    H_g(P‖Q) is convex in g, with slope −Q[L > 0] on the right of g = 1 and −Q[L ≥ 0] on its left, and
+    H_{1/g}(P‖Q) = 1 − 1/g + H_g(Q‖P)/g. So for every g = e^h > 1
+
+        (H_1 − H_g(P‖Q))/(g − 1) ≤ Q[L > 0] ≤ 1 − (g·H_1 − H_g(Q‖P))/(g − 1),        P[L > 0] = H_1 + Q[L > 0].
+
+    An atom at L = 0 is the gap between the two ends.
+    """
+    start = own(0.0)
+    low, high = 0.0, 1.0
+    for h in _STEPS:
+        rise = above(math.expm1(h), ulps=4)
+        low = max(low, (start.lower - own(h).upper - _SLACK) / rise)
+        # 1 − (g·H_1 − H_g)/(g − 1) = 1 − H_1 − (H_1 − H_g)/(g − 1); a negative fall proves nothing here.
+        high = min(high, 1 - start.lower - max(start.lower - other(h).upper - _SLACK, -rise) / rise + _SLACK)
+    low, high = max(0.0, below(low)), min(1.0, above(high, ulps=4))
+    return LossOdds(
+        Bracket(below(start.lower + low), min(1.0, above(start.upper + high))), Bracket(min(low, high), high)
+    )
+
+
+def odds_of(curve: Curve) -> tuple[LossOdds, ...]:
+    """The odds of every direction. A curve without directions is that of a promise, whose worst pair is symmetric."""
+    if isinstance(curve, DirectedCurve):
+        return curve.odds()
+    return (odds_of_curve(curve.delta_bracket, curve.delta_bracket),)
 
 
 _LARGEST_EPSILON = 700.0
@@ -141,6 +197,22 @@ class Profile(Shown):
                 [self.epsilon(0), *(self.curve.epsilon_bracket(room * s).upper - math.log1p(-s) for s in shares)]
             )
         return min(1.0, above(chance / (chance + (1 - chance) * math.exp(-odds))))
+
+    def odds(self) -> tuple[LossOdds, ...]:
+        """How likely the loss is above 0 in each of the two worlds, with proven ends: P[L > 0] and Q[L > 0].
+
+        First for P with the unit and Q without it; then, where the order matters, for P without it. Of 100 reports,
+        100·P[L > 0] would raise the belief of an attacker that the unit took part if it did, 100·Q[L > 0] if it did
+        not. They are those of the dominating pair: where `method` says "of the bound", they say nothing about the
+        rates of the mechanism itself.
+
+        >>> from deniable.accounting import account
+        >>> from deniable.events import Gaussian
+        >>> removed, added = account(Gaussian(scale=1).sampled(rate=0.01)).odds()
+        >>> round(removed.under_p.upper, 4), round(removed.under_q.upper, 4)
+        (0.3124, 0.3085)
+        """
+        return odds_of(self.curve)
 
     def cost(self, delta: Number) -> str:
         """One line of cost at a δ."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TypeAlias
@@ -16,6 +17,7 @@ from deniable.accounting.contour.integral import Contour, DeltaValue, SmoothedIn
 from deniable.accounting.contour.search import NoDecay, Saddle, quadrature, saddle_at_delta, saddle_at_epsilon
 from deniable.accounting.fold import Folded
 from deniable.accounting.rules import rule_of
+from deniable.guarantees.profile import LossOdds, odds_of_curve
 from deniable.numerics.arrays import UNIT
 from deniable.numerics.roots import crossing, enlarge, walk
 from deniable.numerics.rounding import Bracket
@@ -80,6 +82,11 @@ class ContourCurve:
             return Bracket(largest * (1 - 1e-12) if math.isfinite(largest) else largest, largest)
         return proven(lambda: self._epsilon(delta))
 
+    def odds(self) -> tuple[LossOdds, ...]:
+        """P[L > 0] and Q[L > 0], from the slopes of the curves of both directions at ε = 0."""
+        sides = [_side(direction) for direction in self.directions]
+        return tuple(odds_of_curve(own, other) for own, other in zip(sides, sides[::-1], strict=True))
+
     def _delta(self, epsilon: float) -> Bracket:
         found = Bracket(0.0, 0.0)
         for direction in self.directions:
@@ -97,6 +104,11 @@ class ContourCurve:
             found = _epsilon(direction, delta)
             lower, upper = max(lower, found.lower), max(upper, found.upper)
         return Bracket(lower, upper)
+
+
+def _side(direction: Direction) -> Callable[[float], Bracket]:
+    """δ(ε) in one direction, or `NotCertified`."""
+    return lambda epsilon: proven(lambda: _delta(direction, epsilon))
 
 
 def _delta(direction: Direction, epsilon: float) -> Bracket:

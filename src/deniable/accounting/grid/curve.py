@@ -19,6 +19,7 @@ from deniable.accounting.grid.net import Basic, Net
 from deniable.accounting.grid.power import Power, power, unknown
 from deniable.accounting.pairs.law import Law, LossAtoms
 from deniable.guarantees import Bracket
+from deniable.guarantees.profile import LossOdds, odds_of_curve
 from deniable.numerics.roots import first_whole
 
 LARGEST = 20
@@ -161,6 +162,11 @@ class GridCurve:
             found = Bracket(0.0, max(direction.basic.epsilon(delta) for direction in self.directions))
         upper = min(found.upper, self.cap)
         return Bracket(min(found.lower, upper), upper)
+
+    def odds(self) -> tuple[LossOdds, ...]:
+        """P[L > 0] and Q[L > 0], from the slopes of the curves of both directions at ε = 0."""
+        sides = [GridCurve((direction,), self.method).delta_bracket for direction in self.directions]
+        return tuple(odds_of_curve(own, other) for own, other in zip(sides, sides[::-1], strict=True))
 
     def _larger(self, ask: Callable[[GridDirection, int], Bracket]) -> Bracket:
         """The larger of the directions. A quick look is enough for one that proves to be the smaller."""
