@@ -18,7 +18,7 @@ RDP(order=8, epsilon=0.25)
 >>> print(GDP(0.5))
 μ ≤ 0.50, one record added or removed
 >>> Guarantee.from_json(ApproxDP(1, 1e-6).to_json())
-ApproxDP(epsilon=1, delta=1e-6)
+ApproxDP(epsilon=1, delta=1e-06)
 """
 
 from __future__ import annotations
