@@ -97,7 +97,7 @@ def plain_compiled(model: nn.Module, optimizer: Any, rows: int, narrow: bool) ->
     return plain(torch.compile(model), optimizer, rows, narrow)  # type: ignore[arg-type]
 
 
-def _ours(mode: str, compile: bool, parts: int = 1) -> Callable[..., Step]:
+def _ours(mode: str, compile: bool | str, parts: int = 1) -> Callable[..., Step]:
     def method(model: nn.Module, optimizer: Any, rows: int, narrow: bool) -> Step:
         from deniable.deep.clipping import ClippingEngine
         from deniable.deep.randomness import PhiloxGenerator
@@ -160,6 +160,7 @@ METHODS: dict[str, Callable[..., Step]] = {
     "plain": plain,
     "plain, compiled": plain_compiled,
     "ours, fast": _ours("fast", False),
+    "ours, fast, graph": _ours("fast", "graph"),
     "ours, fast, compiled": _ours("fast", True),
     "ours, fast, compiled, in halves": _ours("fast", True, parts=2),
     "ours, two-pass": _ours("two_pass", False),

@@ -30,12 +30,13 @@ def trained(device: str, **settings: Any) -> tuple[nn.Module, Trainer]:
 
 @pytest.mark.filterwarnings("ignore")
 @pytest.mark.parametrize("device", DEVICES)
-def test_a_compiled_run_is_the_eager_run(device: str) -> None:
+@pytest.mark.parametrize("compile", [True, "graph"])
+def test_a_compiled_run_is_the_eager_run(device: str, compile: bool | str) -> None:
     """Poisson batches of many sizes, one compiled shape, which is also the one that is checked."""
-    eager, _ = trained(device)
-    fast, trainer = trained(device, compile=True)
+    eager, _ = trained(device, compile=False)
+    fast, trainer = trained(device, compile=compile)
     torch.testing.assert_close(flat(fast), flat(eager), atol=2e-4, rtol=1e-3)
-    assert len(trainer._sums._engine._compiled) == 1
+    assert len(trainer._sums._engine._graphs) == 1
 
 
 @pytest.mark.parametrize("mode", ["fast", "two_pass"])
@@ -106,10 +107,10 @@ def test_secure_noise_has_its_law(device: str, law: str) -> None:
     assert stats.kstest(one.double().cpu().numpy(), exact.cdf).pvalue > ALARM
 
 
-@pytest.mark.parametrize("compile", [False] + [True] * torch.cuda.is_available())
+@pytest.mark.parametrize("compile", [False, "graph"] + [True] * torch.cuda.is_available())
 @pytest.mark.parametrize("device", DEVICES)
 @pytest.mark.filterwarnings("ignore")
-def test_a_resumed_run_equals_an_uninterrupted_one(device: str, compile: bool, tmp_path: Any) -> None:
+def test_a_resumed_run_equals_an_uninterrupted_one(device: str, compile: bool | str, tmp_path: Any) -> None:
     whole, _ = trained(device, compile=compile)
     options: dict[str, Any] = {"generator": SeededGenerator(1), "compile": compile}
     model = network().to(device)
@@ -128,8 +129,8 @@ def test_a_resumed_run_equals_an_uninterrupted_one(device: str, compile: bool, t
 
 if torch.cuda.is_available():
 
-    @pytest.mark.parametrize("compile", [False, True])
-    def test_real_memory_runs_out(compile: bool) -> None:
+    @pytest.mark.parametrize("compile", [False, True, "graph", "auto"])
+    def test_real_memory_runs_out(compile: bool | str) -> None:
         """48 MiB of activations per row under a ceiling of a few GiB: halved until it fits, then through."""
 
         class Wide(nn.Module):
@@ -154,6 +155,27 @@ if torch.cuda.is_available():
         assert trainer._sums._units < 200
         assert trainer.progress.step == 2
         assert bool(torch.isfinite(flat(model)).all())
+
+    def test_a_long_run_replays_a_graph_by_itself() -> None:
+        model = network().cuda()
+        long = plan(steps=40)
+        trainer = Trainer(model, sgd(model), cross_entropy, long, generator=SeededGenerator(1))
+        trainer.fit(table())
+        assert len(trainer._sums._engine._graphs) == 1
+        assert all(trainer._sums._engine._graphs.values())
+        other = network().cuda()
+        Trainer(other, sgd(other), cross_entropy, long, generator=SeededGenerator(1), compile=False).fit(table())
+        torch.testing.assert_close(flat(model), flat(other), atol=2e-4, rtol=1e-3)
+
+    @pytest.mark.parametrize("compile", ["graph", True])
+    def test_a_replayed_graph_draws_dropout_anew(compile: bool | str) -> None:
+        model = nn.Sequential(nn.Linear(4, 64), nn.Dropout(0.5), nn.Linear(64, 3)).cuda().train()
+        engine = ClippingEngine(model, cross_entropy, mode="fast", compile=compile)
+        batch = torch.randn(16, 4, device="cuda"), torch.randint(0, 3, (16,), device="cuda")
+        norms = [engine(batch, clip=1.0).norms.clone() for _ in range(4)]
+        for at, one in enumerate(norms):
+            for other in norms[:at]:
+                assert not torch.equal(one, other)
 
     def test_the_compiled_kernel_makes_the_words_of_the_reference() -> None:
         from deniable.deep.randomness.generators import on_device

@@ -154,7 +154,7 @@ class HuggingFaceTrainer(transformers.Trainer):  # type: ignore[misc, unused-ign
         settings: dict[str, Any] = {
             **self._settings,
             "microbatch": max(1, arguments.per_device_train_batch_size // self.plan.rows_per_unit),
-            "compile": bool(arguments.torch_compile),
+            "compile": True if arguments.torch_compile else "auto",
             "autocast": torch.bfloat16 if arguments.bf16 else torch.float16 if arguments.fp16 else None,
             "loss_scale": 2.0**12 if arguments.fp16 else 1.0,
         }

@@ -49,8 +49,8 @@ class Accumulator:
         self.parameters: dict[str, nn.Parameter] = self._engine.parameters
         if self._whole and self.device.type != "cpu":
             raise NotSupported("GridNoise draws exact integers on the CPU; move the model there, or use GaussianNoise.")
-        # Compiled code wants one shape: a microbatch that most Poisson batches fit into, the rest of it masked.
-        self._fixed = bool(clipping.get("compile", False))
+        # A graph wants one shape: a microbatch that most Poisson batches fit into, the rest of it masked.
+        self._fixed = bool(self._engine.compile)
         usual = math.ceil((float(plan.batch) + 2 * math.sqrt(plan.batch)) / workers.number / 8) * 8
         most = max(1, LARGEST // plan.rows_per_unit)
         self._units = count("microbatch", microbatch) if microbatch is not None else min(usual, most)
@@ -153,7 +153,7 @@ class Accumulator:
     def _pass(self, form: Form, part: Chunk, lines: list[int]) -> _Part:
         found = self._engine(part.batch, clip=self._clip, mask=part.mask)
         units, many = len(lines), len(lines) * self._rows_per_unit
-        # A compiled step overwrites its last answer, so that one is copied.
+        # A graph overwrites its last answer, so that one is copied.
         sums = {name: each.clone() for name, each in found.sums.items()} if self._fixed else found.sums
         return sums, found.norms[:units], found.losses[:many]
 

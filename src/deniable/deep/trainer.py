@@ -81,7 +81,7 @@ class Trainer:
         generator: Generator | None = None,
         observers: Sequence[Observer] = (),
         mode: str = "auto",
-        compile: bool = False,
+        compile: bool | str = "auto",
         autocast: torch.dtype | None = None,
         loss_scale: float = 1.0,
     ) -> None:
@@ -102,7 +102,8 @@ class Trainer:
             generator: Where noise comes from.
             observers: Called after every step with what an auditor may see.
             mode: How gradients are clipped: "auto", "fast", "two_pass" or "vmap".
-            compile: Whether the private step is compiled.
+            compile: "auto" replays the step as one graph on a GPU, once a shape has come often; "graph" does so at once
+                and anywhere; True also compiles the graph, which takes a minute or two; False runs eagerly.
             autocast: The type of mixed precision, torch.bfloat16 or torch.float16.
             loss_scale: What losses are multiplied by before the backward pass, for torch.float16.
         """
@@ -387,7 +388,7 @@ class Trainer:
         generator: Generator | None = None,
         observers: Sequence[Observer] = (),
         mode: str = "auto",
-        compile: bool = False,
+        compile: bool | str = "auto",
         autocast: torch.dtype | None = None,
         loss_scale: float = 1.0,
     ) -> Trainer:

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import itertools
 import math
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
@@ -33,7 +34,7 @@ from deniable.deep.clipping.refusals import refuse_mixing, refuse_parameters
 from deniable.deep.clipping.sharding import Sharding, is_sharded, local
 from deniable.deep.clipping.steps import Clipped, Question, Recipe
 from deniable.deep.clipping.tape import Script, Strayed
-from deniable.deep.clipping.tracing import Stage, compiled, signature
+from deniable.deep.clipping.tracing import Stage, signature, traced
 from deniable.deep.clipping.two_pass import clip_two_pass
 from deniable.errors import DeniableError, InvalidArgument, NotSupported
 
@@ -65,6 +66,10 @@ class _Plan:
 
 MOST_PLANS = 256
 """Plans that are kept; the oldest goes first."""
+PASSES_BEFORE_GRAPH = 20
+"""With compile="auto": eager passes of one shape before it is traced. A trace takes as long as some fifty of them."""
+MOST_GRAPHS = 8
+"""With compile="auto": shapes that are traced. On a GPU every graph holds memory of its own."""
 
 
 class ClippingEngine:
@@ -75,6 +80,10 @@ class ClippingEngine:
     unit, for models that the tape cannot follow) or "auto" (fast, or vmap where the tape cannot follow). With
     `rows_per_unit`=R a unit is R rows in succession, padded by masked rows. `microbatch` rows are worked on at a time.
     With `bits` sums are exact integers, in steps of clip/2^bits (integers.py), by way of vmap.
+
+    `compile` is False (eager), "graph" (traced once per shape, in seconds; on a GPU replayed as a CUDA graph), True
+    (the graph through torch's compiler too, in a minute or two) or "auto" ("graph" on a GPU, for shapes that come often
+    and where tracing works; eager elsewhere).
     """
 
     def __init__(
@@ -86,7 +95,7 @@ class ClippingEngine:
         norm: str = "l2",
         rows_per_unit: int = 1,
         microbatch: int | None = None,
-        compile: bool = False,
+        compile: bool | str = False,
         autocast: torch.dtype | None = None,
         loss_scale: float = 1.0,
         bits: int | None = None,
@@ -111,6 +120,8 @@ class ClippingEngine:
                     f"the parameter {name} is complex, and noise is added to real numbers; keep it as real numbers of"
                     " shape [..., 2], and use torch.view_as_complex on it in the forward pass"
                 )
+        if compile not in (False, True, "graph", "auto"):
+            raise InvalidArgument("compile", compile, "True, False, 'graph' or 'auto'")
         self.mode, self.compile = mode if bits is None else "vmap", compile
         self.microbatch = None if microbatch is None else _checks.count("microbatch", microbatch)
         self.recipe = Recipe(
@@ -124,13 +135,17 @@ class ClippingEngine:
             bits=bits,
             sharding=Sharding.of(model) if is_sharded(model) else None,
         )
-        if self.recipe.sharding is not None and (compile or mode == "vmap"):
+        if compile == "auto" and (self.recipe.sharding is not None or self.device.type != "cuda"):
+            self.compile = False
+        if self.recipe.sharding is not None and (self.compile or mode == "vmap"):
             raise NotSupported("a model under FSDP2 is clipped eagerly: leave out compile=True and mode='vmap'")
         if self.microbatch is not None and self.microbatch % self.recipe.rows_per_unit:
             raise InvalidArgument("microbatch", microbatch, f"a multiple of rows_per_unit={rows_per_unit}")
         self._guard = Guard(model)
         self._plans: dict[tuple[int, Form], _Plan | NotSupported] = {}
-        self._compiled: dict[Any, Stage] = {}
+        self._graphs: dict[Any, Stage | None] = {}
+        """By state and shapes; None where tracing failed under compile="auto"."""
+        self._passes: Counter[Any] = Counter()
         self._kinds: dict[Any, int] = {}
         self._seen: tuple[tuple[int, ...], dict[str, Tensor], int] | None = None
 
@@ -164,7 +179,7 @@ class ClippingEngine:
         form = sample if isinstance(sample, Form) else Form.of(dense(sample))
         plan = self._plan(form)
         self._compare(plan, form, clip=clip, shaken=True)
-        if self.compile:
+        if self.compile and self.compile != "auto":
             many = rows if rows is not None else row_count(sample)
             batch = form.made_up(max(1, many // self.recipe.rows_per_unit) * self.recipe.rows_per_unit)
             with torch.random.fork_rng():
@@ -238,22 +253,58 @@ class ClippingEngine:
         return self._apart(form, batch, mask, clip)
 
     def _pass(self, plan: _Plan, batch: tuple[Any, Any], mask: Tensor, clip: Tensor, *, eager: bool = False) -> Clipped:
-        if not self.compile or eager:
-            return WAYS[plan.way](
-                self.recipe, Question(self.tensors(), batch, mask, clip, plan.script, outside=plan.outside)
-            )
-        tensors, kind = self._held()
+        key, graph = None, None
+        if self.compile and not eager:
+            tensors, kind = self._held()
+            changing = (batch, mask, clip)
+            key = (plan.state, kind, signature(changing))
+            graph = self._graph(key, plan, tensors, changing)
+        if graph is None:
+            question = Question(self.tensors(), batch, mask, clip, plan.script, outside=plan.outside)
+            return WAYS[plan.way](self.recipe, question)
+        with torch.no_grad():
+            return Clipped(*graph(tensors, changing))
+
+    def _graph(
+        self, key: Any, plan: _Plan, tensors: Mapping[str, Tensor], changing: tuple[Any, Tensor, Tensor]
+    ) -> Stage | None:
+        """The graph of a pass; None where it is to be eager."""
+        if key in self._graphs:
+            return self._graphs[key]
 
         def step(tensors: Mapping[str, Tensor], changing: tuple[Any, Tensor, Tensor]) -> Clipped:
             return WAYS[plan.way](self.recipe, Question(tensors, *changing, plan.script))
 
-        changing = (batch, mask, clip)
-        key = (plan.state, kind, signature(changing))
-        if key not in self._compiled:
-            self._verify(plan, batch)
-            self._compiled[key] = compiled(step, tensors, changing)
-        with torch.no_grad():
-            return Clipped(*self._compiled[key](tensors, changing))
+        if self.compile != "auto":
+            self._verify(plan, changing[0])
+            self._graphs[key] = traced(step, tensors, changing, optimized=self.compile is True)
+            return self._graphs[key]
+        self._passes[key] += 1
+        if self._passes[key] <= PASSES_BEFORE_GRAPH or len(self._graphs) >= MOST_GRAPHS:
+            return None
+        self._graphs[key] = None
+        try:
+            self._verify(plan, changing[0])
+            graph = traced(step, tensors, changing, optimized=False)
+            self._compare_graph(graph, plan, tensors, changing)
+        except Exception:  # noqa: BLE001  of any kind: the eager pass, which was proved and checked, needs no graph
+            torch.cuda.empty_cache()
+            return None
+        self._graphs[key] = graph
+        return graph
+
+    def _compare_graph(
+        self, graph: Stage, plan: _Plan, tensors: Mapping[str, Tensor], changing: tuple[Any, Tensor, Tensor]
+    ) -> None:
+        """The graph against eager passes, on made-up rows."""
+        batch, mask, clip = changing
+        made_up = Form.of(batch).made_up(row_count(batch))
+        with torch.random.fork_rng([self.device.index] if self.device.type == "cuda" else []):
+            question = Question(self.tensors(), made_up, torch.ones_like(mask), clip, plan.script, real=False)
+            one, again = (WAYS[plan.way](self.recipe, question) for _ in range(2))
+            if torch.equal(one.norms, again.norms):  # nothing is drawn at random
+                with torch.no_grad():
+                    compare_compiled(self.recipe, one, Clipped(*graph(tensors, (made_up, question.mask, clip))))
 
     def _verify(self, plan: _Plan, batch: tuple[Any, Any]) -> None:
         """Before a graph is drawn: an eager pass over made-up rows, as many, in which the tape compares constants."""

@@ -1,9 +1,10 @@
-"""One graph for the whole step: forward, backward, norms and clipped sums, handed to torch's compiler.
+"""One graph for the whole step: forward, backward, norms and clipped sums.
 
 The step is an ordinary function of tensors. It is traced once per shape into a graph of plain tensor operations,
-autograd included; the compiler never sees the tape, the rules or the model's Python. A forward pass whose course
-depends on the data cannot be traced, and says so. On a GPU the compiled step is then captured as a CUDA graph and
-replayed: one launch for everything, with no work for Python in between.
+autograd included; whoever runs the graph never sees the tape, the rules or the model's Python. A forward pass whose
+course depends on the data cannot be traced, and says so. The graph runs as it is, or through torch's compiler, which
+takes a minute or two and joins operations. On a GPU the step is then captured as a CUDA graph and replayed: one launch
+for everything, with no work for Python in between.
 """
 
 from __future__ import annotations
@@ -24,18 +25,22 @@ Stage: TypeAlias = Callable[[Tensors, Any], Any]
 """A step: (the model's tensors, everything that changes from call to call) → a nest of tensors."""
 
 
-def compiled(step: Stage, tensors: Tensors, changing: Any) -> Stage:
-    """The step compiled for arguments of these shapes. On a GPU what it returns is overwritten by the next call."""
+def traced(step: Stage, tensors: Tensors, changing: Any, *, optimized: bool) -> Stage:
+    """The step as a graph for arguments of these shapes, through torch's compiler if `optimized`. On a GPU what it
+    returns is overwritten by the next call."""
     graph = make_fx(step, tracing_mode="fake", _allow_non_fake_inputs=True)(tensors, changing)
     graph.graph.eliminate_dead_code()
     graph.recompile()
-    if not all(each.is_cuda for each in tensors.values()):
-        return _built(graph, tensors, changing)
+    on_gpu = all(each.is_cuda for each in tensors.values())
+    if not optimized:
+        return Replay(graph, tensors, changing) if on_gpu else graph
     # A capture allocates once and for all. Buffers that wait to be used again would only be held meanwhile.
-    return Replay(_built(graph, tensors, changing, allow_buffer_reuse=False), tensors, changing)
+    options = {"allow_buffer_reuse": False} if on_gpu else {}
+    made = _compiled(graph, tensors, changing, **options)
+    return Replay(made, tensors, changing) if on_gpu else made
 
 
-def _built(graph: GraphModule, tensors: Tensors, changing: Any, **options: Any) -> Stage:
+def _compiled(graph: GraphModule, tensors: Tensors, changing: Any, **options: Any) -> Stage:
     """The graph through inductor alone: torch.compile would trace it once more. Memory that runs out meanwhile is
     memory that runs out."""
     arguments: list[Any] = [tensors, changing]
