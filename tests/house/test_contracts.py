@@ -125,3 +125,12 @@ def test_engines_may_use_their_library(tmp_path: Path) -> None:
         (engines.parents[1] / f"{name}.py").touch()
     (engines / "duck.py").write_text("import duckdb\n")
     assert "0 broken" in lint(tmp_path).stdout
+
+
+def test_every_file_that_the_map_names_is_there() -> None:
+    text = (ROOT / "docs" / "architecture.md").read_text(encoding="utf-8")
+    named = set(re.findall(r"(?<![\w/.])((?:[a-z_]+/)*[a-z_]+(?:\.py|/))(?=[\s`,)]|$)", text, re.MULTILINE))
+    folders = [ROOT, ROOT / "src" / "deniable", ROOT / "tests", ROOT / "tests" / "deep" / "clipping"]
+    missing = {each for each in named if not any((folder / each).exists() for folder in folders)}
+    assert len(named) > 30
+    assert not missing
