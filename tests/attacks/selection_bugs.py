@@ -44,17 +44,6 @@ def sparse_vector_with_a_quarter_of_the_noise(answers: list[float]) -> list[bool
     return found
 
 
-@broken(Pair([0.0] * 8 + [0.0], [1.0] * 8 + [0.0], check=False), PureDP(1), by="testing", runs=8000)
-def sparse_vector_that_prints_the_answer(answers: list[float]) -> float:
-    """Algorithm 3: the first answer above is printed with the noise that was compared, which bounds the threshold."""
-    threshold = _lap(2)
-    for answer in answers:
-        noisy = answer + _lap(2)
-        if noisy >= threshold:
-            return noisy
-    return -math.inf
-
-
 @broken(Pair([3.0] * 12, [4.0] * 12, check=False), PureDP(1), by="testing", runs=12000)
 def noisy_max_that_prints_its_count(answers: list[float]) -> tuple[int, float]:
     """For counts that all move one way the place costs ε. The winning count, printed as well, is another release."""

@@ -1,7 +1,8 @@
 """The registry of broken mechanisms: each claims more privacy than it has, and the auditor must say so.
 
-`by="replay"`: a few runs on the same randomness prove it. `by="testing"`: outputs alone give it away; `best` is the
-probability of the most telling event in each world, where it is known, for comparison with a fixed-sample test.
+`by="replay"`: the noise is followed through every operation, and that is a proof. `by="testing"`: the game wins on
+outputs; `best` is the probability of the most telling event in each world, where it is known, for comparison with a
+fixed-sample test. `by="low bits"`: the values keep the claim, the low bits of floats do not.
 """
 
 from __future__ import annotations

@@ -12,7 +12,18 @@ import numpy as np
 import pytest
 
 import deniable as dn
-from deniable.auditing import AuditReport, Booleans, Categories, Numbers, Pair, Rows, Search, audit_scores
+from deniable.auditing import (
+    AuditReport,
+    Booleans,
+    Categories,
+    Numbers,
+    Pair,
+    Rows,
+    Search,
+    audit_scores,
+    neighbours_of,
+)
+from deniable.auditing.worlds import Trial, Worlds
 from deniable.errors import InvalidArgument, UnitMismatch
 from deniable.units import Relation
 
@@ -195,6 +206,114 @@ def test_a_seeded_audit_is_the_same_on_one_worker_and_on_two() -> None:
     one, again, two = found(), found(), found(n_jobs=2)
     assert (one.evidence, one.lower, one.runs) == (again.evidence, again.lower, again.runs)
     assert (one.evidence, one.lower, one.runs) == (two.evidence, two.lower, two.runs)
+
+
+class Held:
+    """A mechanism that keeps a generator, as a worker gets it by value."""
+
+    def __init__(self) -> None:
+        self.deep = {"generators": [np.random.default_rng(1)]}
+
+    def __call__(self, rows: list[int]) -> int:
+        spent = sum(i * i for i in range(20_000))
+        stop = 1 - math.exp(-1)
+        generator = self.deep["generators"][0]
+        return len(rows) + int(generator.geometric(stop)) - int(generator.geometric(stop)) + 0 * spent
+
+
+def test_a_held_generator_does_not_repeat_itself_on_workers() -> None:
+    """Exactly 1-DP on integers. Copies that repeat their noise would be refuted; a true claim is, once in a million."""
+    for workers in (1, 2):
+        report = dn.audit(
+            Held(), neighbours=PAIR, claim=dn.PureDP(1), confidence=1 - 1e-6, runs=600, n_jobs=workers, replay=False
+        )
+        assert not report.refuted, workers
+    worlds = Worlds(Held(), Pair(*PAIR), Trial(fragile=False, seconds=0.0))
+    numbers = [worlds.run_group([(place, False) for place in range(12)], apart=True) for _ in range(2)]
+    seen = [[each.output.numbers[0] for each in group] for group in numbers]
+    assert seen[0] != seen[1]  # equal with probability below 1e-4
+
+
+class Counting:
+    """Numbers its answers: state that no reseeding touches."""
+
+    def __init__(self) -> None:
+        self.calls = 0
+
+    def __call__(self, rows: list[int]) -> float:
+        self.calls += 1
+        return len(rows) + (self.calls * 0.618) % 1 * 4
+
+
+def test_a_mechanism_with_state_of_its_own_is_audited_on_one_worker_and_says_so() -> None:
+    report = dn.audit(Counting(), neighbours=PAIR, claim=dn.PureDP(1), runs=60, n_jobs=2, confidence=1 - 1e-6)
+    assert "state" in [finding.kind for finding in report.findings]
+
+
+def test_time_is_kept_whatever_hangs() -> None:
+    """Try-outs and replays count too; a run that hangs is interrupted."""
+
+    def hangs(rows: list[int]) -> float:
+        time.sleep(30)
+        return 0.0
+
+    start = time.monotonic()
+    report = dn.audit(hangs, neighbours=PAIR, claim=dn.PureDP(1), seconds=0.3, confidence=0.99)
+    assert not report.refuted
+    assert "time" in [finding.kind for finding in report.findings]
+
+    def slow_for_three(rows: list[int]) -> float:
+        if len(rows) == 3:
+            time.sleep(30)
+        return SYSTEM.random()
+
+    late = dn.audit(slow_for_three, neighbours=PAIR, claim=dn.PureDP(1), timeout=0.02, runs=120, confidence=1 - 1e-6)
+    assert late.refuted
+    assert time.monotonic() - start < 25
+
+
+def test_values_and_low_bits_have_verdicts_of_their_own() -> None:
+    """NumPy's Laplace at the right scale: false alarms on values once in ten thousand, and the seed is fixed."""
+
+    def count(rows: list[int]) -> float:
+        return len(rows) + np.random.laplace(0, 1)
+
+    report = dn.audit(count, neighbours=([1], []), claim=dn.PureDP(1), confidence=1 - 1e-4, runs=1500, seed=2)
+    assert report.verdict == "consistent"
+    assert report.low_bits is not None
+    assert report.low_bits.verdict == "leaks"
+    assert "low bits" in report.meaning
+    whole = dn.audit(dn.mechanisms.count(epsilon=1), neighbours=([True], []), runs=60, confidence=0.999)
+    assert whole.low_bits is None
+
+
+def test_pairs_are_suggested_for_a_table() -> None:
+    import pandas as pd
+
+    table = pd.DataFrame({"id": [1, 1, 2, 3], "x": [1.0, 2.0, 90.0, 4.0], "city": ["a", "a", "a", "b"]})
+    pairs = neighbours_of(table, unit="id")
+    assert [pair.name for pair in pairs] == [
+        "without the unit with most rows", "without the largest x", "without the rarest city",
+    ]  # fmt: skip
+    for pair in pairs:
+        pair.checked(dn.ADD_REMOVE, dn.Unit.of("id"))
+
+    def unclipped_total(frame: Any) -> float:
+        return float(frame["x"].sum()) + np.random.laplace(0, 10)
+
+    report = dn.audit(unclipped_total, neighbours=pairs, claim=dn.PureDP(1, unit="id"), confidence=0.999)
+    assert (report.by, report.pair) == ("replay", "without the largest x")
+    with pytest.raises(InvalidArgument, match="column of the table"):
+        neighbours_of(table, unit="nobody")
+
+
+def test_a_million_rows_are_compared_without_reading_each() -> None:
+    """No assertion on time: reading each row would take a minute."""
+    many = np.arange(1_000_000.0)
+    for first, second in ((many, many[1:]), (many.tolist(), many[:-1].tolist())):
+        Pair(first, second).checked(Relation.ADD_REMOVE)
+    with pytest.raises(UnitMismatch):
+        Pair(many, many[2:]).checked(Relation.ADD_REMOVE)
 
 
 def test_without_joblib_it_runs_on_one_core_and_says_so(monkeypatch: pytest.MonkeyPatch) -> None:

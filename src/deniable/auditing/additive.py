@@ -1,10 +1,11 @@
-"""What replays reveal of an answer that is f(data) + c·noise: the two laws that the neighbours really have.
+"""Answers of the form f(data) + c·noise: the laws of the two worlds, and what they cost.
 
-With everything but the additive draws held fixed, several replays give y = f + c·z for known z. If every output number
-follows one recorded draw that way, in both worlds, then f, c and the scale asked from the sampler are known, and so are
-the laws P and Q of that output number: a lower bound on the mechanism's curve without any statistics, since looking at
-one number (or, for normal noise, at the direction of the shift) is post-processing. δ(ε) is at least
-Σ (P(cell) − e^ε Q(cell))₊ over any cells, in either order.
+If f, c and the scale asked from the sampler are known in both worlds, so are the laws P and Q of that output number: a
+lower bound on the mechanism's curve without any statistics, since looking at some numbers of an output is
+post-processing. δ(ε) is at least Σ (P(cell) − e^ε Q(cell))₊ over any cells, in either order.
+
+Where the form comes from decides what it is worth. Traced noise (`tracing`) gives it exactly, for every value of the
+noise. A fit to a few replays (`fit_laws`) is a lead: it chooses what the game looks at, and proves nothing.
 
 >>> measured = Measured("laplace", shifts=np.array([2.0]), spread=np.array([1.0]))   # twice the scale, same spread
 >>> round(measured.delta(1.0), 3), round(measured.epsilon(0.0), 3)
@@ -78,15 +79,8 @@ class Measured:
         most = int(np.argmax(np.abs(self.shifts) + 1e3 * np.abs(np.log(self.spread))))
         return _masses(self.law, float(np.abs(self.shifts[most])) * _SHRUNK, float(self.spread[most]), self.step)
 
-    @classmethod
-    def apart(cls) -> Measured:
-        """Two laws that never give the same output."""
-        return cls("apart", np.zeros(1), np.ones(1))
-
     def delta(self, epsilon: float) -> float:
         """A lower bound on δ(ε)."""
-        if self.law == "apart":
-            return 1.0
         if self.alike and self.law == "gaussian":
             return delta_bracket(self.mu, epsilon).lower
         p, q = self._cells
@@ -96,8 +90,6 @@ class Measured:
 
     def epsilon(self, delta: float) -> float:
         """A lower bound on ε(δ)."""
-        if self.law == "apart":
-            return math.inf
         if delta == 0 and self.law in ("laplace", "discrete laplace"):
             return self.total
         if self.alike and self.law == "gaussian":
@@ -116,34 +108,69 @@ class Measured:
         return self.delta(epsilon) > delta * (1 + 1e-6)
 
 
-def measure(
+@dataclass(frozen=True)
+class Laws:
+    """Independent numbers of an output and their laws in the two worlds: centre + width · noise."""
+
+    law: str
+    places: NDArray[np.int64]
+    """Which numbers of the output these are."""
+
+    centres: tuple[Floats, Floats]
+    widths: tuple[Floats, Floats]
+    blur: Floats
+    """What rounding, or the fit, may have added to the distance of the centres."""
+
+    steps: tuple[Floats, Floats] | None = None
+    """For discrete noise: the factors, by which the lattice is stretched. Widths are then factor · scale."""
+
+    def measured(self) -> Measured | None:
+        """Both laws in scales of the first world; None where discrete laws do not share a lattice."""
+        (one, two), (width, other) = self.centres, self.widths
+        moved = one - two
+        moved = np.sign(moved) * np.maximum(np.abs(moved) - self.blur, 0)
+        if self.steps is not None:
+            factors, theirs = self.steps
+            steps = (one - two) / factors
+            scales = np.abs(width / factors)
+            alike = np.allclose(factors, theirs, rtol=1e-9, atol=0) and np.ptp(scales) == 0
+            if not alike or np.abs(steps - np.round(steps)).max() > _EXACT:
+                return None
+            return Measured(self.law, np.round(steps), other / width, float(scales[0]))
+        # Scales that agree within a thousandth are taken to be equal: the factors carry rounding.
+        spread = np.abs(other / width)
+        return Measured(self.law, moved / np.abs(width), np.where(np.abs(np.log(spread)) < 1e-3, 1.0, spread))
+
+    def log_odds(self, numbers: Floats) -> Floats:
+        """ln of the second law's density over the first's, for rows of outputs' numbers."""
+        parts = []
+        for centre, width in zip(self.centres, np.abs(self.widths), strict=True):
+            far = np.abs(numbers[:, self.places] - centre) / width
+            density = -far if self.law.endswith("laplace") else -(far**2) / 2
+            parts.append((density - np.log(width)).sum(axis=1))
+        return np.asarray(parts[1] - parts[0])
+
+
+def fit_laws(
     first: Sequence[tuple[Floats, Sequence[Draw]]], second: Sequence[tuple[Floats, Sequence[Draw]]]
-) -> Measured | None:
-    """The laws behind replays (numbers of the output, draws) in two worlds; None where y = f + c·z does not fit."""
+) -> Laws | None:
+    """The laws that replays (numbers of the output, draws) in two worlds suggest; None where y = f + c·z does not fit.
+
+    A few replays are a sample: what fits here is a lead, and no proof.
+    """
     one, two = _fitted(first), _fitted(second)
     if one is None or two is None or one.law != two.law or not np.array_equal(one.chosen, two.chosen):
         return None
     # One number for each draw: numbers that share their noise are read once.
     _, kept = np.unique(one.chosen, return_index=True)
-    moved = one.answers[kept] - two.answers[kept]
-    # What does not follow the line exactly (single precision) is taken off what is measured.
-    moved = np.sign(moved) * np.maximum(np.abs(moved) - 4 * (one.left[kept] + two.left[kept]), 0)
-    if one.law.startswith("discrete"):
-        steps = (one.answers[kept] - two.answers[kept]) / one.factors[kept]
-        same = np.allclose(one.factors, two.factors, rtol=1e-9, atol=0) and np.ptp(one.scales) == 0
-        if not same or np.abs(steps - np.round(steps)).max() > _EXACT:
-            return None
-        return Measured(one.law, np.round(steps), two.scales[kept] / one.scales[kept], float(one.scales[0]))
-    # Scales that agree within a thousandth are taken to be equal: the factors carry rounding.
-    width_one, width_two = np.abs(one.factors * one.scales)[kept], np.abs(two.factors * two.scales)[kept]
-    spread = width_two / width_one
-    return Measured(one.law, moved / width_one, np.where(np.abs(np.log(spread)) < 1e-3, 1.0, spread))
-
-
-def follows_noise(replays: Sequence[tuple[Floats, Sequence[Draw]]]) -> bool:
-    """Whether every number follows continuous noise, so that no single output has a chance of its own."""
-    found = _fitted(replays)
-    return found is not None and found.law in ("laplace", "gaussian")
+    return Laws(
+        one.law,
+        kept.astype(np.int64),
+        (one.answers[kept], two.answers[kept]),
+        ((one.factors * one.scales)[kept], (two.factors * two.scales)[kept]),
+        4 * (one.left[kept] + two.left[kept]),
+        (one.factors[kept], two.factors[kept]) if one.law.startswith("discrete") else None,
+    )
 
 
 @dataclass(frozen=True)

@@ -16,7 +16,7 @@ import math
 import sys
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -25,15 +25,16 @@ from numpy.typing import NDArray
 from deniable import _checks
 from deniable._checks import Number
 from deniable._signatures import public
-from deniable.auditing.betting import Game, GameRounds, Progress, RunBudget, lower_epsilon, lower_mu, play_game
+from deniable.auditing.betting import Game, GameRounds, Progress, RunBudget, bet_until, lower_epsilon, lower_mu
 from deniable.auditing.claims import Claim, Claimable
-from deniable.auditing.detectors import Bins, Detector, Tree, default_detectors, value_detectors
+from deniable.auditing.detectors import Bins, Detector, Tree, bit_detectors, value_detectors
+from deniable.auditing.generators import generators, keeps_state, seeded
 from deniable.auditing.neighbours import Pair, pair_of
 from deniable.auditing.outputs import Output, read_output
-from deniable.auditing.replay import Finding, Replayed, replay_pair
-from deniable.auditing.report import AuditReport, Point, TimingReport
+from deniable.auditing.replay import Finding, Replayed, Replayer
+from deniable.auditing.report import AuditReport, ChannelReport, Point
 from deniable.auditing.search import Search
-from deniable.auditing.worlds import Round, Trial, Worlds, play, try_out
+from deniable.auditing.worlds import Limits, OutOfTime, Round, RunTimedOut, Trial, Worlds, observe, run_rounds, try_out
 from deniable.errors import InvalidArgument
 from deniable.guarantees import read_promise
 
@@ -42,6 +43,20 @@ CURVE = (1e-3, 1e-2, 0.05, 0.2)
 
 _PILOT = 256
 """Pilot runs for each candidate pair, at most; all of them together take a third of the budget."""
+
+
+@dataclass(frozen=True)
+class Games:
+    """What is judged on the same rounds: the values, and beside them the low bits of floats and the running times."""
+
+    values: Game
+    bits: Game
+    clock: Game | None = None
+
+    def views(self) -> list[tuple[Game, Callable[[Round], Output]]]:
+        """Each game with what it looks at."""
+        beside = [] if self.clock is None else [(self.clock, _running_time)]
+        return [(self.values, _output), (self.bits, _output), *beside]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -53,6 +68,7 @@ class Judge:
     level: float
     budget: RunBudget
     detectors: Callable[[], Sequence[Detector]]
+    limits: Limits = field(default_factory=Limits)
     replay: bool = False
     timing: bool = False
     n_jobs: int | None = 1
@@ -65,19 +81,28 @@ class Judge:
     ) -> AuditReport:
         """Replay and test one pair. Replays that were already made are handed in."""
         start = time.monotonic() if start is None else start
-        trial = try_out(self.mechanism, pair.first)
         done += 1
-        if replayed is None:
-            replayed = self._replayed(pair, trial)
-            done += replayed.runs
+        try:
+            trial = try_out(self.mechanism, pair.first, self.limits)
+            if replayed is None:
+                replayed = self._replayed(pair, trial)
+                done += replayed.runs
+        except OutOfTime:
+            late = Finding("time", "the time was up before the first round of the game")
+            return self._report(
+                self._games(()), pair, Replayed((late,), 0), runs=done, seconds=time.monotonic() - start
+            )
         if trial.fragile:
-            copied = Finding("input", "the mechanism changes its input; every run got a copy")
-            replayed = replace(replayed, findings=(*replayed.findings, copied))
-        game = self._game()
-        clock = Game(self.claim, (Bins(4), Bins(16), Tree()), self.level) if self.timing else None
+            replayed = replayed.with_finding("input", "the mechanism changes its input; every run got a copy")
+        judge = self
+        if self.n_jobs != 1 and replayed.measured is None and self._stateful(pair, trial):
+            judge = replace(self, n_jobs=1)
+            told = "the mechanism keeps state between runs that cannot be reseeded, so the audit ran on one worker"
+            replayed = replayed.with_finding("state", told)
+        games = self._games(replayed.leads)
         if replayed.measured is None:
-            done = self._tested(game, clock, pair, trial, done=done, budget=self.budget)
-        return self._report(game, clock, pair, replayed, runs=done, seconds=time.monotonic() - start)
+            done = judge._bet(games, pair, trial, done=done, budget=self.budget)
+        return self._report(games, pair, replayed, runs=done, seconds=time.monotonic() - start)
 
     def search(self, pairs: Sequence[Pair]) -> AuditReport:
         """Pilot runs choose the worst pair; fresh runs test it. A proof by replay needs no choice."""
@@ -88,53 +113,74 @@ class Judge:
         for pair in pairs:
             if best is not None and self.budget.left(done) < self.budget.runs // 2:
                 break  # the other half is for the test
-            trial = try_out(self.mechanism, pair.first)
-            replayed = self._replayed(pair, trial)
-            done += 1 + replayed.runs
-            pilot = self._game()
-            if replayed.measured is not None:
-                return self._report(pilot, None, pair, replayed, runs=done, seconds=time.monotonic() - start)
             try:
-                done = self._tested(pilot, None, pair, trial, done=done, budget=self.budget.part(done + share))
+                trial = try_out(self.mechanism, pair.first, self.limits)
+                replayed = self._replayed(pair, trial)
+            except OutOfTime:
+                best = best or (0.0, pair, Replayed((), 0))
+                break
+            done += 1 + replayed.runs
+            games = self._games(replayed.leads)
+            if replayed.measured is not None:
+                return self._report(games, pair, replayed, runs=done, seconds=time.monotonic() - start)
+            try:
+                done = self._bet(games, pair, trial, done=done, budget=self.budget.part(done + share))
             except InvalidArgument as problem:  # it cannot run on this pair at all
                 refused = problem
                 continue
-            if best is None or pilot.wealth.richest > best[0]:
-                best = pilot.wealth.richest, pair, replayed
+            if best is None or games.values.wealth.richest > best[0]:
+                best = games.values.wealth.richest, pair, replayed
         if best is None:
             raise refused or InvalidArgument("neighbours", "an empty search", "a search with at least one pair")
         return self.pair(best[1], done=done, start=start, replayed=best[2])
 
     def scores(self, outputs: Sequence[Any], worlds: NDArray[np.bool_]) -> AuditReport:
         """The game on outputs that are already there."""
-        start, done, game = time.monotonic(), 0, self._game()
+        start, done, games = time.monotonic(), 0, self._games(())
+        game = games.values
         while done < len(outputs) and not (self.stop_early and game.refuted):
             size = game.next_size()
             game.add([read_output(value) for value in outputs[done : done + size]], worlds[done : done + size])
             done += size
         done = min(done, len(outputs))
         seconds = time.monotonic() - start
-        return self._report(game, None, Pair(None, None), Replayed((), 0), runs=done, seconds=seconds)
+        return self._report(games, Pair(None, None), Replayed((), 0), runs=done, seconds=seconds)
 
-    def _game(self) -> Game:
-        return Game(self.claim, tuple(self.detectors()), self.level)
+    def _games(self, leads: Sequence[Detector]) -> Games:
+        clock = Game(self.claim, (Bins(4), Bins(16), Tree()), self.level) if self.timing else None
+        values = Game(self.claim, (*self.detectors(), *leads), self.level)
+        return Games(values, Game(self.claim, bit_detectors(), self.level), clock)
 
     def _replayed(self, pair: Pair, trial: Trial) -> Replayed:
         if not self.replay:
             return Replayed((), 0)
         copies = copy.deepcopy if trial.fragile else lambda data: data
-        return replay_pair(self.mechanism, pair, self.claim, copies=copies)
+        try:
+            return Replayer(self.mechanism, pair, self.claim, copies, self.limits).replay()
+        except RunTimedOut:
+            return Replayed((Finding("time", "a replay took longer than the time-out of a run"),), 1)
 
-    def _tested(self, game: Game, clock: Game | None, pair: Pair, trial: Trial, *, done: int, budget: RunBudget) -> int:
-        worlds = Worlds(self.mechanism, pair, trial, self.seed)
-        games: list[tuple[Game, Callable[[Round], Output]]] = [(game, lambda each: each.output)]
-        if clock is not None:
-            games.append((clock, _running_time))
+    def _stateful(self, pair: Pair, trial: Trial) -> bool:
+        """Whether a run changes the mechanism by more than the generators that are reseeded for every round."""
+        data = copy.deepcopy(pair.first) if trial.fragile else pair.first
+        held = generators(self.mechanism)
+
+        def run() -> None:
+            with seeded(0, 0, self.mechanism, held=held):
+                observe(lambda: self.mechanism(data), self.limits)
+
+        try:
+            return keeps_state(self.mechanism, run)
+        except (ModuleNotFoundError, OutOfTime):
+            return False
+
+    def _bet(self, games: Games, pair: Pair, trial: Trial, *, done: int, budget: RunBudget) -> int:
+        worlds = Worlds(self.mechanism, pair, trial, self.seed, self.limits)
         # Coins of a pilot and of the test that follows differ: both are numbered by the runs before them.
         coins = np.random.default_rng(None if self.seed is None else [self.seed, done])
-        return play_game(
-            games,
-            lambda rounds: play(worlds, rounds, n_jobs=self.n_jobs),
+        return bet_until(
+            games.views(),
+            lambda rounds: run_rounds(worlds, rounds, n_jobs=self.n_jobs),
             coins=coins,
             budget=budget,
             done=done,
@@ -142,22 +188,12 @@ class Judge:
             watch=self.watch,
         )
 
-    def _report(
-        self,
-        game: Game,
-        clock: Game | None,
-        pair: Pair,
-        replayed: Replayed,
-        *,
-        runs: int,
-        seconds: float,
-    ) -> AuditReport:
-        proved = replayed.measured is not None
+    def _report(self, games: Games, pair: Pair, replayed: Replayed, *, runs: int, seconds: float) -> AuditReport:
+        proved, game, claim = replayed.measured is not None, games.values, self.claim
         refuted = proved or game.refuted
-        played = game.played()
+        rounds = game.rounds()
         names = sorted({name for name, _ in game.crashes})
         crashes = tuple((name, game.crashes[name, False], game.crashes[name, True]) for name in names)
-        claim = self.claim
         return AuditReport(
             claim=str(claim),
             relation=claim.relation.value,
@@ -166,9 +202,9 @@ class Judge:
             by="replay" if proved else "testing" if refuted else None,
             delta=claim.delta,
             claimed=claim.epsilon,
-            lower=self._lower(replayed, played, claim.delta, self.level, step=1.05),
-            curve=self._curve(replayed, played),
-            mu=None if claim.mu is None or proved else lower_mu(played, level=self.level, claimed=claim.mu),
+            lower=self._lower(replayed, rounds, claim.delta, self.level, step=1.05),
+            curve=self._curve(replayed, rounds),
+            mu=None if claim.mu is None or proved else lower_mu(rounds, level=self.level, claimed=claim.mu),
             attack=replayed.findings[0].kind + " by replay" if proved else game.attack(),
             evidence=game.wealth.evidence,
             runs=runs,
@@ -176,30 +212,35 @@ class Judge:
             pair=pair.name,
             findings=replayed.findings + _one_sided(crashes, game),
             crashes=crashes,
-            timing=None if clock is None else self._timing(clock),
+            timing=None if games.clock is None else self._channel(games.clock, "running times"),
+            low_bits=self._channel(games.bits, "low bits") if games.bits.fractions else None,
             guarantee=claim.guarantee if math.isfinite(claim.epsilon) else None,
         )
 
-    def _lower(self, replayed: Replayed, played: GameRounds, delta: float, level: float, *, step: float) -> float:
+    def _lower(self, replayed: Replayed, rounds: GameRounds, delta: float, level: float, *, step: float) -> float:
         if replayed.measured is not None:
-            return 0.0 if replayed.given else replayed.measured.epsilon(delta)
+            return replayed.measured.epsilon(delta)
         claimed = self.claim.epsilon_at(delta)
-        return lower_epsilon(played, delta=delta, level=level, step=step, claimed=claimed)
+        return lower_epsilon(rounds, delta=delta, level=level, step=step, claimed=claimed)
 
-    def _curve(self, replayed: Replayed, played: GameRounds) -> tuple[Point, ...]:
+    def _curve(self, replayed: Replayed, rounds: GameRounds) -> tuple[Point, ...]:
         """All points at once: each takes its part of the level."""
         places = sorted({self.claim.delta, *CURVE})
         level = self.level / len(places)
         return tuple(
-            Point(delta, self._lower(replayed, played, delta, level, step=1.15), self.claim.epsilon_at(delta))
+            Point(delta, self._lower(replayed, rounds, delta, level, step=1.15), self.claim.epsilon_at(delta))
             for delta in places
         )
 
-    def _timing(self, clock: Game) -> TimingReport:
-        lower = lower_epsilon(clock.played(), delta=self.claim.delta, level=self.level)
-        return TimingReport(
-            "leaks" if clock.refuted else "nothing seen", lower, clock.wealth.evidence, len(clock.played().worlds)
-        )
+    def _channel(self, game: Game, name: str) -> ChannelReport:
+        rounds = game.rounds()
+        lower = lower_epsilon(rounds, delta=self.claim.delta, level=self.level)
+        verdict = "leaks" if game.refuted else "nothing seen"
+        return ChannelReport(verdict, lower, game.wealth.evidence, len(rounds.worlds), name)
+
+
+def _output(each: Round) -> Output:
+    return each.output
 
 
 def _running_time(each: Round) -> Output:
@@ -209,7 +250,7 @@ def _running_time(each: Round) -> Output:
 
 def _one_sided(crashes: tuple[tuple[str, int, int], ...], game: Game) -> tuple[Finding, ...]:
     """Crashes that only one world had."""
-    second = int(game.played().worlds.sum())
+    second = int(game.rounds().worlds.sum())
     counts = game.count - second, second
     found = []
     for name, one, two in crashes:
@@ -226,14 +267,15 @@ _END = object()
 def audit(
     mechanism: Callable[[Any], Any],
     *,
-    neighbours: tuple[Any, Any] | Pair | Search,
+    neighbours: tuple[Any, Any] | Pair | Sequence[Pair] | Search,
     claim: Claimable | None = None,
     epsilon: Number | None = None,
     delta: Number | None = None,
     confidence: Number = 0.95,
     runs: int = 20_000,
     seconds: float | None = None,
-    detectors: Callable[[], Sequence[Detector]] = default_detectors,
+    timeout: float | None = None,
+    detectors: Callable[[], Sequence[Detector]] = value_detectors,
     replay: bool = True,
     timing: bool = False,
     stop_early: bool = True,
@@ -245,15 +287,17 @@ def audit(
 
     Args:
         mechanism: any callable that takes one input and gives an output; what it returns is what the attacker sees.
-        neighbours: two inputs that are neighbours under the claim's relation, or a `Search` that finds bad ones.
+        neighbours: two inputs that are neighbours under the claim's relation; several `Pair`s, of which the worst is
+            tested (`neighbours_of` suggests them for a table); or a `Search` that finds bad ones.
         claim: a guarantee, an event or a profile; left out, it is `mechanism.event`.
         epsilon: with `delta`, the short form of a claim.
         confidence: 1 − α. A true claim is refuted with probability at most α, however long the audit runs.
         delta: where the lower bound on ε is stated; the claim's own δ unless given.
         runs: how often the mechanism may run, replays and pilot runs included.
-        seconds: how long the audit may take; what ends first ends it.
-        detectors: a function that makes fresh detectors.
-        replay: compare both neighbours on the same recorded randomness first.
+        seconds: how long the audit may take, try-outs and replays included; what ends first ends it.
+        timeout: how long one run may take; a run that takes longer is an output, "timed out".
+        detectors: a function that makes fresh detectors of values.
+        replay: follow the noise through both neighbours first, for a proof or a lead.
         timing: also judge running times, with a verdict of their own.
         stop_early: stop when refuted; False spends the whole budget, for a better lower bound.
         n_jobs: workers, through joblib; None takes them from `joblib.parallel_config` (Dask, Ray, Spark).
@@ -271,13 +315,15 @@ def audit(
         raise InvalidArgument("n_jobs", n_jobs, "1 with timing=True: workers disturb one another's clocks")
     level = float(1 - _checks.inner_probability("confidence", confidence, remedy="For example 0.99."))
     most = _checks.count("runs", runs)
-    limit = None if seconds is None else time.monotonic() + float(_checks.positive("seconds", seconds))
+    until = None if seconds is None else time.monotonic() + float(_checks.positive("seconds", seconds))
+    longest = None if timeout is None else float(_checks.positive("timeout", timeout))
     wanted = Claim.of(stated, delta=delta)
     judge = Judge(
         mechanism=mechanism,
         claim=wanted,
         level=level,
-        budget=RunBudget(most, limit),
+        budget=RunBudget(most, until),
+        limits=Limits(longest, until),
         detectors=detectors,
         replay=replay,
         timing=timing,
@@ -288,6 +334,8 @@ def audit(
     )
     if isinstance(neighbours, Search):
         return judge.search(neighbours.pairs(wanted.relation))
+    if isinstance(neighbours, list | tuple) and neighbours and all(isinstance(each, Pair) for each in neighbours):
+        return judge.search([each.checked(wanted.relation, wanted.unit) for each in neighbours])
     return judge.pair(pair_of(neighbours).checked(wanted.relation, wanted.unit))
 
 

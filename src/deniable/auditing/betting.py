@@ -51,7 +51,7 @@ from numpy.typing import NDArray
 from deniable.auditing.claims import Claim, Line, gaussian_lines
 from deniable.auditing.detectors import Detector
 from deniable.auditing.outputs import Output
-from deniable.auditing.worlds import Round
+from deniable.auditing.worlds import OutOfTime, Round
 from deniable.errors import InvalidArgument
 
 Floats = NDArray[np.float64]
@@ -118,7 +118,7 @@ class Wealth:
         self.highest = 0.0
 
     def update(self, beliefs: Floats, worlds: Worlds) -> None:
-        """Play some rounds: `beliefs[d, t]` is detector d's P(D′ | output) at round t, `worlds[t]` that it was D′."""
+        """Bet on some rounds: `beliefs[d, t]` is detector d's P(D′ | output) at round t, `worlds[t]` that it was D′."""
         if not worlds.size:
             return
         # (detectors, stakes, rounds): the logarithm of every wealth after every round.
@@ -180,14 +180,14 @@ class GameRounds:
         return False
 
 
-def lower_epsilon(played: GameRounds, *, delta: float, level: float, step: float = 1.07, claimed: float = 1.0) -> float:
+def lower_epsilon(rounds: GameRounds, *, delta: float, level: float, step: float = 1.07, claimed: float = 1.0) -> float:
     """The largest ε of a grid below which every (ε, δ) is refuted; 0 if none is. The grid goes through `claimed`."""
-    return _last_refuted(lambda epsilon: played.refutes((Line(epsilon, delta),), level), step, claimed)
+    return _last_refuted(lambda epsilon: rounds.refutes((Line(epsilon, delta),), level), step, claimed)
 
 
-def lower_mu(played: GameRounds, *, level: float, step: float = 1.07, claimed: float = 1.0) -> float:
+def lower_mu(rounds: GameRounds, *, level: float, step: float = 1.07, claimed: float = 1.0) -> float:
     """The largest μ of a grid below which every μ-GDP is refuted; 0 if none is. The grid goes through `claimed`."""
-    return _last_refuted(lambda mu: played.refutes(gaussian_lines(mu), level), step, claimed)
+    return _last_refuted(lambda mu: rounds.refutes(gaussian_lines(mu), level), step, claimed)
 
 
 def _last_refuted(refuted: Callable[[float], bool], step: float, claimed: float) -> float:
@@ -253,6 +253,9 @@ class Game:
     something: bool = False
     """Whether any run gave something to look at."""
 
+    fractions: bool = False
+    """Whether any output had a number that is not whole."""
+
     def __post_init__(self) -> None:
         self.wealth = Wealth(self.claim.lines, detectors=len(self.detectors))
 
@@ -279,19 +282,21 @@ class Game:
             detector.learn(outputs, worlds)
         self.beliefs.append(beliefs)
         self.worlds.append(worlds)
+        if not self.fractions:
+            self.fractions = any((output.numbers != np.rint(output.numbers)).any() for output in outputs)
         for output, world in zip(outputs, worlds.tolist(), strict=True):
             if output.raised is not None:
                 self.crashes[output.raised, world] += 1
 
     def _look(self, outputs: Sequence[Output], worlds: NDArray[np.bool_]) -> None:
         """Refuse a mechanism that has never given anything to look at, in either world."""
-        if any(output.raised is None and not output.empty for output in outputs):
+        if any(output.raised is None and not output.empty for output in outputs) or len({o.atom for o in outputs}) > 1:
             self.something = True
         seen = [*self.worlds, worlds]
         second = sum(int(each.sum()) for each in seen)
         if self.something or min(second, sum(map(len, seen)) - second) < _ENOUGH:
             return
-        names = ", ".join(sorted({output.structure for output in outputs}))
+        names = ", ".join(sorted({output.raised or output.structure for output in outputs}))
         raise InvalidArgument(
             "mechanism",
             f"<{names}>",
@@ -299,8 +304,8 @@ class Game:
             "So far every run in both worlds raised, or gave None or NaN.",
         )
 
-    def played(self) -> GameRounds:
-        """The rounds, for bounds."""
+    def rounds(self) -> GameRounds:
+        """All rounds so far, for bounds."""
         if not self.worlds:
             return GameRounds(np.zeros((len(self.detectors), 0)), np.zeros(0, dtype=bool))
         return GameRounds(np.concatenate(self.beliefs, axis=1), np.concatenate(self.worlds))
@@ -312,7 +317,7 @@ class Game:
         return f"{self.detectors[detector].name}, tested at ε = {found.epsilon:.4g}, δ = {found.delta:.3g}"
 
 
-def play_game(
+def bet_until(
     games: Sequence[tuple[Game, Callable[[Round], Output]]],
     run: Callable[[Sequence[tuple[int, bool]]], Sequence[Round]],
     *,
@@ -322,7 +327,7 @@ def play_game(
     stop_early: bool,
     watch: Callable[[Progress], None] | None,
 ) -> int:
-    """Play until the first game's claim is refuted or the budget is spent; the number of runs now done.
+    """Bet until the first game's claim is refuted or the budget is spent; the number of runs now done.
 
     The first game judges outputs. Others (running times) see the same rounds in their own way, and stop nothing.
     """
@@ -333,7 +338,10 @@ def play_game(
         if not left:
             break
         worlds = coins.random(min(left, main.next_size())) < 0.5
-        rounds = run([(done + place, bool(world)) for place, world in enumerate(worlds)])
+        try:
+            rounds = run([(done + place, bool(world)) for place, world in enumerate(worlds)])
+        except OutOfTime:  # rounds that are not finished count for nothing: the wealth before them is as fair
+            break
         done += len(rounds)
         for game, view in games:
             game.add([view(each) for each in rounds], worlds)

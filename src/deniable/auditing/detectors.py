@@ -4,7 +4,7 @@
 |---|---|
 | `Bins`, `Logistic` | a shift of the numbers; `Bins(bits=True)` the lowest set bit of the first |
 | `Tree` | any region of numbers, labels and structure; with `bits=True` also the lowest set bits of floats |
-| `Atoms` | repeated whole outputs, or structures: types, lengths, keys, crashes |
+| `Atoms` | repeated whole outputs, structures (types, lengths, keys, crashes), or all text |
 
 A detector can only cost power, never validity: the wealth it bets with is fair whatever it says.
 """
@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 
 from deniable.auditing.outputs import Output
 
-__all__ = ["Atoms", "Bins", "Detector", "Logistic", "Tree", "default_detectors", "value_detectors"]
+__all__ = ["Atoms", "Bins", "Detector", "Logistic", "Tree", "bit_detectors", "value_detectors"]
 
 
 Floats: TypeAlias = NDArray[np.float64]
@@ -93,11 +93,12 @@ class Past:
 
     def add(self, outputs: Sequence[Output], worlds: Worlds) -> None:
         """More rounds."""
-        structures = np.array([output.structure for output in outputs])
-        for structure in dict.fromkeys(structures.tolist()):
-            (places,) = np.nonzero(structures == structure)
-            self._rows.setdefault(structure, []).append(np.stack([outputs[i].numbers for i in places.tolist()]))
-            self._worlds.setdefault(structure, []).append(worlds[places])
+        places: dict[str, list[int]] = {}
+        for place, output in enumerate(outputs):
+            places.setdefault(output.structure, []).append(place)
+        for structure, here in places.items():
+            self._rows.setdefault(structure, []).append(np.stack([outputs[i].numbers for i in here]))
+            self._worlds.setdefault(structure, []).append(worlds[here])
 
     def common(self) -> tuple[str, Floats, Worlds]:
         """The most frequent structure, its numbers, and their worlds."""
@@ -309,11 +310,12 @@ class Tree:
             row[0] = self._structures.of(output.structure, new=new)
             for place, label in enumerate(output.labels[:LABELS], 1):
                 row[place] = self._labels.of(label, new=new)
-        parts = [numbers, codes]
-        if self._bits:
-            lowest = low_bits(numbers[:, :4])
-            parts += [lowest, lowest - np.frexp(numbers[:, :4])[1]]  # where they are, and how many zeros end the number
-        return np.concatenate(parts, axis=1)
+        first = numbers[:, :4]
+        lowest = low_bits(first)
+        if not self._bits:  # the lowest bit of a whole number is part of its value
+            return np.concatenate([numbers, codes, np.where(first == np.rint(first), lowest, 0.0)], axis=1)
+        # Where the lowest bits are, and how many zeros end the number.
+        return np.concatenate([numbers, codes, lowest, lowest - np.frexp(first)[1]], axis=1)
 
     def _grown(self, rows: Floats, worlds: Worlds) -> _Node:
         varying = [c for c in range(rows.shape[1]) if rows[0, c] != rows[-1, c] or np.ptp(rows[:, c]) > 0]
@@ -421,12 +423,17 @@ def whole(output: Output) -> Hashable:
 
 
 def structure(output: Output) -> Hashable:
-    """Types, lengths, keys, the name of an exception."""
+    """Types, lengths, keys, dtypes, the name of an exception."""
     return output.structure
 
 
+def text(output: Output) -> Hashable:
+    """Everything but the numbers: the structure and all labels."""
+    return output.structure, output.labels
+
+
 def value_detectors() -> tuple[Detector, ...]:
-    """Fresh detectors that look at values, not at their bits: where floating-point noise is accepted as it is."""
+    """Fresh detectors that look at values, and not at the low bits of floats."""
     return (
         Bins(4),
         Bins(16),
@@ -434,9 +441,10 @@ def value_detectors() -> tuple[Detector, ...]:
         Tree(),
         Atoms(whole, "repeated outputs"),
         Atoms(structure, "structure of the output"),
+        Atoms(text, "text of the output"),
     )
 
 
-def default_detectors() -> tuple[Detector, ...]:
-    """Fresh detectors for one audit: values, and the low bits of floats."""
-    return (*value_detectors(), Tree(bits=True), Bins(32, bits=True))
+def bit_detectors() -> tuple[Detector, ...]:
+    """Fresh detectors that look at the low bits of floats, which have a verdict of their own."""
+    return Tree(bits=True), Bins(32, bits=True)

@@ -16,9 +16,11 @@ from __future__ import annotations
 
 import contextlib
 import functools
+import hashlib
+import os
 import random
 import sys
-import types
+from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
@@ -27,8 +29,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from deniable import noise
+from deniable.auditing.generators import Reference, process_generators, process_states, references, shared_source
+from deniable.auditing.tracing import Traced, Untraceable
 
-__all__ = ["Draw", "DrawTape", "Sampler", "recorded", "seeded"]
+__all__ = ["Choice", "Draw", "DrawTape", "Sampler", "recorded"]
 
 
 @dataclass(frozen=True)
@@ -77,24 +81,50 @@ class Draw:
         return f"{self.library} {self.sampler.name}"
 
 
+@dataclass(frozen=True)
+class Choice:
+    """One number of one call that is chosen and not drawn: the place of a record in a sampling mask."""
+
+    label: str
+    turn: int
+    """Which call of this sampler it is, from 1 on."""
+
+    place: int
+    value: Callable[[float], float]
+    """What becomes of the number that was drawn."""
+
+
 class DrawTape:
-    """The draws of one run.
+    """The record of one run's draws, and the random stream that each draw gets.
 
-    The record of one run's draws, and the random stream that each draw gets.
-
-    Every call of a sampler starts its own stream, numbered by its place in the run. Two runs that make the same calls
-    draw the same numbers, and a call for n + 1 numbers shares its first n with a call for n: a sampling mask of one
-    more record differs in that record alone. Additive noise can be varied (`variation`) or multiplied (`loud`) while
-    every other draw stays as it was.
+    Every call of a sampler starts its own stream, numbered by its turn among the calls of that sampler. Two runs that
+    make the same calls draw the same numbers, and a call for n + 1 numbers shares its first n with a call for n: a
+    sampling mask of one more record differs in that record alone. Additive noise can be varied (`variation`) while
+    every other draw stays as it was; traced noise is followed through the mechanism (`traced`).
     """
 
-    def __init__(self, seed: int, *, variation: int = 0, loud: int = 1) -> None:
-        self._seed, self._variation, self._loud = seed, variation, loud
-        self._calls = 0
-        self._inside = False
-        self.draws: list[Draw] = []
+    def __init__(
+        self,
+        seed: int,
+        *,
+        variation: int = 0,
+        traced: bool = False,
+        vary_all: bool = False,
+        choice: Choice | None = None,
+    ) -> None:
+        self._seed, self._variation, self._vary_all = seed, variation, vary_all
+        self._traced, self._choice = traced, choice
+        self._turns: Counter[str] = Counter()
+        self._numbers = 0
+        self._states: tuple[bytes, ...] | None = None
+        self.inside = False
+        """Whether a sampler is at work."""
 
-    def play(
+        self.draws: list[Draw] = []
+        self.unrecorded: set[str] = set()
+        """Sources that were drawn from and cannot be recorded, by name."""
+
+    def record_call(
         self,
         library: str,
         sampler: Sampler,
@@ -102,26 +132,71 @@ class DrawTape:
         call: Callable[[], Any],
         args: tuple[Any, ...],
         kwargs: dict[str, Any],
+        *,
+        own: bool = False,
     ) -> Any:
-        """Make one call on its own stream, and keep it. A call inside a call belongs to the outer one."""
-        if self._inside:
-            return call()
-        self._inside = True
-        try:
-            reseed(self.stream(varied=sampler.law is not None))
-            value = call()
-            if sampler.law is not None and self._loud != 1:
-                value = _multiply_noise(value, sampler.centre_of(args, kwargs), self._loud)
-        finally:
-            self._inside = False
-        self.draws.append(_record_draw(library, sampler, value, args, kwargs))
-        return value
+        """Make one call on its own stream, and keep it. A call inside a call belongs to the outer one.
 
-    def stream(self, *, varied: bool = False) -> int:
-        """The seed of the next call."""
-        self._calls += 1
-        words = np.random.SeedSequence([self._seed, self._calls, self._variation if varied else 0]).generate_state(2)
+        `own`: the generator was seeded by the mechanism itself, so its numbers do not have the law of the sampler.
+        """
+        if self.inside:
+            return call()
+        self.check_process()
+        if own:
+            self.unrecorded.add("a generator that the mechanism seeds itself")
+        label = f"{library} {sampler.name}"
+        given = kwargs.get("generator")  # torch's: as it was afterwards, so that other draws from it show
+        state = None if given is None else given.get_state()
+        self.inside = True
+        try:
+            reseed(self.stream(label, varied=self._vary_all or sampler.law is not None))
+            value = call()
+        finally:
+            self.inside = False
+            if given is not None:
+                given.set_state(state)
+        if self._choice is not None and (label, self._turns[label]) == (self._choice.label, self._choice.turn):
+            value = _choose(value, self._choice)
+        draw = _record_draw(library, sampler, value, args, kwargs)
+        self.draws.append(draw)
+        self.accept_process()
+        if not self._traced or sampler.law is None:
+            return value
+        if hasattr(value, "normal_") and sampler.name.endswith("_"):
+            raise Untraceable("noise drawn into a tensor")
+        first, self._numbers = self._numbers, self._numbers + draw.noise.size
+        return Traced.of(value, centre=sampler.centre_of(args, kwargs), draw=first)
+
+    def stream(self, label: str = "", *, varied: bool = False) -> int:
+        """The seed of the next call of a sampler."""
+        self._turns[label] += 1
+        name = int.from_bytes(hashlib.sha256(label.encode()).digest()[:8], "little")
+        entropy = [self._seed, name, self._turns[label], self._variation if varied else 0]
+        words = np.random.SeedSequence(entropy).generate_state(2)
         return int(words[0]) << 32 | int(words[1])
+
+    def note(self, source: str) -> None:
+        """Something was drawn that is not on the tape."""
+        if not self.inside:
+            self.unrecorded.add(source)
+
+    def accept_process(self) -> None:
+        """The process's generators are as recorded calls left them."""
+        if self._traced:
+            self._states = process_states()
+
+    def check_process(self) -> None:
+        """Notice draws from the process's generators that no recorded call made."""
+        if self._traced and self._states is not None and self._states != process_states():
+            self.unrecorded.add("a generator of the process, by a function that is not recorded")
+
+
+def _choose(value: Any, choice: Choice) -> Any:
+    """The draw with one number of it chosen."""
+    if not getattr(value, "shape", ()):
+        return choice.value(float(value))
+    value.reshape(-1)[choice.place] = choice.value(float(value.reshape(-1)[choice.place]))
+    return value
 
 
 def _record_draw(library: str, sampler: Sampler, value: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Draw:
@@ -132,13 +207,6 @@ def _record_draw(library: str, sampler: Sampler, value: Any, args: tuple[Any, ..
     shape = np.broadcast_shapes(values.shape, centre.shape, scale.shape)
     noise = np.broadcast_to(values - centre, shape).ravel()
     return Draw(library, sampler, noise, np.broadcast_to(scale, shape).ravel().astype(np.float64))
-
-
-def _multiply_noise(value: Any, centre: Any, factor: int) -> Any:
-    """Noise of any library times a factor, around its centre; a tensor is changed in place, as its sampler may do."""
-    if hasattr(value, "mul_"):
-        return value.sub_(centre).mul_(factor).add_(centre)
-    return centre + factor * (value - centre)
 
 
 def _numbers(value: Any) -> NDArray[np.float64]:
@@ -225,86 +293,6 @@ LEGACY_NAMES = tuple(sampler for sampler in LEGACY if hasattr(np.random, sampler
 NOISE_NAMES = tuple(sampler for sampler in NOISE if hasattr(noise, sampler.name))
 
 
-_DEEPEST = 4
-_FOREIGN = ("numpy", "torch", "random", "builtins", "deniable", "scipy", "sklearn", "pandas")
-
-
-@dataclass(frozen=True)
-class GeneratorReference:
-    """Somewhere that a name is bound."""
-
-    value: Any
-    put: Callable[[Any], None]
-
-
-def find_generators(mechanism: Any) -> list[GeneratorReference]:
-    """Every name that a mechanism's code can use and that can be bound to something else for a while.
-
-    Generators and samplers that a mechanism holds: in its closure, its globals, its object.
-
-    `rng = np.random.default_rng()` at the top of a module, `from random import gauss`, `self.rng`: a recorder that
-    watches libraries alone would miss them. The names that the mechanism's own functions use are followed, a few
-    functions deep.
-    """
-    seen: set[int] = set()
-    return list(_walk(mechanism, seen, _DEEPEST))
-
-
-def _walk(thing: Any, seen: set[int], depth: int) -> Iterator[GeneratorReference]:
-    if id(thing) in seen or depth == 0:
-        return
-    seen.add(id(thing))
-    if isinstance(thing, functools.partial):
-        for part in (thing.func, *thing.args, *thing.keywords.values()):
-            yield from _walk(part, seen, depth)
-    elif isinstance(thing, types.MethodType):
-        yield from _walk(thing.__func__, seen, depth)
-        yield from _walk(thing.__self__, seen, depth)
-    elif isinstance(thing, types.FunctionType):
-        yield from _walk_function(thing, seen, depth)
-    elif not isinstance(thing, type | types.ModuleType | types.BuiltinFunctionType):
-        yield from _walk_object(thing, seen, depth)
-
-
-def _walk_function(function: types.FunctionType, seen: set[int], depth: int) -> Iterator[GeneratorReference]:
-    if (function.__module__ or "").partition(".")[0] in _FOREIGN:
-        return
-    for cell in function.__closure__ or ():
-        try:
-            value = cell.cell_contents
-        except ValueError:  # not bound yet
-            continue
-        yield GeneratorReference(value, functools.partial(setattr, cell, "cell_contents"))
-        yield from _walk(value, seen, depth - 1)
-    for name in _names(function.__code__) & function.__globals__.keys():
-        value = function.__globals__[name]
-        yield GeneratorReference(value, functools.partial(function.__globals__.__setitem__, name))
-        if isinstance(value, types.FunctionType):
-            yield from _walk(value, seen, depth - 1)
-    for value in function.__defaults__ or ():
-        yield from _walk(value, seen, depth - 1)
-
-
-def _walk_object(thing: Any, seen: set[int], depth: int) -> Iterator[GeneratorReference]:
-    if type(thing).__module__.partition(".")[0] in _FOREIGN:
-        return
-    attributes = getattr(thing, "__dict__", None)
-    if isinstance(attributes, dict):
-        for name, value in list(attributes.items()):
-            yield GeneratorReference(value, functools.partial(attributes.__setitem__, name))
-            yield from _walk(value, seen, depth - 1)
-    if callable(thing):
-        for method in vars(type(thing)).values():
-            if isinstance(method, types.FunctionType):
-                yield from _walk(method, seen, depth - 1)
-
-
-def _names(code: types.CodeType) -> set[str]:
-    """The global names that code uses, functions inside it included."""
-    inner = [_names(constant) for constant in code.co_consts if isinstance(constant, types.CodeType)]
-    return set(code.co_names).union(*inner)
-
-
 @contextlib.contextmanager
 def recorded(mechanism: Any, tape: DrawTape) -> Iterator[DrawTape]:
     """Run a mechanism inside this, and its draws are on the tape.
@@ -328,34 +316,54 @@ def recorded(mechanism: Any, tape: DrawTape) -> Iterator[DrawTape]:
             stack.callback(setattr, owner, name, original)
             setattr(owner, name, wrapper)
             replaced[id(original)] = wrapper
-        stack.enter_context(_states(tape.stream()))
-        for place in find_generators(mechanism):
+        stack.enter_context(process_generators(tape.stream("process")))
+        for place in references(mechanism):
             _rebind(place, tape, replaced, stack)
-        stack.enter_context(_shared_source(tape))
+        stack.enter_context(shared_source(_WatchedSource(tape)))
+        for owner, name, source in _ENTROPY:
+            stack.callback(setattr, owner, name, getattr(owner, name))
+            setattr(owner, name, _watch_entropy(getattr(owner, name), tape, source))
+        tape.accept_process()
         yield tape
+        tape.check_process()
 
 
-@contextlib.contextmanager
-def seeded(seed: int | None, number: int, mechanism: Any = None) -> Iterator[None]:
-    """Every generator in reach seeded by (seed, number) for one run, and as it was afterwards. No seed, no effect."""
-    if seed is None:
-        yield
-        return
-    tape = DrawTape(seed, variation=number)
-    with contextlib.ExitStack() as stack:
-        stack.enter_context(_states(tape.stream(varied=True)))
-        original = np.random.default_rng
-        stack.callback(setattr, np.random, "default_rng", original)
-        fresh = functools.partial(_fresh, original, tape)
-        setattr(np.random, "default_rng", fresh)  # noqa: B010
-        for place in find_generators(mechanism) if mechanism is not None else ():
-            if place.value is original:
-                stack.callback(place.put, original)
-                place.put(fresh)
-            else:
-                _reseed_held(place.value, tape, stack)
-        stack.enter_context(_shared_source(tape, varied=True))
-        yield
+_ENTROPY = [
+    (owner, name, source)
+    for owner, name, source in (
+        (os, "urandom", "the operating system (os.urandom)"),
+        (os, "getrandom", "the operating system (os.getrandom)"),
+        (random, "_urandom", "the operating system (random.SystemRandom, secrets)"),
+    )
+    if hasattr(owner, name)
+]
+"""Functions that give bits of the operating system."""
+
+
+def _watch_entropy(original: Callable[..., bytes], tape: DrawTape, source: str) -> Callable[..., bytes]:
+    def watched(*args: Any) -> bytes:
+        tape.note(source)
+        return original(*args)
+
+    return watched
+
+
+class _WatchedSource:
+    """Seeded words in the place of the secure source; words that no sampler asked for are noted."""
+
+    def __init__(self, tape: DrawTape) -> None:
+        self._tape = tape
+        self._given = noise.InsecureSource(tape.stream("secure source"))
+
+    def words(self, count: int) -> Any:
+        """Some words."""
+        self._tape.note("the secure source of deniable.noise, by a function that is not recorded")
+        return self._given.words(count)
+
+    def word(self) -> int:
+        """One word."""
+        self._tape.note("the secure source of deniable.noise, by a function that is not recorded")
+        return self._given.word()
 
 
 def _owners() -> list[tuple[Any, tuple[Sampler, ...], str, Callable[..., None]]]:
@@ -384,7 +392,7 @@ def _wrap_samplers(
     @functools.wraps(original)
     def watched(*args: Any, **kwargs: Any) -> Any:
         set_stream = functools.partial(reseed, args=args, kwargs=kwargs)
-        return tape.play(library, sampler, set_stream, lambda: original(*args, **kwargs), args, kwargs)
+        return tape.record_call(library, sampler, set_stream, lambda: original(*args, **kwargs), args, kwargs)
 
     return watched
 
@@ -407,7 +415,7 @@ def _factories(tape: DrawTape) -> list[tuple[Any, str, Callable[..., Any]]]:
     @functools.wraps(original)
     def default_rng(seed: Any = None) -> Any:
         if seed is None:
-            return _generator(np.random.PCG64(tape.stream()), tape)
+            return _generator(np.random.PCG64(tape.stream("default_rng")), tape)
         # A seed that the mechanism chose is kept: that is how a reused one shows itself.
         return _generator(original(seed).bit_generator, tape, own=True)
 
@@ -422,7 +430,7 @@ def _generator(bits: Any, tape: DrawTape, *, own: bool = False) -> np.random.Gen
             bits.state = type(bits)(seed).state
 
     base = np.random.Generator(bits)
-    methods = {s.name: _method(s, tape, reseed) for s in GENERATOR if hasattr(base, s.name)}
+    methods = {s.name: _method(s, tape, reseed, own=own) for s in GENERATOR if hasattr(base, s.name)}
     made: np.random.Generator = type("Generator", (np.random.Generator, Recorded), methods)(bits)
     return made
 
@@ -445,19 +453,19 @@ def _standard(tape: DrawTape) -> random.Random:
     return made
 
 
-def _method(sampler: Sampler, tape: DrawTape, reseed: Callable[..., None]) -> Callable[..., Any]:
+def _method(sampler: Sampler, tape: DrawTape, reseed: Callable[..., None], *, own: bool = False) -> Callable[..., Any]:
     """A method of a subclass that records and calls the method of its base."""
 
     def watched(self: Any, *args: Any, **kwargs: Any) -> Any:
         base = type(self).__mro__[1]
         call = functools.partial(getattr(base, sampler.name), self, *args, **kwargs)
         library = "random" if base is random.Random else "numpy"
-        return tape.play(library, sampler, reseed, call, args, kwargs)
+        return tape.record_call(library, sampler, reseed, call, args, kwargs, own=own)
 
     return watched
 
 
-def _rebind(place: GeneratorReference, tape: DrawTape, replaced: dict[int, Any], stack: contextlib.ExitStack) -> None:
+def _rebind(place: Reference, tape: DrawTape, replaced: dict[int, Any], stack: contextlib.ExitStack) -> None:
     """A held generator or sampler, exchanged for one that records."""
     held = place.value
     if isinstance(held, Recorded):
@@ -474,53 +482,3 @@ def _rebind(place: GeneratorReference, tape: DrawTape, replaced: dict[int, Any],
         return
     stack.callback(place.put, held)
     place.put(fresh)
-
-
-def _reseed_held(held: Any, tape: DrawTape, stack: contextlib.ExitStack) -> None:
-    """A held generator, on a stream of its own until it is put back."""
-    if isinstance(held, np.random.Generator):
-        bits: Any = held.bit_generator
-        stack.callback(setattr, bits, "state", bits.state)
-        bits.state = type(bits)(tape.stream(varied=True)).state
-    elif isinstance(held, np.random.RandomState):
-        stack.callback(held.set_state, held.get_state())
-        held.seed(tape.stream(varied=True) % 2**32)
-    elif type(held) is random.Random:
-        stack.callback(held.setstate, held.getstate())
-        held.seed(tape.stream(varied=True))
-
-
-def _fresh(original: Callable[..., Any], tape: DrawTape, seed: Any = None) -> Any:
-    return original(tape.stream(varied=True) if seed is None else seed)
-
-
-@contextlib.contextmanager
-def _states(seed: int) -> Iterator[None]:
-    """The process-wide generators, seeded, and put back."""
-    torch = sys.modules.get("torch")
-    standard, legacy = random.getstate(), np.random.get_state()
-    tensor = torch.get_rng_state() if torch is not None and hasattr(torch, "get_rng_state") else None
-    random.seed(seed)
-    np.random.seed(seed % 2**32)
-    if torch is not None and tensor is not None:
-        torch.manual_seed(seed % 2**63)
-    try:
-        yield
-    finally:
-        random.setstate(standard)
-        np.random.set_state(legacy)
-        if torch is not None and tensor is not None:
-            torch.set_rng_state(tensor)
-
-
-@contextlib.contextmanager
-def _shared_source(tape: DrawTape, *, varied: bool = False) -> Iterator[None]:
-    """The process's secure source, giving seeded words for a while."""
-    shared, given = noise.secure(), noise.InsecureSource(tape.stream(varied=varied))
-    for name in ("words", "word"):
-        setattr(shared, name, getattr(given, name))
-    try:
-        yield
-    finally:
-        for name in ("words", "word"):
-            delattr(shared, name)

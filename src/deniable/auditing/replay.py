@@ -1,98 +1,66 @@
-"""Both neighbours on the same recorded randomness: what moves, and is it what was declared?
+"""Both neighbours on recorded randomness: proofs where every operation was followed, leads for the game otherwise.
 
-Two runs, one of each neighbour with loud noise, show what seems to be wrong (`measure_loud_runs`); the others verify
-it. D and D′ run three times on the same randomness, the additive noise alone being varied (eight times where the noise
-is integers). The records of draws are compared (number, order, scale), and an answer of the form f(data) + c·noise is
-measured (`additive`).
+*Proofs.* D and D′ run once each with traced noise (`tracing`). If both runs return numbers f + c·z whose noise was only
+ever added to and scaled, the two laws are known, and with them the mechanism's true ε on these numbers. They refute a
+claim if they break it and if these premises hold, each of them checked on the path that was taken:
 
-A replay *refutes* only where it is a proof: the answer followed its noise in every replay, all randomness was recorded
-(a repeated run gives the same output), nothing else was drawn, and the two laws so found break the claim; sixteen more
-runs confirm it first. An output that one world gives in every replay, while the other follows continuous noise, breaks
-every claim: a branch on the raw data without noise, a NaN, a crash.
+1. no comparison, rounding, clamp, conversion or foreign function touched the noise: the traced run returned;
+2. nothing else is random: no other sampler was called, no generator of the process or in its memory moved, no bits of
+   the operating system were drawn, no compiled code outside a short list was entered;
+3. runs without tracing give the very same numbers on the same draws, and f and c do not vary from run to run.
 
-If other draws were made, the laws are those given these draws; that breaks a claim only where the claim is an event on
-a Poisson sample, whose inner step is what remains, and where these draws were coupled: the same numbers for the records
-that both inputs have. Everything else is a finding: told, not judged. Sparse vector, noisy maximum and rejection
-samplers rightly draw according to the data.
+What remains is that the sampler has the law it was asked for.
+
+*Leads.* Otherwise D and D′ run a few times on the same randomness with only the additive noise varied. What this shows
+(a shift, a scale that depends on the data, an output that did not vary) is a statistic of a few runs. It becomes a
+detector that knows where to look from the first round on, and the game decides.
+
+Everything else is a finding: told, not judged. Sparse vector, noisy maximum and rejection samplers rightly draw
+according to the data.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+import contextlib
+import io
+import sys
+import warnings
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from deniable.auditing.additive import Measured, follows_noise, measure
+from deniable.auditing.additive import Laws, Measured, fit_laws
 from deniable.auditing.claims import Claim
+from deniable.auditing.detectors import Detector
+from deniable.auditing.generators import HIDDEN, functions, generators, state_of, unrecordable
+from deniable.auditing.leads import Constant, Likelihood
 from deniable.auditing.neighbours import Pair
-from deniable.auditing.outputs import Output, crashed, read_output
+from deniable.auditing.outputs import Output, read_output
 from deniable.auditing.recording import Draw, DrawTape, recorded
-from deniable.auditing.worlds import Caught
-from deniable.events import Sampled
-
-LOUD = 1 << 26
-"""How much louder the noise is: answers of up to a million scales are still small beside it."""
-
-_ALIKE = 1e-4
-"""Factors that agree this closely are taken to be one: what differs is the answer."""
-
-
-def measure_loud_runs(
-    first: tuple[NDArray[np.float64], Sequence[Draw]], second: tuple[NDArray[np.float64], Sequence[Draw]]
-) -> Measured | None:
-    """The laws that two loud runs (numbers of the output, draws) suggest; None where they suggest nothing.
-
-    Two runs: both neighbours once, on the same randomness, with the additive noise made loud.
-
-    If an answer is f(data) + c·noise, one run cannot tell f from c. So the noise is multiplied by `LOUD`: then c is the
-    answer over the noise, f being too small to matter, and the difference of the two answers is f(D) − f(D′), or shows
-    that c depends on the data. That is a wrong sensitivity, a clipped average, a batch divided by its own size, in two
-    runs.
-
-    It is a reading, not a proof: an answer that is no such sum (its logarithm, or one that ignores its noise) is
-    misread. So what is seen here is told only if `replay` then verifies the form, with noise as it is.
-
-    >>> from deniable.auditing.recording import Sampler
-    >>> draw = Draw("numpy", Sampler("laplace", "laplace"), np.array([0.7 * LOUD]), np.array([2.0]))
-    >>> found = measure_loud_runs((np.array([5 + 0.7 * LOUD]), [draw]), (np.array([1 + 0.7 * LOUD]), [draw]))
-    >>> found.shifts.round(3), found.spread
-    (array([2.]), array([1.]))
-    """
-    (y, drawn), (other, again) = first, second
-    noise, scales = _stack_draws(drawn)
-    louder, widths = _stack_draws(again)
-    laws = {draw.law for draw in (*drawn, *again) if draw.law is not None}
-    if len(laws) != 1 or not y.size or not y.shape == other.shape == noise.shape == louder.shape:
-        return None
-    usable = (noise != 0) & np.isfinite(y) & np.isfinite(other) & (scales > 0)
-    if not usable.all() or not np.array_equal(noise / scales, louder / widths):
-        return None
-    factors, theirs = y / noise, other / louder
-    if (factors == 0).any() or (theirs / factors <= 0).any():
-        return None
-    law, ratio = str(laws.pop()), np.asarray(theirs / factors, dtype=np.float64)
-    spread = np.where(np.abs(np.log(ratio)) < _ALIKE, 1.0, ratio) * widths / scales
-    # Where the scales differ the answers' difference is mostly noise; the spread alone is read.
-    moved = np.where(spread == 1.0, (y - other) / factors, 0.0)
-    if law.startswith("discrete"):
-        return Measured(law, np.rint(moved), spread, float(scales[0])) if np.ptp(scales) == 0 else None
-    return Measured(law, moved / scales, spread)
-
-
-def _stack_draws(draws: Sequence[Draw]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """All additive numbers and their scales, in the order they were drawn."""
-    added = [draw for draw in draws if draw.law is not None]
-    if not added:
-        return np.zeros(0), np.zeros(0)
-    return np.concatenate([draw.noise for draw in added]), np.concatenate([draw.scale for draw in added])
-
+from deniable.auditing.tracing import Traced, Untraceable, concrete, leaves, passing_conversions
+from deniable.auditing.worlds import Caught, Limits, observe
 
 _SEED = 20_240_229
 _VARIED = 3
-_CONFIRMING = 8
+_VARIED_DISCRETE = 8
+_CONFIRMING = 2
+_FAR = 60.0
+"""Noise is followed up to this many scales when rounding is bounded; beyond it there is no mass that counts."""
+
+_DETERMINISTIC = frozenset(
+    {
+        "builtins", "math", "cmath", "operator", "_operator", "itertools", "functools", "_functools", "numbers",
+        "collections", "_collections", "_collections_abc", "fractions", "decimal", "_decimal", "statistics",
+        "_statistics", "numpy", "pandas", "scipy", "torch", "deniable", "copy", "copyreg", "abc", "_abc", "types",
+        "typing", "dataclasses", "enum", "contextlib", "contextvars", "_contextvars", "warnings", "_warnings", "re",
+        "_sre", "string", "struct", "_struct", "datetime", "_datetime", "heapq", "_heapq", "bisect", "_bisect", "array",
+        "random", "_random", "hashlib", "_hashlib", "_sha2", "_sha256",
+    }
+)  # fmt: skip
+"""Compiled modules that draw no randomness of their own, or only from generators that are watched."""
 
 
 @dataclass(frozen=True)
@@ -114,54 +82,223 @@ class Replayed:
     findings: tuple[Finding, ...]
     runs: int
     measured: Measured | None = None
-    """The laws found, where they refute the claim."""
+    """The laws of the two worlds, where they are proved and break the claim."""
 
-    given: bool = False
-    """Whether they are laws given the sample that was drawn: then they bound the inner step, not the mechanism."""
+    leads: tuple[Detector, ...] = ()
+    """What the game should look at from its first round on."""
+
+    def with_finding(self, kind: str, text: str) -> Replayed:
+        """The same, and one more thing that was seen."""
+        return replace(self, findings=(*self.findings, Finding(kind, text)))
 
 
 @dataclass(frozen=True)
 class _Run:
     output: Output
     draws: tuple[Draw, ...]
+    unrecorded: frozenset[str] = frozenset()
 
 
-def replay_pair(mechanism: Callable[[Any], Any], pair: Pair, claim: Claim, *, copies: Callable[[Any], Any]) -> Replayed:
-    """Compare the neighbours on the same randomness; `copies` gives each run its own input."""
+@dataclass(frozen=True)
+class _TracedRun:
+    """A traced run that returned: its traced numbers by their place, and the draws behind them."""
 
-    def run(data: Any, variation: int, loud: int = 1) -> _Run:
-        with Caught() as caught, recorded(mechanism, DrawTape(_SEED, variation=variation, loud=loud)) as tape:
-            value = mechanism(copies(data))
-        output = crashed(caught.error) if caught.error is not None else read_output(value)
-        return _Run(output, tuple(tape.draws))
+    value: Any
+    numbers: dict[tuple[Any, ...], Traced]
+    draws: tuple[Draw, ...]
+    hidden: frozenset[str]
 
-    def replays(start: int, stop: int) -> tuple[list[_Run], list[_Run]]:
-        return [run(pair.first, v) for v in range(start, stop)], [run(pair.second, v) for v in range(start, stop)]
+    def same_form(self, other: _TracedRun) -> bool:
+        """Whether another run of the same world found the same f and c."""
+        return self.numbers.keys() == other.numbers.keys() and all(
+            np.array_equal(one.constant, other.numbers[place].constant)
+            and np.array_equal(one.factor, other.numbers[place].factor)
+            for place, one in self.numbers.items()
+        )
 
-    seen = _first_sight(run(pair.first, 0, LOUD), run(pair.second, 0, LOUD), claim)
-    first, second = replays(0, _VARIED)
-    runs = 2 + 2 * _VARIED
-    if any((draw.law or "").startswith("discrete") for draw in first[0].draws):
-        more_first, more_second = replays(_VARIED, _CONFIRMING)
-        first, second = first + more_first, second + more_second
-        runs = 2 + 2 * _CONFIRMING
-    findings = _compared(first, second)
-    measured = _laws(first, second)
-    judged = None if measured is None else _judged(claim, first, second)
-    if measured is None or judged is None:
-        return Replayed(tuple(findings), runs)
-    if not any(measured.breaks(line.epsilon, line.delta) for line in judged.lines):
-        return Replayed(tuple(findings), runs)
-    more_first, more_second = replays(_CONFIRMING, 2 * _CONFIRMING)
-    again = [run(pair.first, 0), run(pair.second, 0)]
-    runs += 2 * _CONFIRMING + 2
-    first, second = first + more_first, second + more_second
-    confirmed = _laws(first, second)
-    repeated = all(a.output.atom == b.output.atom for a, b in zip(again, (first[0], second[0]), strict=True))
-    if confirmed is None or not repeated or not any(confirmed.breaks(e, d) for e, d in judged.lines):
-        return Replayed(tuple(findings), runs)
-    findings = [_refutation(confirmed, judged, claim), *seen, *findings]
-    return Replayed(tuple(findings), runs, confirmed, given=judged is not claim)
+
+@dataclass(frozen=True)
+class Replayer:
+    """A mechanism and its neighbours, to be run on recorded randomness. `copies` gives each run its own input."""
+
+    mechanism: Callable[[Any], Any]
+    pair: Pair
+    claim: Claim
+    copies: Callable[[Any], Any]
+    limits: Limits = field(default_factory=Limits)
+
+    def replay(self) -> Replayed:
+        """Try to prove that the claim is false; failing that, look for leads."""
+        proved, runs = self._proof()
+        if proved is not None:
+            return Replayed((_refutation(proved, self.claim),), runs, proved)
+        found = self._leads()
+        return Replayed(found.findings, runs + found.runs, None, found.leads)
+
+    def _proof(self) -> tuple[Measured | None, int]:
+        """The laws, if they break the claim and every premise holds; and the runs that this took."""
+        first = self._traced(self.pair.first, 0)
+        if first is None or not first.numbers or _elsewhere(first):
+            return None, 1
+        second = self._traced(self.pair.second, 0)
+        if second is None or _elsewhere(second):
+            return None, 2
+        laws = _traced_laws(first, second)
+        measured = None if laws is None else laws.measured()
+        if measured is None or not any(measured.breaks(line.epsilon, line.delta) for line in self.claim.lines):
+            return None, 2
+        if unrecordable(self.mechanism):
+            return None, 2
+        held = generators(self.mechanism)
+        for data, world in ((self.pair.first, first), (self.pair.second, second)):
+            for variation in range(1, 1 + _CONFIRMING):
+                traced, plain = self._traced(data, variation, held), self._run(data, variation)
+                if traced is None or not traced.same_form(world) or _elsewhere(traced):
+                    return None, 2 + 4 * _CONFIRMING
+                if read_output(concrete(traced.value)).atom != plain.output.atom:
+                    return None, 2 + 4 * _CONFIRMING
+        return measured, 2 + 4 * _CONFIRMING
+
+    def _leads(self) -> Replayed:
+        first, second = ([self._run(data, v) for v in range(_VARIED)] for data in (self.pair.first, self.pair.second))
+        if any((draw.law or "").startswith("discrete") for draw in first[0].draws):
+            more = range(_VARIED, _VARIED_DISCRETE)
+            first += [self._run(self.pair.first, v) for v in more]
+            second += [self._run(self.pair.second, v) for v in more]
+        findings = _compared(first, second)
+        hidden = sorted(frozenset[str]().union(*(run.unrecorded for run in first + second)))
+        hidden += [name for name in unrecordable(self.mechanism) if name not in hidden]
+        if hidden:
+            names = "; ".join(hidden)
+            findings.append(Finding("randomness", f"not recorded, so judged by the game alone: {names}"))
+        laws = _fitted_laws(first, second)
+        leads: list[Detector] = [] if laws is None else [Likelihood(laws)]
+        measured = None if laws is None else laws.measured()
+        if measured is not None and any(measured.breaks(*line) for line in self.claim.lines) and _alone(first + second):
+            findings.insert(0, Finding("lead", f"in a few replays {_what(measured)}; the game decides"))
+        constant = _constant_world(first, second)
+        if constant is not None:
+            leads.append(constant)
+            findings.insert(0, Finding("lead", "one input gave the same output in every replay; the game decides"))
+        return Replayed(tuple(findings), len(first) + len(second), None, tuple(leads))
+
+    def _run(self, data: Any, variation: int) -> _Run:
+        given = self.copies(data)
+        with recorded(self.mechanism, DrawTape(_SEED, variation=variation)) as tape:
+            seen = observe(lambda: self.mechanism(given), self.limits)
+        return _Run(seen.output, tuple(tape.draws), frozenset(tape.unrecorded))
+
+    def _traced(self, data: Any, variation: int, held: Sequence[Any] = ()) -> _TracedRun | None:
+        """One run with traced noise; None where something else than addition and scaling touched it.
+
+        `held`: generators of this process that must not move.
+        """
+        tape = DrawTape(_SEED, variation=variation, traced=True)
+        given, refused = self.copies(data), Untraceable.count
+        foreign: set[str] = set()
+        value = None
+        with (
+            Caught() as caught,
+            contextlib.suppress(Untraceable),
+            _watched_generators(held, tape),
+            recorded(self.mechanism, tape),
+            passing_conversions(functions(self.mechanism)),
+            contextlib.redirect_stdout(io.StringIO()),
+            contextlib.redirect_stderr(io.StringIO()),
+            warnings.catch_warnings(record=True),
+            _watched_calls(foreign, tape),
+            self.limits.around(),
+        ):
+            value = self.mechanism(given)
+        if caught.error is not None or Untraceable.count != refused:
+            return None
+        return _TracedRun(value, dict(leaves(value)), tuple(tape.draws), frozenset(tape.unrecorded | foreign))
+
+
+@contextlib.contextmanager
+def _watched_generators(held: Sequence[Any], tape: DrawTape) -> Iterator[None]:
+    """Notice every generator that moves although nobody recorded it."""
+    before = [(generator, state_of(generator)) for generator in held]
+    yield
+    if any(state_of(generator) != state for generator, state in before):
+        tape.unrecorded.add("a generator that was made before the audit and cannot be reached")
+
+
+@contextlib.contextmanager
+def _watched_calls(foreign: set[str], tape: DrawTape) -> Iterator[None]:
+    """Collect the compiled modules that a run enters outside of recorded samplers, and that may be random."""
+
+    def watch(frame: Any, event: str, called: Any) -> None:
+        if tape.inside:
+            return
+        if event == "c_call":
+            owner = getattr(called, "__self__", None)
+            module = getattr(called, "__module__", None) or type(owner).__module__ or ""
+            if isinstance(owner, type(sys)):
+                module = owner.__name__
+            if module.partition(".")[0] not in _DETERMINISTIC:
+                foreign.add(f"compiled code of {module}")
+        elif event == "call":
+            name = str(frame.f_globals.get("__name__", "")).partition(".")[0]
+            if name in HIDDEN:
+                foreign.add(HIDDEN[name])
+
+    before = sys.getprofile()
+    sys.setprofile(watch)
+    try:
+        yield
+    finally:
+        sys.setprofile(before)
+        foreign.discard("compiled code of sys")  # this function's own call
+
+
+def _elsewhere(run: _TracedRun) -> bool:
+    """Whether anything but additive noise was, or may have been, drawn."""
+    return bool(run.hidden) or any(draw.law is None for draw in run.draws)
+
+
+def _traced_laws(first: _TracedRun, second: _TracedRun) -> Laws | None:
+    """The laws of traced numbers that both worlds give, each following a draw of its own in both."""
+    laws = {draw.law for run in (first, second) for draw in run.draws}
+    if len(laws) != 1 or not first.draws or not second.draws:
+        return None
+    one, two = _scales(first.draws), _scales(second.draws)
+    rows: list[tuple[float, ...]] = []
+    used: tuple[set[int], set[int]] = (set(), set())
+    for place in (place for place in first.numbers if place in second.numbers):
+        a, b = first.numbers[place], second.numbers[place]
+        if a.shape != b.shape:
+            continue
+        precision = max(_precision(a.value), _precision(b.value))
+        for f, c, z, g, d, w in zip(
+            *(part.ravel() for x in (a, b) for part in (x.constant, x.factor, x.draw)), strict=True
+        ):
+            if c == 0 or d == 0 or z in used[0] or w in used[1]:
+                continue
+            used[0].add(int(z))
+            used[1].add(int(w))
+            width, other = c * one[z], d * two[w]
+            # Every operation rounds once; no path that is traced has more than a few operations a number.
+            size = abs(f) + abs(g) + 2 * _FAR * (abs(width) + abs(other))
+            rows.append((f, g, width, other, 64 * precision * size, c, d))
+    if not rows:
+        return None
+    f, g, width, other, blur, c, d = np.array(rows).T
+    if not (np.isfinite(width).all() and (width != 0).all() and (other != 0).all()):
+        return None
+    law = str(laws.pop())
+    steps = (c, d) if law.startswith("discrete") else None
+    return Laws(law, np.arange(len(f)), (f, g), (width, other), blur, steps)
+
+
+def _scales(draws: tuple[Draw, ...]) -> NDArray[np.float64]:
+    return np.concatenate([draw.scale for draw in draws])
+
+
+def _precision(value: Any) -> float:
+    """The relative rounding of a number's type."""
+    kind = str(getattr(value, "dtype", "float64"))
+    return 2.0**-8 if "16" in kind else 2.0**-24 if "32" in kind else 2.0**-53
 
 
 def _alone(runs: list[_Run]) -> bool:
@@ -169,60 +306,28 @@ def _alone(runs: list[_Run]) -> bool:
     return all(draw.law is not None for run in runs for draw in run.draws)
 
 
-def _coupled(one: _Run, two: _Run) -> bool:
-    """Whether all draws but additive noise are the same numbers in both worlds, as far as both have them."""
-    others = [[draw for draw in run.draws if draw.law is None] for run in (one, two)]
-    if [draw.label for draw in others[0]] != [draw.label for draw in others[1]]:
-        return False
-    for a, b in zip(*others, strict=True):
-        size = min(a.noise.size, b.noise.size)
-        if not size or abs(a.noise.size - b.noise.size) > 1 or not np.array_equal(a.noise[:size], b.noise[:size]):
-            return False
-    return True
-
-
-def _judged(claim: Claim, first: list[_Run], second: list[_Run]) -> Claim | None:
-    """The claim that the laws given all other draws must obey; None where there is none."""
-    if _alone(first + second):
-        return claim
-    if isinstance(claim.stated, Sampled) and all(_coupled(*runs) for runs in zip(first, second, strict=True)):
-        return Claim.of(claim.stated.event)
-    return None
-
-
-def _laws(first: list[_Run], second: list[_Run]) -> Measured | None:
-    """The laws of both worlds, where replays tell them."""
-    return _measured(first, second) or _fixed(first, second)
-
-
-def _fixed(first: list[_Run], second: list[_Run]) -> Measured | None:
-    """One world gives one output whatever its noise, and the other, which follows continuous noise, cannot give it."""
-    moving = [runs for runs in (first, second) if len({run.output.atom for run in runs}) > 1]
-    if len(moving) != 1 or len({run.output.structure for run in moving[0]}) != 1 or moving[0][0].output.labels:
+def _fitted_laws(first: list[_Run], second: list[_Run]) -> Laws | None:
+    """The laws that replays suggest, where all outputs are plain numbers."""
+    structures = {run.output.structure for run in first + second}
+    if len(structures) != 1 or any(run.output.labels for run in first + second):
         return None
-    varied = follows_noise([(run.output.numbers, run.draws) for run in moving[0]])
-    return Measured.apart() if varied else None
+    one, two = ([(run.output.numbers, run.draws) for run in runs] for runs in (first, second))
+    return fit_laws(one, two)
 
 
-def _first_sight(one: _Run, two: _Run, claim: Claim) -> list[Finding]:
-    """What two loud runs suggest: a scale that depends on the data, or a shift that would break the claim."""
-    if bool(one.draws) != bool(two.draws):
-        return [Finding("first sight", "two runs already showed that noise is drawn on one input only")]
-    if one.output.structure != two.output.structure:
-        return [Finding("first sight", "two runs already showed outputs of two kinds")]
-    judged = _judged(claim, [one], [two])
-    if judged is None or one.output.labels:
-        return []
-    found = measure_loud_runs((one.output.numbers, one.draws), (two.output.numbers, two.draws))
-    if found is None or (found.alike and not any(found.breaks(*line) for line in judged.lines)):
-        return []
-    return [Finding("first sight", f"two runs already showed that {_what(found)}")]
+def _constant_world(first: list[_Run], second: list[_Run]) -> Constant | None:
+    """A detector for an output that one world gave in every replay and the other in none."""
+    atoms = [{run.output.atom for run in runs} for runs in (first, second)]
+    if not (first[0].draws or second[0].draws):
+        return None
+    for second_world, (here, there) in enumerate((atoms, atoms[::-1])):
+        if len(here) == 1 and not here & there:
+            return Constant(next(iter(here)), second=bool(second_world))
+    return None
 
 
 def _what(measured: Measured) -> str:
     """What moves between the neighbours."""
-    if measured.law == "apart":
-        return "one input always gives the same output, which the other never gives"
     if not measured.alike:
         wider = float(np.exp(np.abs(np.log(measured.spread)).max()))
         return f"the noise's scale itself depends on the data, by a factor of {wider:.4g}"
@@ -230,22 +335,13 @@ def _what(measured: Measured) -> str:
     return f"the answer moves by {moved:.4g} times the noise's scale"
 
 
-def _measured(first: list[_Run], second: list[_Run]) -> Measured | None:
-    structures = {run.output.structure for run in first + second}
-    if len(structures) != 1 or any(run.output.labels for run in first + second):
-        return None
-    one, two = ([(run.output.numbers, run.draws) for run in runs] for runs in (first, second))
-    return measure(one, two)
-
-
-def _refutation(measured: Measured, judged: Claim, claim: Claim) -> Finding:
-    given = "" if judged is claim else " given the sample that was drawn"
-    allowed = judged.profile.cost(judged.delta)
-    noise = "" if measured.law == "apart" else f" ({measured.law} noise) between the neighbours"
+def _refutation(measured: Measured, claim: Claim) -> Finding:
+    allowed = claim.profile.cost(claim.delta)
     return Finding(
         "sensitivity",
-        f"{_what(measured)}{noise}{given}, which breaks {allowed}. This is a proof if the answer is f(data) + c·noise,"
-        " as it was in every replay, and the sampler has the law that it was asked for.",
+        f"{_what(measured)} ({measured.law} noise) between the neighbours, which breaks {allowed}. Proved by following"
+        " the noise through every operation: the answer is f(data) + c·noise, and nothing else is random. It rests on"
+        " the sampler having the law that it was asked for.",
         proof=True,
     )
 

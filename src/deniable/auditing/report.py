@@ -10,6 +10,7 @@ whenever the audit stopped; `claimed` is the claim's own ε.
 True
 >>> print(report)
 consistent with ε ≤ 1.00, δ = 0, one record added or removed
+No attack told these neighbours apart better than the claim allows. That is evidence, and no proof.
 measured  ε ≥ 0.80 at δ = 0 (99 % confidence)
 runs      500 in 1.0 s
 """
@@ -43,18 +44,19 @@ class Point(NamedTuple):
 
 
 @dataclass(frozen=True)
-class TimingReport:
-    """The verdict on running times, which a claim about outputs does not cover."""
+class ChannelReport:
+    """The verdict on something that a claim about values does not cover: running times, or low bits of floats."""
 
     verdict: str
-    """"leaks" or "nothing seen": whether running times alone break the claim's bounds."""
+    """"leaks" or "nothing seen": whether this channel alone breaks the claim's bounds."""
 
     lower: float
     evidence: float
     runs: int
+    channel: str = "running times"
 
     def __str__(self) -> str:
-        return f"{self.verdict} (running times alone: ε ≥ {_down(self.lower)}, {self.runs} runs)"
+        return f"{self.verdict} ({self.channel} alone: ε ≥ {_down(self.lower)}, {self.runs} runs)"
 
 
 @dataclass(frozen=True)
@@ -94,7 +96,12 @@ class AuditReport(Shown, Plain):
     crashes: tuple[tuple[str, int, int], ...] = ()
     """Exceptions by name, with how often they were raised on D and on D′."""
 
-    timing: TimingReport | None = None
+    timing: ChannelReport | None = None
+    """Running times, where they were judged."""
+
+    low_bits: ChannelReport | None = None
+    """The low bits of floats, where outputs had floats. Floating-point noise often keeps a claim in its values only."""
+
     guarantee: Guarantee | None = field(default=None, compare=False, repr=False)
 
     @property
@@ -107,6 +114,7 @@ class AuditReport(Shown, Plain):
         plain["findings"] = [asdict(finding) for finding in self.findings]
         plain["curve"] = [point._asdict() for point in self.curve]
         plain["timing"] = None if self.timing is None else asdict(self.timing)
+        plain["low_bits"] = None if self.low_bits is None else asdict(self.low_bits)
         return {"deniable": FORMAT, **plain}
 
     @staticmethod
@@ -119,7 +127,9 @@ class AuditReport(Shown, Plain):
             found["findings"] = tuple(Finding(**finding) for finding in found["findings"])
             found["curve"] = tuple(Point(**point) for point in found["curve"])
             found["crashes"] = tuple((str(name), int(one), int(two)) for name, one, two in found["crashes"])
-            found["timing"] = None if found["timing"] is None else TimingReport(**found["timing"])
+            for channel in ("timing", "low_bits"):
+                seen = found.get(channel)  # reports of earlier versions have no low bits
+                found[channel] = None if seen is None else ChannelReport(**seen)
             return AuditReport(**found)
         except (ValueError, TypeError, KeyError):
             raise InvalidArgument("text", "…", "an audit's JSON, as report.to_json() writes it") from None
@@ -130,6 +140,8 @@ class AuditReport(Shown, Plain):
         claim = self.guarantee or ApproxDP(self.claimed, self.delta, relation=Relation(self.relation))
         facts = [("verdict", self.verdict), ("measured", self._measured()), ("runs", str(self.runs))]
         facts += [(finding.kind, finding.text) for finding in self.findings]
+        channels = (("low bits", self.low_bits), ("timing", self.timing))
+        facts += [(name, str(seen)) for name, seen in channels if seen is not None]
         return Description("audit", claim, tuple(facts))
 
     def plot(self, axes: Any) -> None:
@@ -150,8 +162,26 @@ class AuditReport(Shown, Plain):
     def __repr__(self) -> str:
         return str(self)  # what a shell shows
 
+    @property
+    def meaning(self) -> str:
+        """The verdict in a sentence."""
+        if self.by == "replay":
+            return (
+                "The claim is false for this mechanism: its noise was followed through every operation, and the two"
+                " laws that it gives are further apart than the claim allows."
+            )
+        if self.refuted:
+            return (
+                "Somebody who sees the output tells these neighbours apart better than the claim allows. A true claim"
+                f" would be refuted in at most {100 * (1 - self.confidence):.3g} % of such audits."
+            )
+        said = "No attack told these neighbours apart better than the claim allows. That is evidence, and no proof."
+        if self.low_bits is not None and self.low_bits.verdict == "leaks":
+            said += " The low bits of its floats do: as numbers in floating point, the answers break the claim."
+        return said
+
     def __str__(self) -> str:
-        lines = [f"{'REFUTED:' if self.refuted else 'consistent with'} {printable(self.claim)}"]
+        lines = [f"{'REFUTED:' if self.refuted else 'consistent with'} {printable(self.claim)}", self.meaning]
         rows = [("measured", self._measured())]
         if self.mu is not None:
             rows.append(("", f"μ ≥ {_down(self.mu)}"))
@@ -162,6 +192,8 @@ class AuditReport(Shown, Plain):
             rows.append(("pair", self.pair))
         rows += [("raised", f"{name}: {one} times on D, {two} times on D′") for name, one, two in self.crashes]
         rows += [("found", str(finding)) for finding in self.findings]
+        if self.low_bits is not None and not self.refuted:
+            rows.append(("low bits", str(self.low_bits)))
         if self.timing is not None:
             rows.append(("timing", str(self.timing)))
         width = max(len(name) for name, _ in rows) + 2
