@@ -192,13 +192,22 @@ def test_large_shuffles_approach_their_limit(population: int) -> None:
 
 ATTAINED: list[tuple[Event, bool]] = [
     (Gaussian(1, 1, REPLACE, reach=1).sampled(rate=TENTH), True),
+    (Gaussian(1, 1, REPLACE, reach=1).sampled(rate=TENTH) * 2, False),
+    (Gaussian(1, 2, REPLACE, reach=1).sampled(rate=TENTH) * 2, True),
+    (Gaussian(1, 1, REPLACE, reach=1).sampled(rate=TENTH) + Laplace(1, 1, REPLACE), False),
+    (DiscreteGaussian(2, 1, REPLACE, reach=1).sampled(rate=TENTH) * 2, False),
+    (DiscreteGaussian(10**4, 10**4), True),
+    (DiscreteGaussian(10**5, 10**5), False),
+    (DiscreteGaussian(10**5, 10**5).sampled(rate=TENTH), False),
+    (DiscreteLaplace(10**7, 10**7), False),
     (Composed([Gaussian(1, 1, REPLACE, reach=1), Gaussian(2, 3, REPLACE, reach=3)]).sampled(rate=TENTH), True),
     (Composed([Gaussian(1, 1, REPLACE, reach=1), Gaussian(1, 2, REPLACE, reach=1)]).sampled(rate=TENTH), False),
     (DiscreteLaplace(1, 1, REPLACE, reach=1).sampled(rate=TENTH), True),
     (RandomizedResponse(1).sampled(rate=TENTH), False),
     (Laplace(1).sampled(rate=TENTH), True),
     ((Laplace(1) * 3).sampled(rate=TENTH), False),
-    (Gaussian(1).sampled(rate=TENTH).for_group(2), False),
+    (Gaussian(1).sampled(rate=TENTH).for_group(2), True),
+    (Laplace(1).sampled(rate=TENTH).for_group(2), False),
     (ExponentialMechanism(1), False),
 ]
 
@@ -286,3 +295,41 @@ def test_matrix_noise_is_one_gaussian() -> None:
     assert account(replaced).epsilon(1e-6) == pytest.approx(
         account(Gaussian(3, 2 * sensitivity)).epsilon(1e-6), rel=1e-12
     )
+
+
+@pytest.mark.parametrize(("scale", "moved", "reach", "rate"), [(1.27, 1, 1, 0.3), (1.0, 1, 2, 0.2), (1.0, 2, 1, 0.3)])
+def test_lower_ends_of_replaced_units_against_the_best_adaptive_placements(
+    scale: float, moved: int, reach: int, rate: float
+) -> None:
+    """Two steps on integers, each placement tried, the second chosen in the light of the first output."""
+    event = DiscreteGaussian(scale, moved, REPLACE, reach=reach).sampled(rate=rate)
+    x = np.arange(-16, 17)
+    rows = {k: np.exp(-((x - k) ** 2) / (2 * scale**2)) for k in range(-reach, reach + 1)}
+    rows = {k: (1 - rate) * rows[0] / rows[0].sum() + rate * row / rows[0].sum() for k, row in rows.items()}
+    pairs = [(rows[a], rows[b]) for a in rows for b in rows if 0 < abs(a - b) <= moved]
+
+    def best(epsilon: float) -> float:
+        return max(float(np.maximum(p - math.exp(epsilon) * q, 0).sum()) for p, q in pairs)
+
+    for epsilon in (0.05, 0.5):
+        twice = max(
+            sum(
+                float(a) * best(epsilon - math.log(a / b)) for a, b in zip(p, q, strict=True) if a > 1e-17 and b > 1e-17
+            )
+            for p, q in pairs
+        )
+        for truth, count in ((best(epsilon), 1), (twice, 2)):
+            profile = account(event * count)
+            bracket = profile.delta_bracket(epsilon)
+            assert truth <= bracket.upper * (1 + 1e-9)
+            assert bracket.lower <= truth * (1 + 1e-9) or "of the bound" in profile.method
+
+
+@pytest.mark.parametrize("event", [DiscreteGaussian(10**5, 5 * 10**4), DiscreteLaplace(10**7, 5 * 10**6)], ids=repr)
+def test_lower_ends_of_wide_discrete_noise(event: Event) -> None:
+    """Noise on this many integers is all but continuous."""
+    kind = Gaussian if isinstance(event, DiscreteGaussian) else Laplace
+    truth, profile = account(kind(event.scale, event.sensitivity)).delta_bracket(0.3), account(event)
+    bracket = profile.delta_bracket(0.3)
+    assert truth.lower <= bracket.upper * (1 + 1e-6)
+    assert bracket.lower <= truth.upper * (1 + 1e-6) or "of the bound" in profile.method

@@ -164,11 +164,16 @@ class _LeastOf:
 
     def delta_bracket(self, epsilon: float) -> Bracket:
         """Proven ends around δ(ε)."""
-        return _capped(self.first.delta_bracket(epsilon), self.second.delta_bracket(epsilon).upper)
+        return self._smaller(self.first.delta_bracket(epsilon), self.second.delta_bracket(epsilon))
 
     def epsilon_bracket(self, delta: float) -> Bracket:
         """Proven ends around ε(δ)."""
-        return _capped(self.first.epsilon_bracket(delta), self.second.epsilon_bracket(delta).upper)
+        return self._smaller(self.first.epsilon_bracket(delta), self.second.epsilon_bracket(delta))
+
+    def _smaller(self, first: Bracket, second: Bracket) -> Bracket:
+        """The smaller of two numbers that lie in brackets. A Rényi conversion is itself the bound, its upper end."""
+        known = second.upper if isinstance(self.second, RenyiCurve) else second.lower
+        return Bracket(min(first.lower, known), min(first.upper, second.upper))
 
     def odds(self) -> tuple[LossOdds, ...]:
         """Those of the first bound: the smaller of two curves belongs to no pair."""

@@ -80,11 +80,12 @@ def inner_laws(event: Event) -> Directions:
 
 def attained(folded: Folded) -> bool:
     """Whether every pair is one that the described step can attain, so that lower ends are about the step itself."""
-    return (
-        folded.tight
-        and not (folded.renyi or folded.leaks)
-        and all(rule_of(step).attained(step) for step, _ in folded.steps)
-    )
+    if not folded.tight or folded.renyi or folded.leaks:
+        return False
+    if not folded.mu_squared and len(folded.steps) == 1 and folded.steps[0][1] == 1:
+        step = folded.steps[0][0]
+        return rule_of(step).attained_alone(step)
+    return all(rule_of(step).attained(step) for step, _ in folded.steps)
 
 
 def _leak(delta: float) -> Law:

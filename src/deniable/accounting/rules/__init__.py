@@ -9,7 +9,7 @@
 | which canonical steps is it, for a group of units? | `group`, `steps` | `fold` |
 | is it free? which part is Gaussian, a leak, a Rényi promise? | `is_free`, `squares`, `shares` | `fold` |
 | what replaces it when its numbers are no ordinary floats? | `clamp` | `fold.within_floats` |
-| which dominating pair, and can the step attain it? | `laws`, `attained`, `described` | `pairs` |
+| which dominating pair, and can the step attain it? | `laws`, `attained…`, `described` | `pairs` |
 | which transform, in floats and in balls? | `transforms`, `balls` | `contour`, `proof` |
 | which closed form, which second bound in sums? | `closed`, `alternative` | `accountant` |
 | what does it add to a filter's sums? | `cost` | `filters` |
@@ -139,8 +139,12 @@ class Rule(Generic[Kind]):
         raise NotSupported(f"there is no dominating pair for {type(step).__name__}")
 
     def attained(self, step: Kind) -> bool:
-        """Whether the step itself can have that pair, so that lower ends are about the step."""
+        """Whether the step itself can have that pair, in any composition, so that lower ends are about the step."""
         return False
+
+    def attained_alone(self, step: Kind) -> bool:
+        """Whether it can have that pair when it happens once and nothing else does."""
+        return self.attained(step)
 
     def closed(self, step: Kind, count: int, of_bound: str) -> Curve | None:
         """A closed form of `count` copies, if there is one."""

@@ -196,6 +196,12 @@ class DiscreteLaplaceRule(NoiseRule[DiscreteLaplace]):
             return (discrete_laplace(float(step.scale), int(step.sensitivity)),)
         return (randomized_response(float(epsilon)),)
 
+    def attained(self, step: DiscreteLaplace) -> bool:
+        """Not where the table would be too large, and randomized response stands in for it."""
+        from deniable.accounting.pairs.discrete import LARGEST
+
+        return step.sensitivity < LARGEST and step.sensitivity / step.scale < 600
+
     def placed(self, event: DiscreteLaplace, rate: float) -> Law | None:
         from deniable.accounting.pairs.discrete import LARGEST, LaplaceTable, placed_pair
 
@@ -244,6 +250,12 @@ class DiscreteGaussianRule(NoiseRule[DiscreteGaussian]):
         alone = step.coordinates == 1 or step.sensitivity**2 < 2
         law = discrete_gaussian(float(step.scale), math.floor(step.sensitivity)) if alone else None
         return (law or renyi_law(((ZCDP(step.sensitivity**2 / (2 * step.scale**2)), 1),)),)
+
+    def attained(self, step: DiscreteGaussian) -> bool:
+        """Not where the table would be too large, and the zCDP bound stands in for it."""
+        from deniable.accounting.pairs.discrete import GaussianTable
+
+        return GaussianTable.between(float(step.scale), 0, math.floor(step.sensitivity)) is not None
 
     def placed(self, event: DiscreteGaussian, rate: float) -> Law | None:
         from deniable.accounting.pairs.discrete import GaussianTable, placed_pair

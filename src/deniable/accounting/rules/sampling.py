@@ -79,14 +79,21 @@ class SampledRule(SubsetRule[Sampled]):
         placed = self._placed(step.event, rate)
         return poisson_bound(inner_laws(step.event), rate) if placed is None else poisson_replaced(placed)
 
-    def attained(self, step: Sampled) -> bool:
+    def attained_alone(self, step: Sampled) -> bool:
         from deniable.accounting.pairs import attained
 
         inner = gather(step.relation, steps_of(step.event))
         # Several steps that are not all Gaussian are put on one lattice (`pairs.sampling.product`), which costs a
         # little.
-        alone = sum(count for _, count in inner.steps) + bool(inner.mu_squared) == 1
-        return alone and attained(inner) and (step.relation is not Relation.REPLACE or self._is_placed(step.event))
+        single = sum(count for _, count in inner.steps) + bool(inner.mu_squared) == 1
+        return single and attained(inner) and (step.relation is not Relation.REPLACE or self._is_placed(step.event))
+
+    def attained(self, step: Sampled) -> bool:
+        """Under REPLACE the pair is the larger of two orders at every ε. In a sum one order is taken throughout, so the
+        pair is attained only where both are alike: the unit and its replacement lie on opposite sides of absence.
+        """
+        alike = step.relation is not Relation.REPLACE or _proportions(step.event) == {Fraction(2)}
+        return alike and self.attained_alone(step)
 
     def _placed(self, event: Event, rate: float) -> Law | None:
         """The worst placement of a unit and its replacement around absence; None where absence is not described."""
