@@ -18,6 +18,7 @@ from deniable.events import (
     GaussianMixture,
     Laplace,
     MatrixGaussian,
+    RandomAllocation,
     RandomizedResponse,
     Repeated,
     Sampled,
@@ -25,6 +26,7 @@ from deniable.events import (
     Shuffled,
     ToReplace,
     TreeGaussian,
+    TruncatedSampled,
 )
 from deniable.guarantees import FDP, GDP, RDP, TCDP, ZCDP, ApproxDP, ApproxZCDP, PureDP, TradeOff
 from deniable.units import Relation
@@ -66,6 +68,8 @@ EXAMPLES: dict[str, tuple[Event, ...]] = {
     ),
     "SampledWithoutReplacement": (SampledWithoutReplacement(Gaussian(1.5, 1, REPLACE), 10, 100),),
     "Shuffled": (Shuffled(RandomizedResponse(1), 200), Shuffled(Claimed(PureDP(1, relation=REPLACE)), 200)),
+    "RandomAllocation": (RandomAllocation(Gaussian(2), 20), RandomAllocation(Gaussian(3), 20, 2)),
+    "TruncatedSampled": (TruncatedSampled(Gaussian(1.5), 0.1, 20, 100),),
     "ForGroup": (ForGroup(Gaussian(4), 3), ForGroup(Sampled(Gaussian(2), 0.05), 2)),
     "ToReplace": (ToReplace(Laplace(4)), ToReplace(Sampled(Gaussian(2), 0.05))),
 }
@@ -89,6 +93,8 @@ NOISIER: dict[str, tuple[Event, Event]] = {
         SampledWithoutReplacement(Gaussian(1.6, 1, REPLACE), 10, 100),
     ),
     "Shuffled": (Shuffled(RandomizedResponse(1), 200), Shuffled(RandomizedResponse(0.95), 200)),
+    "RandomAllocation": (RandomAllocation(Gaussian(2), 20), RandomAllocation(Gaussian(2.1), 20)),
+    "TruncatedSampled": (TruncatedSampled(Gaussian(1.5), 0.1, 20, 100), TruncatedSampled(Gaussian(1.6), 0.1, 20, 100)),
 }
 """A step, and the same step with more noise. The discrete Gaussian is left out: at a fixed ε its δ may rise."""
 

@@ -73,7 +73,7 @@ def curve(folded: Folded) -> Curve:
         return LeakyCurve(curve(rest), folded.leaks)
     other = [(rule_of(step).alternative(step), step, count) for step, count in folded.steps]
     if sum(count for second, _, count in other if second is not None) > 1:
-        return _LeastOf(_curve_of(folded), curve(_alternative(folded, other)))
+        return LeastOf(_curve_of(folded), curve(_alternative(folded, other)))
     return _curve_of(folded)
 
 
@@ -81,7 +81,7 @@ def _alternative(folded: Folded, steps: Iterable[tuple[Event | None, Event, int]
     """With every step that has a second bound replaced by that bound."""
     rest = gather(folded.relation, ((second or step, count) for second, step, count in steps))
     also = gather(folded.relation, ((Claimed(promise), count) for promise, count in (*rest.renyi, *folded.renyi)))
-    return replace(rest, mu_squared=folded.mu_squared, renyi=also.renyi)
+    return replace(rest, mu_squared=folded.mu_squared + rest.mu_squared, renyi=also.renyi)
 
 
 def _curve_of(folded: Folded) -> Curve:
@@ -151,7 +151,7 @@ def _capped(found: Bracket, upper: float) -> Bracket:
 
 
 @dataclass(frozen=True)
-class _LeastOf:
+class LeastOf:
     """Two bounds on one composition: the smaller. Its lower end is about the smaller bound, not about the steps."""
 
     first: Curve

@@ -35,7 +35,14 @@ from deniable.events.leaves import (
     RandomizedResponse,
     TreeGaussian,
 )
-from deniable.events.sampling import Sampled, SampledWithoutReplacement, Shuffled, dpsgd
+from deniable.events.sampling import (
+    RandomAllocation,
+    Sampled,
+    SampledWithoutReplacement,
+    Shuffled,
+    TruncatedSampled,
+    dpsgd,
+)
 
 __all__ = [
     "Claimed",
@@ -51,6 +58,7 @@ __all__ = [
     "Laplace",
     "MatrixGaussian",
     "Noise",
+    "RandomAllocation",
     "RandomizedResponse",
     "Repeated",
     "Sampled",
@@ -58,5 +66,6 @@ __all__ = [
     "Shuffled",
     "ToReplace",
     "TreeGaussian",
+    "TruncatedSampled",
     "dpsgd",
 ]

@@ -102,6 +102,20 @@ class Event(Shown, Plain):
         return Shuffled(self, size=size)
 
     @public
+    def allocated(self, *, steps: int, participations: int = 1) -> Event:
+        """One epoch of `steps` such noisy sums; every unit is in `participations` of them, drawn in secret."""
+        from deniable.events.sampling import RandomAllocation
+
+        return RandomAllocation(self, steps=steps, participations=participations)
+
+    @public
+    def truncated(self, *, rate: Number, capacity: int, size: int) -> Event:
+        """This event on a Poisson sample of at most `size` units that is cut to `capacity` of them."""
+        from deniable.events.sampling import TruncatedSampled
+
+        return TruncatedSampled(self, rate=rate, capacity=capacity, size=size)
+
+    @public
     def for_group(self, members: int) -> Event:
         """The same step, for a promise about `members` units at once."""
         from deniable.events.algebra import ForGroup

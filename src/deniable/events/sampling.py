@@ -5,6 +5,8 @@
 | Poisson (`sampled`) | ADD_REMOVE and ZERO_OUT; REPLACE when the inner noise states its `reach` |
 | fixed size, uniform (`sampled_without_replacement`) | REPLACE only |
 | shuffled local reports (`shuffled`) | REPLACE only |
+| random allocation, balls in bins (`allocated`) | ADD_REMOVE and ZERO_OUT |
+| Poisson, cut to a capacity (`truncated`) | ADD_REMOVE only |
 
 Batches cut from a shuffled epoch are none of these, and no event here describes them as if they were.
 """
@@ -124,6 +126,71 @@ class Shuffled(Around):
         return f"{wrap_event(self.event)}.shuffled(size={self.size})"
 
 
+@dataclass(frozen=True, init=False, repr=False)
+class RandomAllocation(Around):
+    """One epoch of `steps` noisy sums in which every unit takes part in `participations` of them, drawn in secret.
+
+    Each unit draws its steps uniformly, on its own and anew for every epoch (balls in bins); the sizes of the batches
+    are random. Batches of fixed size, cut from a shuffled epoch, are something else and have no such theorem.
+
+    >>> RandomAllocation(Gaussian(scale=1), steps=100) * 10
+    Gaussian(scale=1).allocated(steps=100) * 10
+    """
+
+    steps: int
+    participations: int = 1
+
+    def __init__(self, event: Event, steps: int, participations: int = 1) -> None:
+        if not isinstance(event, Gaussian):
+            raise InvalidArgument("event", event, "one Gaussian step", "The theorem is about Gaussian noise.")
+        if event.relation is Relation.REPLACE:
+            raise UnitMismatch(
+                "random allocation is analysed under ADD_REMOVE and ZERO_OUT only; state the step there, and use"
+                " .to_replace() for a bound under REPLACE."
+            )
+        slots = _checks.count("steps", steps)
+        times = _checks.count("participations", participations)
+        if times > slots:
+            raise InvalidArgument("participations", participations, f"at most steps={slots}")
+        self._store(event=event, steps=slots, participations=times)
+
+    def __repr__(self) -> str:
+        often = f", participations={self.participations}" if self.participations > 1 else ""
+        return f"{wrap_event(self.event)}.allocated(steps={self.steps}{often})"
+
+
+@dataclass(frozen=True, init=False, repr=False)
+class TruncatedSampled(Around):
+    """A step on a Poisson sample that is cut to `capacity` units: of a larger sample, so many are kept, uniformly.
+
+    `size` is the largest number of units that there may be. Analysed under ADD_REMOVE: a unit that joins a full batch
+    takes the place of another, so that the sum moves by two contributions.
+
+    >>> TruncatedSampled(Gaussian(scale=1), rate=0.01, capacity=150, size=10_000)
+    Gaussian(scale=1).truncated(rate=0.01, capacity=150, size=10000)
+    """
+
+    rate: Fraction
+    capacity: int
+    size: int
+
+    def __init__(self, event: Event, rate: Number, capacity: int, size: int) -> None:
+        if not isinstance(event, Gaussian):
+            raise InvalidArgument("event", event, "one Gaussian step", "The theorem is about one noisy sum.")
+        if event.relation is not Relation.ADD_REMOVE:
+            raise UnitMismatch("a Poisson sample that is cut to a capacity is analysed under ADD_REMOVE only.")
+        self._store(
+            event=event,
+            rate=_checks.rate("rate", rate),
+            capacity=_checks.count("capacity", capacity),
+            size=_checks.count("size", size),
+        )
+
+    def __repr__(self) -> str:
+        numbers = f"rate={_checks.shown(self.rate)}, capacity={self.capacity}, size={self.size}"
+        return f"{wrap_event(self.event)}.truncated({numbers})"
+
+
 def _refuse_moved(event: Event) -> None:
     """Groups and moves between relations go outside a sampling: its theorem is about single units."""
     if any(isinstance(leaf, ForGroup | ToReplace) or leaf.unit.members > 1 for leaf in leaves(event)):
@@ -145,7 +212,7 @@ def leaves(event: Event) -> tuple[Event, ...]:
     """The steps inside sums, repetitions and samplings."""
     if isinstance(event, Composed):
         return tuple(leaf for part in event.parts for leaf in leaves(part))
-    if isinstance(event, Repeated | Sampled | SampledWithoutReplacement | Shuffled):
+    if isinstance(event, Around) and not isinstance(event, ForGroup | ToReplace):
         return leaves(event.event)
     return (event,)
 

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -128,6 +129,43 @@ def poisson_bound(inner: Directions, rate: float) -> Directions:
     law = inner[0]
     reach = law.high if law.high < math.inf else farthest(law)
     return (bounded(lambda e: rate * law.profile(e), reach=reach, peak=law.peak),)
+
+
+@dataclass(frozen=True, eq=False)
+class Blend(Law):
+    """One of several pairs, drawn with known probabilities, and which one is told: all masses are averages."""
+
+    parts: tuple[tuple[float, Law], ...]
+
+    def __post_init__(self) -> None:
+        laws = [law for _, law in self.parts]
+        for name, value in (
+            ("low", min(law.low for law in laws)),
+            ("high", max(law.high for law in laws)),
+            ("infinite", sum(weight * law.infinite for weight, law in self.parts)),
+            ("vanishing", sum(weight * law.vanishing for weight, law in self.parts)),
+            ("relative", max(law.relative for law in laws) + 8 * UNIT),
+        ):
+            object.__setattr__(self, name, value)
+
+    def location(self, top: float) -> float:
+        return max(law.location(top) for _, law in self.parts)
+
+    def above(self, loss: Array) -> Masses:
+        return self._mean([law.above(loss) for _, law in self.parts])
+
+    def below(self, loss: Array) -> Masses:
+        return self._mean([law.below(loss) for _, law in self.parts])
+
+    def _mean(self, masses: Sequence[Masses]) -> Masses:
+        weights = np.array([weight for weight, _ in self.parts])
+        p, q = (np.tensordot(weights, np.array([pair[world] for pair in masses]), axes=1) for world in (0, 1))
+        return np.asarray(p), np.asarray(q)
+
+
+def blend(parts: Sequence[tuple[float, Law]]) -> Law:
+    """The average of laws; those of weight 0 are left out."""
+    return Blend(tuple((weight, law) for weight, law in parts if weight > 0))
 
 
 HALF = 4096

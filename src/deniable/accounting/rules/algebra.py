@@ -10,7 +10,7 @@ from __future__ import annotations
 from fractions import Fraction
 from typing import TYPE_CHECKING, TypeVar
 
-from deniable.accounting.filters.costs import Cost, Orders, concentrated, cost, pure, unknown
+from deniable.accounting.filters.costs import Cost, Orders, concentrated, cost, least, pure, unknown
 from deniable.accounting.rules import HUGE, Part, Rule, revealing, rule_of
 from deniable.accounting.rules.mixtures import group_components
 from deniable.conversions import formulas
@@ -130,7 +130,8 @@ class ForGroupRule(PathRule[ForGroup]):
 
     def cost(self, step: ForGroup, orders: Orders) -> Cost:
         shape = group_components(step)
-        return super().cost(step, orders) if shape is None else shape.cost(orders)
+        along = super().cost(step, orders)
+        return along if shape is None else least(along, shape.cost(orders))
 
 
 class ToReplaceRule(PathRule[ToReplace]):

@@ -6,6 +6,7 @@ from typing import Any
 
 from deniable.accounting.rules import Rule
 from deniable.accounting.rules.algebra import ComposedRule, ForGroupRule, RepeatedRule, ToReplaceRule
+from deniable.accounting.rules.batches import RandomAllocationRule, TruncatedSampledRule
 from deniable.accounting.rules.choices import ExponentialMechanismRule, RandomizedResponseRule
 from deniable.accounting.rules.mixtures import GaussianMixtureRule
 from deniable.accounting.rules.noise import (
@@ -29,6 +30,7 @@ from deniable.events import (
     GaussianMixture,
     Laplace,
     MatrixGaussian,
+    RandomAllocation,
     RandomizedResponse,
     Repeated,
     Sampled,
@@ -36,6 +38,7 @@ from deniable.events import (
     Shuffled,
     ToReplace,
     TreeGaussian,
+    TruncatedSampled,
 )
 
 RULES: dict[type[Event], Rule[Any]] = {
@@ -52,6 +55,8 @@ RULES: dict[type[Event], Rule[Any]] = {
     Sampled: SampledRule(),
     SampledWithoutReplacement: SampledWithoutReplacementRule(),
     Shuffled: ShuffledRule(),
+    RandomAllocation: RandomAllocationRule(),
+    TruncatedSampled: TruncatedSampledRule(),
     Composed: ComposedRule(),
     Repeated: RepeatedRule(),
     ForGroup: ForGroupRule(),
