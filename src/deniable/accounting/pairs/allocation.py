@@ -42,8 +42,8 @@ from deniable.accounting.certificate import NotCertified
 from deniable.accounting.pairs.law import Array, LossAtoms
 from deniable.numerics.arrays import UNIT, normal_above
 
-_FINE = 1e-4
-"""By how much the lattice may raise the variance of W, relatively."""
+_FINE, _FINEST = 1e-4, 1e-6
+"""By how much the lattice may raise the variance of W, relatively: where more points are taken, and where fewer do."""
 
 _BEYOND = 1e-13
 """What W may have beyond the lattice, under P."""
@@ -69,13 +69,16 @@ class Lattice:
     beyond: float
 
 
-def lattice(square: float, steps: int, points: int) -> Lattice:
-    """W, ln W ~ N(−a/2, a), moved to the neighbouring points so that its mean is kept."""
+def lattice(square: float, steps: int, points: int, *, adding: bool) -> Lattice:
+    """W, ln W ~ N(−a/2, a), moved to the neighbouring points so that its mean is kept.
+
+    Removing, W has next to nothing beyond the lattice under P, where ln W ~ N(a/2, a). Adding, a smaller Λ is on the safe
+    side, and the lattice may end where W has next to nothing under Q.
+    """
     root = math.sqrt(square)
-    # P[W > w] under P is the tail of N(a/2, a)
-    far = -float(special.ndtri(_BEYOND))
-    last = math.exp(square / 2 + far * root)
-    wanted = math.sqrt(6 * _FINE * math.expm1(square)) if square < 700 else math.inf
+    far = -float(special.ndtri(_BEYOND / steps if adding else _BEYOND))
+    last = math.exp((-square if adding else square) / 2 + far * root)
+    wanted = math.sqrt(6 * _FINEST * math.expm1(square)) if square < 700 else math.inf
     step = max(wanted, (last + 2 * steps) / (0.45 * points))
     # few bits, so that every point is an exact float
     unit = 2.0 ** (math.floor(math.log2(step)) - 8)
@@ -229,41 +232,37 @@ def adding_divergence(square: float, steps: int, order: float) -> float:
 @lru_cache(maxsize=32)
 def allocation(square: float, steps: int) -> tuple[LossAtoms, LossAtoms]:
     """The laws of one epoch, removing and adding; `square` is (sensitivity/scale)², rounded up, `steps` is t."""
-    points = 1 << 15
+    return _epoch(square, steps, adding=False), _epoch(square, steps, adding=True)
+
+
+def _epoch(square: float, steps: int, *, adding: bool) -> LossAtoms:
+    """One direction."""
+    points = 1 << 16
     while True:
-        w = lattice(square, steps, points)
-        if w.step > 1.1 * math.sqrt(6 * _FINE * math.expm1(min(square, 700.0))) and points < _MOST:
-            points *= 2
-            continue
-        overflow_p, overflow_q = _overflow(w, steps, points)
-        if max(overflow_p, overflow_q) < 1e-15 or points >= _MOST:
+        w = lattice(square, steps, points, adding=adding)
+        coarse = w.step > 1.1 * math.sqrt(6 * _FINE * math.expm1(min(square, 700.0)))
+        overflow = _overflow(w, steps, points)[int(adding)]
+        if points >= _MOST or not (coarse or overflow > 1e-15):
             break
         points *= 2
     wide, unit = np.longdouble, float(np.finfo(np.longdouble).eps)
     x = np.zeros(points, dtype=wide)
     x[: len(w.masses)] = w.masses
-    y = x * (wide(w.step) * np.arange(points))
+    # of the t factors one is weighted by W when the masses are those under P
+    y = x if adding else x * (wide(w.step) * np.arange(points))
+    first = fft.rfft(x)
+    spectrum = _power(first, steps - 1) * (first if adding else fft.rfft(y))
+    mass = np.maximum(fft.irfft(spectrum, n=points), 0).astype(float)
     # Higham 2002, Theorem 24.2, with room: each transform is off by that much of its Euclidean norm
     once = 16 * unit * math.log2(points)
-    first, second = fft.rfft(x), fft.rfft(y)
-    rest = _power(first, steps - 1)
-    q = np.maximum(fft.irfft(rest * first, n=points), 0).astype(float)
-    p = np.maximum(fft.irfft(rest * second, n=points), 0).astype(float)
-    size_x, size_y = float(np.sqrt((x * x).sum())), float(np.sqrt((y * y).sum()))
-    spread = math.sqrt(points) * 1.1
-    grown = math.exp(min(steps * (w.error + once * math.sqrt(points) * size_x), 1.0))
-    top = max(1.0, float(y.sum()))
-    rounding_q = spread * grown * (steps * once * size_x + (8 * steps * unit + once) * float(np.sqrt(q @ q)))
-    rounding_p = (
-        spread
-        * grown
-        * (once * size_y + top * steps * once * size_x + (8 * steps * unit + once) * float(np.sqrt(p @ p)))
-    )
-    rounding_q, rounding_p = rounding_q + 4 * UNIT, rounding_p + 4 * UNIT
-    error_q = rounding_q + grown * steps * w.error + overflow_q
-    error_p = rounding_p + grown * (w.weighted_error + steps * w.error) + overflow_p + w.beyond
+    size_x, size_y, size = (float(np.sqrt((v * v).sum())) for v in (x, y, mass))
+    grown = math.exp(min(steps * (w.error + once * math.sqrt(points) * size_x), 1.0)) * max(1.0, float(y.sum()))
+    euclidean = grown * (once * size_y + steps * once * size_x + (8 * steps * unit + once) * size)
+    # the sum of N errors is at most √N times their Euclidean norm
+    error = 1.1 * math.sqrt(points) * euclidean + 4 * UNIT + overflow
+    error += grown * steps * w.error + (0.0 if adding else grown * w.weighted_error + w.beyond)
     ratio = w.step / steps * np.arange(points, dtype=np.float64)
-    return _removing(ratio, p, error_p), _adding(ratio, q, error_q)
+    return (_adding if adding else _removing)(ratio, mass, error)
 
 
 def _power(base: np.ndarray, exponent: int) -> np.ndarray:
