@@ -14,8 +14,8 @@ from hypothesis import strategies as st
 from deniable.accounting.accountant import account, grid_curve
 from deniable.accounting.fold import fold
 from deniable.accounting.grid.cumulants import Cumulants
+from deniable.accounting.grid.curve import Basic
 from deniable.accounting.grid.lattice import from_above, from_below
-from deniable.accounting.grid.net import Basic
 from deniable.accounting.grid.power import power
 from deniable.accounting.pairs import laws
 from deniable.accounting.pairs.law import Law, LossAtoms, Mixed, Reversed

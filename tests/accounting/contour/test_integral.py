@@ -13,10 +13,10 @@ import numpy as np
 import pytest
 
 from deniable.accounting.contour.atoms import randomized_response
-from deniable.accounting.contour.direction import Direction
 from deniable.accounting.contour.gaussian import Normal
 from deniable.accounting.contour.integral import Contour
 from deniable.accounting.contour.search import contour, saddle_at_delta, saddle_at_epsilon
+from deniable.accounting.contour.transform import Direction
 
 SQUARE = 1.44
 

@@ -14,9 +14,9 @@ import pytest
 from deniable.accounting.accountant import account, grid_curve
 from deniable.accounting.contour import contour_curve
 from deniable.accounting.contour.atoms import randomized_response
-from deniable.accounting.contour.direction import Direction
 from deniable.accounting.contour.integral import smoothing_squares
 from deniable.accounting.contour.laplace import Laplacian
+from deniable.accounting.contour.transform import Direction
 from deniable.accounting.fold import fold
 from deniable.events import DiscreteGaussian, DiscreteLaplace, Event, Laplace, RandomizedResponse
 

@@ -18,9 +18,8 @@ import pytest
 from deniable.accounting.certificate import NotCertified
 from deniable.accounting.contour.atoms import discrete_laplace, randomized_response
 from deniable.accounting.contour.gaussian import Normal, discrete_gaussian
-from deniable.accounting.contour.laplace import Laplacian, Spread
+from deniable.accounting.contour.laplace import _RULE_ERROR, Laplacian, SampledLaplacian, Spread, _rule
 from deniable.accounting.contour.mixture import Mixture, Side
-from deniable.accounting.contour.sampled_laplace import _RULE_ERROR, SampledLaplacian, _rule
 from deniable.accounting.contour.transform import Transform
 
 Exact = Callable[[mpmath.mpc], mpmath.mpc]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from fractions import Fraction
 
-from deniable.accounting.proof.balls import around, ball, down, precision, up
+from deniable.accounting.proof.transforms import around, ball, down, precision, up
 
 
 def test_a_third_lies_between_its_two_doubles() -> None:

@@ -24,9 +24,8 @@ from functools import cached_property
 import numpy as np
 
 from deniable.accounting.certificate import NotCertified
-from deniable.accounting.contour.cloud import Points, TiltedPoints, moments_of
 from deniable.accounting.contour.laplace import ends_decay
-from deniable.accounting.contour.transform import LogMoments, LossLattice
+from deniable.accounting.contour.transform import LogMoments, LossLattice, Points, TiltedPoints, moments_of
 from deniable.numerics.arrays import CALL, UNIT, Reals
 
 _MOST_ATOMS = 4096

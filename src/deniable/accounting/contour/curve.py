@@ -11,10 +11,10 @@ from typing import TypeAlias
 import numpy as np
 
 from deniable.accounting.certificate import NotCertified, proven
-from deniable.accounting.contour.direction import Direction
 from deniable.accounting.contour.gaussian import Normal
 from deniable.accounting.contour.integral import Contour, DeltaValue, SmoothedIntegral
 from deniable.accounting.contour.search import NoDecay, Saddle, quadrature, saddle_at_delta, saddle_at_epsilon
+from deniable.accounting.contour.transform import Direction
 from deniable.accounting.fold import Folded
 from deniable.accounting.rules import rule_of
 from deniable.guarantees.profile import LossOdds, odds_of_curve

@@ -10,8 +10,7 @@ import numpy as np
 
 from deniable.accounting.certificate import NotCertified
 from deniable.accounting.contour.atoms import LatticeAtoms
-from deniable.accounting.contour.cloud import Points
-from deniable.accounting.contour.transform import LogMoments, LossLattice, Ratios
+from deniable.accounting.contour.transform import LogMoments, LossLattice, Points, Ratios
 from deniable.numerics.arrays import UNIT, Reals
 
 

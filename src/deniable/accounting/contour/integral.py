@@ -26,8 +26,7 @@ from typing import NamedTuple
 import numpy as np
 
 from deniable.accounting.certificate import NotCertified
-from deniable.accounting.contour.direction import ContourLine
-from deniable.accounting.contour.transform import LossLattice
+from deniable.accounting.contour.transform import ContourLine, LossLattice
 from deniable.numerics.arrays import CALL, UNIT, Complexes, Reals
 
 

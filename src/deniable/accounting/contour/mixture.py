@@ -14,8 +14,7 @@ from typing import Protocol
 import numpy as np
 
 from deniable.accounting.certificate import NotCertified
-from deniable.accounting.contour.cloud import Points, TiltedPoints, moments_of
-from deniable.accounting.contour.transform import LogMoments
+from deniable.accounting.contour.transform import LogMoments, Points, TiltedPoints, moments_of
 from deniable.numerics.arrays import CALL, UNIT, Reals
 
 _FAR = 30.0

@@ -13,9 +13,9 @@ from typing import NamedTuple
 import numpy as np
 
 from deniable.accounting.certificate import NotCertified
-from deniable.accounting.contour.direction import ContourLine, Direction
 from deniable.accounting.contour.gaussian import TiltedNormal
 from deniable.accounting.contour.integral import Contour, SmoothedIntegral, lattice_rest, smoothing_squares
+from deniable.accounting.contour.transform import ContourLine, Direction
 from deniable.numerics.arrays import Reals
 
 SPARE = 29.0

@@ -9,13 +9,23 @@ from functools import cached_property
 
 from deniable.accounting.certificate import NotCertified, proven
 from deniable.accounting.contour.curve import ContourCurve, contour_curve
-from deniable.accounting.contour.direction import Direction
 from deniable.accounting.contour.integral import Contour
 from deniable.accounting.contour.search import contour, saddle_at_delta, saddle_at_epsilon
-from deniable.accounting.contour.transform import LossLattice
+from deniable.accounting.contour.transform import Direction, LossLattice
 from deniable.accounting.fold import Folded
-from deniable.accounting.proof.balls import Ball, Disc, around, ball, disc, down, pi, precision, up
-from deniable.accounting.proof.transforms import BallTransform, NormalBall
+from deniable.accounting.proof.transforms import (
+    Ball,
+    BallTransform,
+    Disc,
+    NormalBall,
+    around,
+    ball,
+    disc,
+    down,
+    pi,
+    precision,
+    up,
+)
 from deniable.accounting.rules import rule_of
 from deniable.numerics.roots import walk
 from deniable.numerics.rounding import Bracket

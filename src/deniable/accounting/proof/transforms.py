@@ -1,16 +1,21 @@
-"""M(z) = E_P[e^{zL}] of one step, in balls, and a bound on it further up a vertical line."""
+"""M(z) = E_P[e^{zL}] of one step, in balls, and a bound on it further up a vertical line.
+
+This is the only file that imports python-flint: it also goes between exact numbers, balls and doubles.
+"""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from itertools import pairwise
-from typing import Protocol
+from typing import Any, Protocol
 
 from deniable.accounting.certificate import NotCertified
-from deniable.accounting.proof.balls import Ball, Disc, around, ball, disc, integral, pi, precision
+from deniable.errors import MissingExtra
+from deniable.numerics.rounding import float_above, float_below
 
 
 class BallTransform(Protocol):
@@ -219,7 +224,7 @@ class SampledLaplaceBall:
         return smooth + (power * low).exp() / 2 + (power * high - e).exp() / 2
 
     def decay(self, tilt: Ball, omega: Ball, last: Ball | None) -> Ball:
-        """As in `sampled_laplace.py`: atoms up to their turn, integration by parts beyond."""
+        """As in `contour/laplace.py`: atoms up to their turn, integration by parts beyond."""
         e, q = ball(self.epsilon), ball(self.rate)
         power = tilt + 1 if self.forward else -tilt
         low, high = ((1 - q + q * v.exp()).log() for v in (-e, e))
@@ -329,3 +334,72 @@ class MixtureBall:
         # outside the range |1 − q + q e^{u + iθ}| is at least cos(θ/2) of its value at θ = 0
         turned = (ball(self.below_square).sqrt() * c / 2).cos() if self.below_rate else ball(1)
         return inside + rest * (c * c / 2 - tilt * turned.log()).exp()
+
+
+try:
+    import flint
+except ImportError:
+    raise MissingExtra("python-flint", "proof") from None
+
+Ball = Any
+"""A real ball (`flint.arb`)."""
+
+Disc = Any
+"""A complex ball (`flint.acb`)."""
+
+
+@contextmanager
+def precision(bits: int) -> Iterator[None]:
+    """Work with this many bits."""
+    before = flint.ctx.prec
+    flint.ctx.prec = bits
+    try:
+        yield
+    finally:
+        flint.ctx.prec = before
+
+
+def ball(value: Fraction | float | int) -> Ball:
+    """The ball of an exact number."""
+    exact = Fraction(value)
+    return flint.arb(flint.fmpq(exact.numerator, exact.denominator))
+
+
+def disc(real: Ball, imaginary: Ball) -> Disc:
+    """A complex ball."""
+    return flint.acb(real, imaginary)
+
+
+def around(radius: Ball) -> Ball:
+    """All reals of modulus at most `radius`."""
+    return flint.arb(0, radius.upper())
+
+
+def pi() -> Ball:
+    """π."""
+    return flint.arb.pi()
+
+
+def integral(integrand: Any, low: Ball, high: Ball, *, goal: Ball) -> Disc:
+    """∫ of an analytic integrand (x, analytic) → value, enclosed."""
+    return flint.acb.integral(integrand, flint.acb(low), flint.acb(high), rel_tol=goal, abs_tol=goal)
+
+
+def _exact(value: Ball) -> Fraction:
+    """The exact dyadic value of a ball of radius 0."""
+    mantissa, exponent = value.man_exp()
+    return Fraction(int(mantissa)) * Fraction(2) ** int(exponent)
+
+
+def down(value: Ball) -> float:
+    """A double that is at most every number in the ball."""
+    if not value.is_finite():
+        return -math.inf
+    return float_below(_exact(value.lower()))
+
+
+def up(value: Ball) -> float:
+    """A double that is at least every number in the ball."""
+    if not value.is_finite():
+        return math.inf
+    return float_above(_exact(value.upper()))

@@ -164,7 +164,7 @@ class LaplaceRule(_OnTheLine, NoiseRule[Laplace]):
         return pure(step.sensitivity / step.scale, orders)
 
     def sampled_transforms(self, event: Laplace, rate: Fraction) -> tuple[Transform, Transform]:
-        from deniable.accounting.contour.sampled_laplace import SampledLaplacian
+        from deniable.accounting.contour.laplace import SampledLaplacian
 
         epsilon, kept, rest = float(event.sensitivity / event.scale), float(rate), float(1 - rate)
         return (
