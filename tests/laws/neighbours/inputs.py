@@ -184,6 +184,30 @@ def arrow(world: World, unit: Any) -> Any:
     return ask(world, {"visits": arrow_table(unit)}, times=True)
 
 
+def arrow_rare(world: World, unit: Any) -> Any:
+    """Columns of types that few tables have: maps, decimals of 32 and 64 bits."""
+    rows = neighbour(unit)
+    ids = pa.array([row["patient_id"] for row in rows])
+    columns: dict[str, Any] = {"patient_id": ids}
+    for name, type_ in (("fee", pa.decimal32(4, 2)), ("price", pa.decimal64(12, 2))):
+        stored = b"".join(row.get(name, 1).to_bytes(type_.bit_width // 8, "little", signed=True) for row in rows)
+        columns[name] = pa.Array.from_buffers(type_, len(rows), [None, pa.py_buffer(stored)])
+    maps = [row.get("notes", [("a", 1)]) for row in rows]
+    columns["notes"] = pa.array(maps, pa.map_(pa.string(), pa.int64()))
+    columns["tags"] = pa.array([[one] for one in maps], pa.list_(columns["notes"].type))
+    sql = "SELECT COUNT(notes) AS a, COUNT(tags) AS b, SUM(fee) AS c, SUM(price) AS d FROM visits"
+    with Session({"visits": pa.table(columns)}, ledger=world.ledger()) as session:
+        found = session.sql(sql, epsilon=1, bounds={"fee": (0, 9), "price": (0, 9)}, per_unit=LIMITS)
+        return [table.columns for table in session.tables], found.columns
+
+
+RARE: dict[str, tuple[Mapping[str, Any], ...]] = {
+    "notes": ({"a key twice": [("a", 1), ("a", 2)], "nothing": None, "empty": [], "no value": [("a", None)]},),
+    "fee": ({"2^31-1": 2**31 - 1, "-2^31": -(2**31), "five digits": 10**4},),
+    "price": ({"2^63-1": 2**63 - 1, "-2^63": -(2**63)},),
+}
+
+
 def arrow_seconds(world: World, unit: Any) -> Any:
     return ask(world, {"visits": arrow_table(unit, day=pa.timestamp("s", "Asia/Tokyo"))}, times=True)
 
@@ -312,6 +336,7 @@ ENTRY_POINTS = [
     entry("convert", converted, TEXTS, covers=("deniable.query.convert",)),
     entry("deniable convert, deniable query", command, TEXTS, sample=3, covers=("deniable convert", "deniable query")),
     entry("Arrow", arrow, STORED, sample=8),
+    entry("Arrow, maps and short decimals", arrow_rare, RARE, sample=None),
     entry("Arrow, seconds with a zone", arrow_seconds, STORED),
     entry("pandas, Arrow types", pandas_arrow, STORED),
     entry("Parquet file", parquet, STORED, sample=8),

@@ -89,7 +89,10 @@ def parquet_source(
             untyped = {one.name for one in fields if one.type == "VARCHAR"} if _is_untyped(probe, files) else set()
         _check_times(files, fields)
         ids = next((one for one in fields if unit is not None and one.name.casefold() == unit.casefold()), None)
-        broken = ids is not None and ids.type == "VARCHAR" and _is_broken(files.paths, ids.name)
+        texts = ids is not None and ids.type == "VARCHAR"
+        if texts and any(one.name.casefold() == _ROW for one in fields):  # whether or not an id is broken
+            raise DataError(f"a column of table {table} is called {_ROW}, as DuckDB calls a row's number; rename it")
+        broken = ids is not None and texts and _is_broken(files.paths, ids.name)
     except duckdb.Error:
         raise DataError(f"{files.name} could not be read; check that it is whole, and Parquet") from None
     sql = read_parquet(files.paths)
@@ -199,8 +202,6 @@ def _without_broken(
     file = "file"
     while any(one.name.casefold() == file for one in fields):
         file += "_"
-    if any(one.name.casefold() == _ROW for one in fields):
-        raise DataError(f"a column of table {table} is called {_ROW}, as DuckDB calls a row's number; rename it")
     column, beside = quoted(ids.name), quoted(f"{table} (broken)")
     kept, cut = (read_parquet(paths, validation=how, file=file) for how in ("replace", "ignore"))
     connection.execute(
