@@ -33,9 +33,11 @@ from deniable.auditing.neighbours import Pair, pair_of
 from deniable.auditing.outputs import Output, read_output
 from deniable.auditing.replay import Finding, Replayed, Replayer
 from deniable.auditing.report import AuditReport, ChannelReport, Point
+from deniable.auditing.sampling import conditional_claim, coupled_runs, sampled_worlds
 from deniable.auditing.search import Search
 from deniable.auditing.worlds import Limits, OutOfTime, Round, RunTimedOut, Trial, Worlds, observe, run_rounds, try_out
 from deniable.errors import InvalidArgument
+from deniable.events import Sampled
 from deniable.guarantees import read_promise
 
 CURVE = (1e-3, 1e-2, 0.05, 0.2)
@@ -99,10 +101,43 @@ class Judge:
             judge = replace(self, n_jobs=1)
             told = "the mechanism keeps state between runs that cannot be reseeded, so the audit ran on one worker"
             replayed = replayed.with_finding("state", told)
-        games = self._games(replayed.leads)
-        if replayed.measured is None:
+        inside: Game | None = None
+        if replayed.measured is None and isinstance(self.claim.stated, Sampled):
+            inside, done = self._bet_inside(pair, done=done)
+            judge = judge if inside is None else replace(judge, level=self.level / 2)
+        games = judge._games(replayed.leads)
+        if replayed.measured is None and not (inside is not None and inside.refuted):
             done = judge._bet(games, pair, trial, done=done, budget=self.budget)
-        return self._report(games, pair, replayed, runs=done, seconds=time.monotonic() - start)
+        return judge._report(games, pair, replayed, runs=done, seconds=time.monotonic() - start, inside=inside)
+
+    def _bet_inside(self, pair: Pair, *, done: int) -> tuple[Game | None, int]:
+        """For a claim about a sample: bet with the canary in the sample by design, at half the level."""
+        try:
+            worlds = sampled_worlds(self.mechanism, pair, self.claim, seed=self.seed, limits=self.limits)
+            if worlds is None:
+                return None, done
+            rate, level = worlds.mask.rate, self.level / 4
+            coupled = min(coupled_runs(rate, level), self.budget.left(done) // 6)
+            if coupled < 8:
+                return None, done
+            differences = worlds.differences(2 * 10**12, coupled)
+            done += 2 * coupled
+            claim = conditional_claim(self.claim, rate, differences=differences, runs=coupled, level=level)
+        except OutOfTime:
+            return None, done
+        if not claim.lines:
+            return None, done
+        game = Game(claim, tuple(self.detectors()), level)
+        done = bet_until(
+            [(game, _output)],
+            worlds.run_rounds,
+            coins=np.random.default_rng(None if self.seed is None else [self.seed, done, 1]),
+            budget=self.budget.part(done + self.budget.left(done) // 2),
+            done=done,
+            stop_early=True,
+            watch=self.watch,
+        )
+        return game, done
 
     def search(self, pairs: Sequence[Pair]) -> AuditReport:
         """Pilot runs choose the worst pair; fresh runs test it. A proof by replay needs no choice."""
@@ -188,16 +223,29 @@ class Judge:
             watch=self.watch,
         )
 
-    def _report(self, games: Games, pair: Pair, replayed: Replayed, *, runs: int, seconds: float) -> AuditReport:
+    def _report(
+        self,
+        games: Games,
+        pair: Pair,
+        replayed: Replayed,
+        *,
+        runs: int,
+        seconds: float,
+        inside: Game | None = None,
+    ) -> AuditReport:
         proved, game, claim = replayed.measured is not None, games.values, self.claim
-        refuted = proved or game.refuted
+        if inside is not None and inside.refuted:
+            told = "with the record in the sample by design, outputs break the curve that is claimed for the whole step"
+            replayed = replayed.with_finding("sample", told)
+        refuted = proved or game.refuted or (inside is not None and inside.refuted)
+        confidence = 1 - (self.level if inside is None else 2 * self.level)
         rounds = game.rounds()
         names = sorted({name for name, _ in game.crashes})
         crashes = tuple((name, game.crashes[name, False], game.crashes[name, True]) for name in names)
         return AuditReport(
             claim=str(claim),
             relation=claim.relation.value,
-            confidence=1 - self.level,
+            confidence=confidence,
             verdict="refuted" if refuted else "consistent",
             by="replay" if proved else "testing" if refuted else None,
             delta=claim.delta,
@@ -205,8 +253,8 @@ class Judge:
             lower=self._lower(replayed, rounds, claim.delta, self.level, step=1.05),
             curve=self._curve(replayed, rounds),
             mu=None if claim.mu is None or proved else lower_mu(rounds, level=self.level, claimed=claim.mu),
-            attack=replayed.findings[0].kind + " by replay" if proved else game.attack(),
-            evidence=game.wealth.evidence,
+            attack=_attack(game, inside) if not proved else replayed.findings[0].kind + " by replay",
+            evidence=max(each.wealth.evidence for each in (game, inside) if each is not None),
             runs=runs,
             seconds=seconds,
             pair=pair.name,
@@ -237,6 +285,13 @@ class Judge:
         lower = lower_epsilon(rounds, delta=self.claim.delta, level=self.level)
         verdict = "leaks" if game.refuted else "nothing seen"
         return ChannelReport(verdict, lower, game.wealth.evidence, len(rounds.worlds), name)
+
+
+def _attack(game: Game, inside: Game | None) -> str:
+    """What won, or came nearest to it."""
+    if inside is not None and inside.refuted:
+        return f"the record in the sample by design; {inside.attack()}"
+    return game.attack()
 
 
 def _output(each: Round) -> Output:

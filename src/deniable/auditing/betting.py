@@ -70,7 +70,9 @@ class Stakes:
     def __init__(self, lines: Sequence[Line], *, fractions: Sequence[float] = FRACTIONS) -> None:
         rows: list[tuple[int, float, float, float, float, float, float]] = []
         for place, line in enumerate(lines):
-            both = ((1.0, 1.0, 0.5),) if line.delta < _TOLLED else ((1.0, 1.0, 0.5), (1.0, 0.0, 0.25), (0.0, 1.0, 0.25))
+            both: tuple[tuple[float, float, float], ...] = ((float(line.orders[0]), float(line.orders[1]), 0.5),)
+            if all(line.orders) and line.delta >= _TOLLED:
+                both = ((1.0, 1.0, 0.5), (1.0, 0.0, 0.25), (0.0, 1.0, 0.25))
             total = sum(weight for *_, weight in both)
             for one, zero, weight in both:
                 for fraction in fractions:

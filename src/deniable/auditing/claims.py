@@ -45,10 +45,11 @@ _APART = 0.08
 
 
 class Line(NamedTuple):
-    """P(S) ≤ e^ε Q(S) + δ for every set S of outputs, and the same with P and Q exchanged."""
+    """P(S) ≤ e^ε Q(S) + δ for every set S of outputs, in the orders given: P on D′ and Q on D, and the other way."""
 
     epsilon: float
     delta: float
+    orders: tuple[bool, bool] = (True, True)
 
 
 @dataclass(frozen=True)

@@ -19,7 +19,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Hashable, Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -60,6 +60,25 @@ class Pair:
                 " If they are computed answers and not records, pass Pair(first, second, check=False)."
             )
         return self
+
+
+class Change(NamedTuple):
+    """Where one data set has a record that the other has not."""
+
+    place: int
+    second_is_longer: bool
+
+
+def place_of_change(first: Any, second: Any) -> Change | None:
+    """The place of the one record more; None where the data sets differ in another way."""
+    before, after = _table(first), _table(second)
+    if before is None or after is None or abs(len(before) - len(after)) != 1:
+        return None
+    one, two = _without_common_ends(before, after)
+    if {len(one), len(two)} != {0, 1}:
+        return None
+    least = min(len(before), len(after))
+    return Change(_alike(before.part(0, least), after.part(0, least)), len(after) > len(before))
 
 
 def pair_of(neighbours: Any) -> Pair:

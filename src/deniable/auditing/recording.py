@@ -112,7 +112,7 @@ class DrawTape:
         vary_all: bool = False,
         choice: Choice | None = None,
     ) -> None:
-        self._seed, self._variation, self._vary_all = seed, variation, vary_all
+        self._seed, self._variation = seed, variation
         self._traced, self._choice = traced, choice
         self._turns: Counter[str] = Counter()
         self._numbers = 0
@@ -149,7 +149,7 @@ class DrawTape:
         state = None if given is None else given.get_state()
         self.inside = True
         try:
-            reseed(self.stream(label, varied=self._vary_all or sampler.law is not None))
+            reseed(self.stream(label, varied=sampler.law is not None))
             value = call()
         finally:
             self.inside = False
@@ -192,10 +192,18 @@ class DrawTape:
 
 
 def _choose(value: Any, choice: Choice) -> Any:
-    """The draw with one number of it chosen."""
+    """The draw with one number of it chosen.
+
+    The last number drawn goes to the chosen place and the others move up, so that they stay with the records that
+    they have in a shorter draw. All are independent and alike, so the law is the same.
+    """
     if not getattr(value, "shape", ()):
         return choice.value(float(value))
-    value.reshape(-1)[choice.place] = choice.value(float(value.reshape(-1)[choice.place]))
+    flat = value.reshape(-1)
+    drawn = [float(each) for each in flat]
+    chosen = [*drawn[: choice.place], choice.value(drawn[-1]), *drawn[choice.place : -1]]
+    for place, number in enumerate(chosen):
+        flat[place] = number
     return value
 
 

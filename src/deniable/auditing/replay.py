@@ -174,7 +174,11 @@ class Replayer:
         laws = _fitted_laws(first, second)
         leads: list[Detector] = [] if laws is None else [Likelihood(laws)]
         measured = None if laws is None else laws.measured()
-        if measured is not None and any(measured.breaks(*line) for line in self.claim.lines) and _alone(first + second):
+        if (
+            measured is not None
+            and any(measured.breaks(line.epsilon, line.delta) for line in self.claim.lines)
+            and _alone(first + second)
+        ):
             findings.insert(0, Finding("lead", f"in a few replays {_what(measured)}; the game decides"))
         constant = _constant_world(first, second)
         if constant is not None:

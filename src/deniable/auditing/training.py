@@ -467,7 +467,7 @@ def _inverse(claim: Claimable) -> Callable[[float], float]:
     if isinstance(claim, GDP):
         return _gaussian(float(claim.mu) * (1 + 1e-12))
     read = Claim.of(claim)
-    lines = read.lines if len(read.lines) == 1 else _dense(read.profile)
+    lines = tuple(line[:2] for line in read.lines) if len(read.lines) == 1 else _dense(read.profile)
 
     def inverse(power: float) -> float:
         # δ + e^ε x ≥ power, and the same line in the other order: 1 − x ≤ e^ε(1 − power) + δ.
