@@ -14,7 +14,7 @@ import torch
 from torch import nn
 
 import deniable as dn
-from deniable.deep import CyclicPoisson, FixedBatches, Observation, SeededGenerator, Trainer
+from deniable.deep import BallsAndBins, CyclicPoisson, FixedBatches, Observation, SeededGenerator, Trainer
 from deniable.deep.checkpoint import AHEAD, Journal, written
 from deniable.errors import DataError, DeniableError, FileError, FileExists, InvalidArgument, LedgerError, UnitMismatch
 from tests.deep.models import cross_entropy, flat, ledger, network, plan, sgd, table
@@ -74,6 +74,24 @@ def test_steps_lost_in_a_crash_stay_spent(tmp_path: Path) -> None:
     resumed.fit(table())
     assert resumed.progress.step == 40
     assert len(seen) == 5 + 40 - (2 + AHEAD) <= 40
+
+
+def test_balls_stay_in_their_bins_over_a_crash(tmp_path: Path) -> None:
+    """Every unit is in one batch of every epoch of 40, whatever was lost."""
+    seen: list[Observation] = []
+    model = network()
+    stated = plan(batch=5, steps=100, sampling=BallsAndBins())
+    trainer = Trainer(model, sgd(model), cross_entropy, stated, observers=[seen.append])
+    trainer.save(tmp_path / "run.pt")
+    taken(trainer, 55)._journal.close()  # type: ignore[union-attr]  # the process dies here
+    again = network()
+    Trainer.resume(tmp_path / "run.pt", again, sgd(again), cross_entropy, observers=[seen.append]).fit(table())
+    for epoch in range(3):
+        steps = {each.step: each.units for each in seen if (each.step - 1) // 40 == epoch}
+        drawn = [unit for units in steps.values() for unit in units]
+        assert len(set(drawn)) == len(drawn)
+        if epoch == 0:
+            assert sorted(drawn) == list(range(200))
 
 
 @pytest.mark.parametrize("sampling", [FixedBatches(), CyclicPoisson(parts=10)], ids=repr)

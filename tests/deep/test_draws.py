@@ -11,6 +11,7 @@ import pytest
 from scipy import stats
 
 from deniable.deep.draws import fixed_batch, poisson, without_replacement
+from deniable.deep.sampling import BallsAndBins, Schedule
 from deniable.noise import InsecureSource, ReplaySource, secure
 
 ALARM = 1e-7
@@ -64,6 +65,21 @@ def test_every_set_is_equally_likely_without_replacement(size: int, batch: int) 
     if len(sets) > 1:
         assert stats.chisquare(list(sets.values())).pvalue > ALARM
     assert sum(sets.values()) == 6000
+
+
+def test_balls_fall_into_bins_independently_and_uniformly() -> None:
+    """The bins of two units in two epochs: all 81 combinations of three bins are equally likely."""
+    schedule = Schedule(size=2, batch=Fraction(2, 3), steps=6)
+    seen = np.zeros(81)
+    for _ in range(8100):
+        bins = BallsAndBins().begin(schedule, secure())
+        assert bins.shape == (2, 2)
+        seen[int(np.ravel_multi_index(tuple(bins.ravel()), (3, 3, 3, 3)))] += 1
+    assert stats.chisquare(seen).pvalue > ALARM
+    drawn = [
+        BallsAndBins().draw(schedule, step=step, size=2, order=bins, source=secure()).tolist() for step in range(6)
+    ]
+    assert [sorted(drawn[start] + drawn[start + 1] + drawn[start + 2]) for start in (0, 3)] == [[0, 1], [0, 1]]
 
 
 def test_fixed_batches_use_everybody_once_per_epoch() -> None:

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 import deniable as dn
-from deniable.deep import FixedBatches, GridNoise, LaplaceNoise, Plan, Poisson, WithoutReplacement
-from deniable.errors import InvalidArgument, UnitMismatch
+from deniable.deep import BallsAndBins, FixedBatches, GridNoise, LaplaceNoise, Plan, Poisson, WithoutReplacement
+from deniable.errors import InvalidArgument, NotSupported, UnitMismatch
 
 RUN: dict[str, Any] = {"size": 1000, "batch": 50, "steps": 40, "clip": 1}
 
@@ -38,6 +38,7 @@ def test_the_event_is_the_one_of_dpsgd() -> None:
             dn.REPLACE,
             dn.Gaussian(2, 2, dn.REPLACE, reach=1).sampled_without_replacement(batch=50, size=1000) * 40,
         ),
+        (BallsAndBins(), dn.ZERO_OUT, dn.Gaussian(2, 1, dn.ZERO_OUT).allocated(steps=20) * 2),
         (FixedBatches(), dn.ZERO_OUT, dn.Gaussian(2, 1, dn.ZERO_OUT) * 2),
         (FixedBatches(), dn.REPLACE, dn.Gaussian(2, 2, dn.REPLACE, reach=1) * 2),
     ],
@@ -48,7 +49,12 @@ def test_each_sampling_has_its_event(sampling: Any, relation: dn.Relation, event
 
 @pytest.mark.parametrize(
     ("sampling", "relation"),
-    [(WithoutReplacement(), dn.ADD_REMOVE), (WithoutReplacement(), dn.ZERO_OUT), (FixedBatches(), dn.ADD_REMOVE)],
+    [
+        (WithoutReplacement(), dn.ADD_REMOVE),
+        (WithoutReplacement(), dn.ZERO_OUT),
+        (FixedBatches(), dn.ADD_REMOVE),
+        (BallsAndBins(), dn.REPLACE),
+    ],
 )
 def test_a_sampling_outside_its_theorem_is_refused(sampling: Any, relation: dn.Relation) -> None:
     with pytest.raises(UnitMismatch, match="is analysed under"):
@@ -59,6 +65,14 @@ def test_a_begun_epoch_of_fixed_batches_counts() -> None:
     """41 steps of 20 to an epoch: some unit is in three of them."""
     plan = Plan(**RUN | {"steps": 41}, noise_multiplier=2, sampling=FixedBatches())
     assert plan.event == dn.Gaussian(2, 1, dn.ZERO_OUT) * 3
+
+
+def test_balls_and_bins_know_gaussian_noise_only_and_count_a_begun_epoch() -> None:
+    plan = Plan(**RUN | {"steps": 41}, noise_multiplier=2, sampling=BallsAndBins())
+    assert plan.event == dn.Gaussian(2, 1, dn.ZERO_OUT).allocated(steps=20) * 3
+    assert Plan.from_json(plan.to_json()) == plan
+    with pytest.raises(NotSupported, match="Gaussian noise only"):
+        Plan(**RUN, noise_multiplier=2, sampling=BallsAndBins(), noise=LaplaceNoise())
 
 
 def test_laplace_noise_is_clipped_in_l1_and_can_be_pure() -> None:

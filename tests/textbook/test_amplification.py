@@ -8,12 +8,15 @@ from fractions import Fraction
 from math import comb
 
 import mpmath as mp
+import numpy as np
 import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
+from deniable import account
 from deniable.conversions import fdp_to_profile, gdp_to_fdp, gdp_to_profile, gdp_to_rdp
 from deniable.errors import DeniableError, InvalidArgument, UnitMismatch
+from deniable.events import Gaussian
 from deniable.guarantees import FDP, GDP, RDP, ApproxDP, PureDP, TradeOff
 from deniable.numerics.normal import delta_bracket
 from deniable.textbook import (
@@ -26,6 +29,7 @@ from deniable.textbook import (
     sampling_operator,
     shuffle,
     shuffle_responses,
+    shuffled_batches_epsilon,
     shuffled_delta,
 )
 from deniable.units import Relation
@@ -308,3 +312,34 @@ def test_bad_input(amplify: Callable[[], object], kind: type[DeniableError], sai
 def test_a_sampled_gaussian_is_never_worse_than_the_gaussian() -> None:
     profile = gdp_to_profile(GDP(1))
     assert sample_poisson(ApproxDP(profile.epsilon(1e-4), 1e-4), rate=0.1).epsilon < profile.epsilon(1e-5)
+
+
+@pytest.mark.parametrize(
+    ("noise", "steps", "lower", "plain"),
+    [(0.5, 1000, 10.997, 10.997), (0.4, 10_000, 14.451, 14.451), (1, 1000, 3.724, 4.887)],
+)
+def test_shuffled_batches_cannot_do_much_better_than_no_amplification(
+    noise: float, steps: int, lower: float, plain: float
+) -> None:
+    found = shuffled_batches_epsilon(noise_multiplier=noise, steps=steps, delta=1e-6)
+    upper = account(Gaussian(noise)).epsilon(1e-6)
+    assert found == pytest.approx(lower, abs=1e-3)
+    assert upper == pytest.approx(plain, abs=1e-3)
+    assert found <= upper
+    assert shuffled_batches_epsilon(noise_multiplier=noise, steps=1, delta=1e-6) <= upper
+    assert shuffled_batches_epsilon(noise_multiplier=50, steps=10, delta=0.5) == 0
+
+
+def test_shuffled_batches_lie_above_their_lower_end_by_enumeration() -> None:
+    """Two batches of one unit each, contributions ±1: the exact curve of the shuffled epoch over the plane."""
+    s, y = 0.8, np.arange(-8.0, 8.0, 0.02)
+    x = (
+        np.exp(-((y[None, :] - np.array([1.0, 0.0, -1.0])[:, None]) ** 2) / (2 * s * s))
+        * 0.02
+        / (s * math.sqrt(2 * math.pi))
+    )
+    p = (np.outer(x[0], x[2]) + np.outer(x[2], x[0])) / 2
+    q = (np.outer(x[1], x[2]) + np.outer(x[2], x[1])) / 2
+    for delta in (1e-2, 1e-3):
+        lower = shuffled_batches_epsilon(noise_multiplier=s, steps=2, delta=delta)
+        assert float(np.maximum(p - math.exp(lower) * q, 0).sum()) >= delta * (1 - 1e-3)

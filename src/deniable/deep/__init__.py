@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from deniable.deep.randomness import PhiloxGenerator as PhiloxGenerator
     from deniable.deep.randomness import SecureGenerator as SecureGenerator
     from deniable.deep.randomness import SeededGenerator as SeededGenerator
+    from deniable.deep.sampling import BallsAndBins as BallsAndBins
     from deniable.deep.sampling import FixedBatches as FixedBatches
     from deniable.deep.sampling import Poisson as Poisson
     from deniable.deep.sampling import WithoutReplacement as WithoutReplacement
@@ -46,7 +47,7 @@ _HOMES = {
     "plan": ("Plan",),
     "progress": ("Observation",),
     "randomness": ("PhiloxGenerator", "SecureGenerator", "SeededGenerator"),
-    "sampling": ("FixedBatches", "Poisson", "WithoutReplacement"),
+    "sampling": ("BallsAndBins", "FixedBatches", "Poisson", "WithoutReplacement"),
     "searching": ("search",),
     "trainer": ("Trainer",),
 }

@@ -4,10 +4,12 @@
 |---|---|---|
 | `Poisson()` | ADD_REMOVE, ZERO_OUT, REPLACE | the noisy sum on a Poisson sample (Zhu–Dong–Wang 2022, Thm 11) |
 | `WithoutReplacement()` | REPLACE | the noisy sum on a uniform batch (Balle–Barthe–Gaboardi 2018, Thm 9) |
+| `BallsAndBins()` | ZERO_OUT | noisy sums of which each unit is in one per epoch, in secret (`RandomAllocation`) |
 | `FixedBatches()` | ZERO_OUT, REPLACE | nothing but the steps a unit takes part in; no amplification |
 
 Batches cut from a freshly shuffled epoch are `FixedBatches` and pay as such: they are not a Poisson sample, and an
-accountant that says so under-reports (Chua et al. 2024, "How private are DP-SGD implementations?").
+accountant that says so under-reports (Chua et al. 2024, "How private are DP-SGD implementations?"). Where every unit
+draws its batch by itself, without looking at the others', the epoch is `BallsAndBins` and costs far less.
 
 >>> from deniable.events import Gaussian
 >>> Poisson().event(Gaussian(scale=1), Schedule(size=1000, batch=Fraction(10), steps=50))
@@ -22,9 +24,12 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import ClassVar
 
+import numpy as np
+
+from deniable import noise
 from deniable.deep.draws import Indices, fixed_batch, poisson, without_replacement
-from deniable.errors import InvalidArgument, UnitMismatch
-from deniable.events import Event
+from deniable.errors import InvalidArgument, NotSupported, UnitMismatch
+from deniable.events import Event, Gaussian
 from deniable.noise import Source
 from deniable.units import AnyRelation, Relation
 
@@ -56,7 +61,7 @@ class Sampling(ABC):
     """Under which the theorem holds; the first is the default."""
 
     ordered: ClassVar[bool] = False
-    """Whether batches are cut from one order of the units, drawn when the run begins."""
+    """Whether batches go by the units' places in something that is drawn when the run begins, and kept (`begin`)."""
 
     registry: ClassVar[dict[str, type[Sampling]]] = {}
 
@@ -78,6 +83,10 @@ class Sampling(ABC):
     @abstractmethod
     def event(self, step: Event, schedule: Schedule) -> Event:
         """The event of the whole run, from the event of one noisy sum."""
+
+    def begin(self, schedule: Schedule, source: Source) -> Indices:
+        """What is drawn when the run begins, if `ordered`: an order of all units."""
+        return noise.permutation(schedule.size, source=source)
 
     @abstractmethod
     def draw(self, schedule: Schedule, *, step: int, size: int, order: Indices | None, source: Source) -> Indices:
@@ -114,6 +123,35 @@ class WithoutReplacement(Sampling):
         return without_replacement(size, batch=int(schedule.batch), source=source)
 
 
+class BallsAndBins(Sampling):
+    """Each unit is in one batch of every epoch, which it draws uniformly, on its own and anew for every epoch.
+
+    Batches have random sizes, `batch` on average. All draws are made when the run begins, for a unit that drew a second
+    time in the middle of an epoch could take part twice. A last epoch that is not finished costs as much as a whole
+    one.
+    """
+
+    relations = (Relation.ZERO_OUT,)
+    ordered = True
+
+    def event(self, step: Event, schedule: Schedule) -> Event:
+        if not isinstance(step, Gaussian):
+            raise NotSupported(f"{self!r} has a theorem for independent Gaussian noise only; use GaussianNoise().")
+        return step.allocated(steps=schedule.per_epoch) * _epochs(schedule)
+
+    def begin(self, schedule: Schedule, source: Source) -> Indices:
+        """A row per epoch: the batch of each unit."""
+        many = _epochs(schedule)
+        drawn = noise.uniform(schedule.per_epoch, many * schedule.size, source=source)
+        return np.asarray(drawn).reshape(many, schedule.size).astype(np.int32)
+
+    def draw(self, schedule: Schedule, *, step: int, size: int, order: Indices | None, source: Source) -> Indices:
+        if order is None:
+            raise InvalidArgument("order", order, "the batches that were drawn when the run began")
+        epoch, place = divmod(step, schedule.per_epoch)
+        return np.flatnonzero(order[epoch] == place)
+
+
 class FixedBatches(Sampling):
     """The units in an order drawn once and without looking at them, cut into batches, the same in every epoch.
 
@@ -130,12 +168,17 @@ class FixedBatches(Sampling):
         _whole(schedule.batch)
 
     def event(self, step: Event, schedule: Schedule) -> Event:
-        return step * math.ceil(Fraction(schedule.steps, schedule.per_epoch))
+        return step * _epochs(schedule)
 
     def draw(self, schedule: Schedule, *, step: int, size: int, order: Indices | None, source: Source) -> Indices:
         if order is None:
             raise InvalidArgument("order", order, "the order that was drawn when the run began")
         return fixed_batch(order, batch=int(schedule.batch), step=step)
+
+
+def _epochs(schedule: Schedule) -> int:
+    """Epochs, begun ones included."""
+    return math.ceil(Fraction(schedule.steps, schedule.per_epoch))
 
 
 def _whole(batch: Fraction) -> None:

@@ -221,7 +221,7 @@ class Trainer:
 
     def _drawn_order(self) -> Indices:
         """An order of all units. Samplings that use one are for relations under which their number is public."""
-        return noise.permutation(self.plan.size, source=self._generator.source(0, purpose="order"))
+        return self.plan.sampling.begin(self.plan.schedule, self._generator.source(0, purpose="order"))
 
     def _draw(self, size: int) -> Indices:
         """The units of the next step."""

@@ -22,6 +22,7 @@ from deniable.textbook.amplification import (
     sampling_operator,
     shuffle,
     shuffle_responses,
+    shuffled_batches_epsilon,
     shuffled_delta,
 )
 from deniable.textbook.clt import (
@@ -128,5 +129,6 @@ __all__ = [
     "scale_per_query",
     "shuffle",
     "shuffle_responses",
+    "shuffled_batches_epsilon",
     "shuffled_delta",
 ]

@@ -72,8 +72,8 @@ class Lattice:
 def lattice(square: float, steps: int, points: int, *, adding: bool) -> Lattice:
     """W, ln W ~ N(−a/2, a), moved to the neighbouring points so that its mean is kept.
 
-    Removing, W has next to nothing beyond the lattice under P, where ln W ~ N(a/2, a). Adding, a smaller Λ is on the safe
-    side, and the lattice may end where W has next to nothing under Q.
+    Removing, W has next to nothing beyond the lattice under P, where ln W ~ N(a/2, a). Adding, a smaller Λ is on the
+    safe side, and the lattice may end where W has next to nothing under Q.
     """
     root = math.sqrt(square)
     far = -float(special.ndtri(_BEYOND / steps if adding else _BEYOND))
