@@ -6,7 +6,8 @@
 | `joint_epsilon`, `joint_test` | ε at δ, or a p-value, from both counts together | yes |
 | `mu_lower` | μ of Gaussian privacy | yes (an ε read off it needs a Gaussian curve) |
 | `shift_lower` | μ from scores, not counts | if the scores are normal |
-| `katz_epsilon` | ε at δ = 0, by a normal approximation | no |
+| `katz_epsilon` | ε at δ, by a normal approximation | no |
+| `runs_needed` | runs until most of a Gaussian mechanism's ε is shown | – |
 | `bayes_epsilon` | ε at δ, credible under a prior | no |
 | `choose_threshold`, `count_at` | a rule from validation runs, and its counts on fresh runs | – |
 """
@@ -18,7 +19,7 @@ import itertools
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -34,6 +35,7 @@ from deniable.numerics.roots import bisect
 __all__ = [
     "Bound",
     "Counts",
+    "RunsNeeded",
     "Threshold",
     "bayes_epsilon",
     "choose_threshold",
@@ -50,6 +52,7 @@ __all__ = [
     "katz_epsilon",
     "mu_lower",
     "posterior_below",
+    "runs_needed",
     "shift_lower",
 ]
 
@@ -362,36 +365,109 @@ def _spreads(freedom: int) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     return at.ravel(), (wide / 2 * weights * np.exp(density) * freedom * at).ravel()
 
 
-def katz_epsilon(counts: Counts, *, confidence: Number = 0.95) -> Bound:
-    """An estimate of a lower end of ε at δ = 0, the better of both directions; 0 where a count is 0.
+def katz_epsilon(counts: Counts, *, delta: Number = 0, confidence: Number = 0.95) -> Bound:
+    """An estimate of a lower end of ε at δ, the better of both directions; 0 where a count is 0.
 
     Katz: the logarithm of the ratio of two rates, by a normal approximation.
 
-    ln(TPR/FPR) − z·√(1/TP − 1/n₁ + 1/FP − 1/n₀), z the two-sided quantile (Katz et al. 1978). It is asymptotic, it is
-    about δ = 0, and it breaks where a count is 0: an estimate beside the certificate of Clopper and Pearson.
+    ln((TPR − δ)/FPR) − z·√(TPR(1 − TPR)/(n₁(TPR − δ)²) + 1/FP − 1/n₀), z the two-sided quantile. With δ = 0 the first
+    term under the root is 1/TP − 1/n₁ (Katz et al. 1978); with δ > 0 it is the delta method for ln(TPR − δ). It is
+    asymptotic, and it breaks where a count is 0 or TPR ≤ δ: an estimate beside the certificate of Clopper and Pearson.
 
     >>> notes = Counts(true_positives=4922, positives=100_000, false_positives=174, negatives=100_000)
     >>> round(katz_epsilon(notes, confidence=1 - 1e-10).value, 3)
     2.844
+    >>> round(katz_epsilon(notes, delta=0.01, confidence=1 - 1e-10).value, 3)
+    2.613
     """
     from scipy import stats
 
     level = float(1 - _checks.inner_probability("confidence", confidence))
+    excused = float(_checks.probability("delta", delta))
     far = float(stats.norm.isf(level / 2))
     caught = (counts.true_positives, counts.positives, counts.false_positives, counts.negatives)
     cleared = (
         counts.negatives - counts.false_positives, counts.negatives, counts.false_negatives, counts.positives,
     )  # fmt: skip
-    value = max(_lower(*caught, far), _lower(*cleared, far), 0.0)
-    needs = f"{FIXED}; δ = 0; counts large enough for a normal law"
-    return Bound(value, False, f"ln of the ratio of rates is about {value:.4f} or more", needs)
+    value = max(_lower(*caught, far, excused), _lower(*cleared, far, excused), 0.0)
+    needs = f"{FIXED}; counts large enough for a normal law"
+    said = "ln of the ratio of rates" if not excused else f"ln of the ratio of rates, less δ = {excused:.3g},"
+    return Bound(value, False, f"{said} is about {value:.4f} or more", needs)
 
 
-def _lower(hits: int, runs: int, misses: int, others: int, far: float) -> float:
-    if not hits or not misses:
+def _lower(hits: int, runs: int, misses: int, others: int, far: float, delta: float) -> float:
+    rate = hits / runs
+    if rate <= delta or not misses:
         return 0.0
-    width = math.sqrt(1 / hits - 1 / runs + 1 / misses - 1 / others)
-    return math.log(hits / runs * others / misses) - far * width
+    width = math.sqrt(rate * (1 - rate) / (runs * (rate - delta) ** 2) + 1 / misses - 1 / others)
+    return math.log((rate - delta) * others / misses) - far * width
+
+
+class RunsNeeded(NamedTuple):
+    """Runs in each world with which an audit of a Gaussian mechanism shows most of its ε."""
+
+    epsilon: float
+    clopper_pearson: int
+    gaussian: int
+
+    @property
+    def ratio(self) -> float:
+        """How many times more runs an (ε, δ) bound needs than a bound on μ."""
+        return self.clopper_pearson / self.gaussian
+
+
+def runs_needed(epsilon: Number, *, delta: Number = 1e-5, share: Number = 0.9, confidence: Number = 0.95) -> RunsNeeded:
+    """Runs in each world until `share` of a Gaussian mechanism's ε is certified, if the counts are the expected ones.
+
+    The attacker thresholds a normal score, at the place that is best for each method: `epsilon_lower` (Clopper and
+    Pearson, any mechanism) or `mu_lower` with the ε of a Gaussian curve (Nasr et al. 2023).
+
+    >>> found = runs_needed(1)
+    >>> found.clopper_pearson > 50 * found.gaussian
+    True
+    """
+    target = float(_checks.positive("epsilon", epsilon)) * float(_checks.inner_probability("share", share))
+    small = float(_checks.inner_probability("delta", delta))
+    mu = claimed_mu(epsilon, delta)
+    wanted_mu = claimed_mu(target, delta)
+    level = float(1 - _checks.inner_probability("confidence", confidence)) / 2
+    # Thresholds from the middle of the two laws far into the tail.
+    thresholds = np.linspace(mu / 2, mu / 2 + 6, 61)
+
+    def shows(runs: int, certified: Callable[[float, float], bool]) -> bool:
+        for threshold in thresholds.tolist():
+            positive, missed = _normal_tail(threshold), _normal_tail(mu - threshold)
+            upper = [clopper_pearson_upper(round(runs * rate), runs, level=level) for rate in (positive, missed)]
+            if certified(*upper):
+                return True
+        return False
+
+    def by_line(false_positive: float, false_negative: float) -> bool:
+        return implied_epsilon(false_positive, false_negative, delta=small) >= target
+
+    def by_curve(false_positive: float, false_negative: float) -> bool:
+        from scipy import stats
+
+        return bool(stats.norm.isf(false_positive) - stats.norm.ppf(false_negative) >= wanted_mu)
+
+    counts = [_first_runs(lambda runs, by=by: shows(runs, by)) for by in (by_line, by_curve)]
+    return RunsNeeded(float(epsilon), counts[0], counts[1])
+
+
+def _normal_tail(place: float) -> float:
+    return 0.5 * math.erfc(place / math.sqrt(2))
+
+
+def _first_runs(shows: Callable[[int], bool]) -> int:
+    """The number of runs, to two digits, from which on enough is shown."""
+    runs = 10
+    while not shows(runs) and runs < 10**14:
+        runs *= 2
+    low, high = runs // 2, runs
+    while high - low > max(1, high // 50):
+        middle = (low + high) // 2
+        low, high = (low, middle) if shows(middle) else (middle, high)
+    return high
 
 
 _LARGEST = 60.0
