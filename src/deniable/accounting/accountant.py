@@ -20,6 +20,7 @@ the method says "of the bound", and the truth may be lower than the lower end.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterable
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
@@ -43,6 +44,9 @@ from deniable.units import RECORD, Unit
 _WIDE, _LOOKS_BACK, _REMEMBERED = 0.5, 6, 256
 """When a bracket of δ is wide, relatively; how often ε is then halved; how many upper ends a curve remembers."""
 
+
+_LOOSE, _HALVINGS = 1e-2, 8
+"""When a bracket of ε from the grid is wide, relatively; how often it is then halved."""
 
 _FEW, _NARROW = 8, 2e-5
 """Up to this many different steps the grid is quick and comes before smoothing; from this relative width of its bracket
@@ -215,8 +219,19 @@ class _FirstOf:
         return Bracket(min(found.lower, best), best)
 
     def epsilon_bracket(self, delta: float) -> Bracket:
-        """Proven ends around ε(δ)."""
-        return self._first(lambda engine: engine.epsilon_bracket(delta))
+        """Proven ends around ε(δ). Where they are far apart, δ at points between them may know better."""
+        bracket = self._first(lambda engine: engine.epsilon_bracket(delta))
+        if self._contour is not None or not bracket.width > _LOOSE * bracket.upper or bracket.upper == math.inf:
+            return bracket
+        low, high, known = bracket.lower, bracket.upper, bracket.lower
+        for turn in range(_HALVINGS):
+            middle = (low + high) / 2
+            between = self._grid.delta_bracket(middle)
+            low, high = (low, middle) if between.upper <= delta else (middle, high)
+            known = max(known, middle) if between.lower > delta else known
+            if turn == 1 and Bracket(known, high) == bracket:  # two points that prove nothing
+                break
+        return Bracket(known, high)
 
     def odds(self) -> tuple[LossOdds, ...]:
         """Of the first engine that proves them."""
