@@ -23,6 +23,7 @@ from deniable.events import (
     Repeated,
     Sampled,
     SampledWithoutReplacement,
+    Selected,
     Shuffled,
     ToReplace,
     TreeGaussian,
@@ -70,6 +71,7 @@ EXAMPLES: dict[str, tuple[Event, ...]] = {
     "Shuffled": (Shuffled(RandomizedResponse(1), 200), Shuffled(Claimed(PureDP(1, relation=REPLACE)), 200)),
     "RandomAllocation": (RandomAllocation(Gaussian(2), 20), RandomAllocation(Gaussian(3), 20, 2)),
     "TruncatedSampled": (TruncatedSampled(Gaussian(1.5), 0.1, 20, 100),),
+    "Selected": (Selected(Gaussian(4), 0.2), Selected(Laplace(5) * 2, 0.5, 1)),
     "ForGroup": (ForGroup(Gaussian(4), 3), ForGroup(Sampled(Gaussian(2), 0.05), 2)),
     "ToReplace": (ToReplace(Laplace(4)), ToReplace(Sampled(Gaussian(2), 0.05))),
 }

@@ -19,7 +19,7 @@ Gaussian(scale=1.1).sampled(rate=0.004) * 1000
 True
 """
 
-from deniable.events.algebra import Composed, ForGroup, Repeated, ToReplace
+from deniable.events.algebra import Composed, ForGroup, Repeated, Selected, ToReplace
 from deniable.events.base import Event
 from deniable.events.leaves import (
     Claimed,
@@ -63,6 +63,7 @@ __all__ = [
     "Repeated",
     "Sampled",
     "SampledWithoutReplacement",
+    "Selected",
     "Shuffled",
     "ToReplace",
     "TreeGaussian",

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
+from fractions import Fraction
 from functools import partial, reduce
 from typing import ClassVar
 
 from deniable import _checks
+from deniable._checks import Number
+from deniable._signatures import public
 from deniable.errors import InvalidArgument
 from deniable.events.base import Event
 from deniable.units import Relation, Unit, one_relation, one_unit
@@ -126,6 +129,28 @@ class ToReplace(Around):
 
     def __repr__(self) -> str:
         return f"{wrap_event(self.event)}.to_replace()"
+
+
+@dataclass(frozen=True, init=False, repr=False)
+class Selected(Around):
+    """The best of a random number of trials of one event; which ones lost, and how many there were, is not released.
+
+    The number K of trials is drawn from the truncated negative binomial law, Pr[K = k] ∝ (1 − γ)^k Π_{l<k} (l + η)/(l +
+    1) (Papernot–Steinke 2022): η = 0 is the logarithmic law, η = 1 the geometric one. The score looks at a trial's
+    output and at public data only.
+
+    >>> from deniable.events import Gaussian
+    >>> Selected(Gaussian(scale=4) * 10, gamma=0.1)
+    Selected(event=Gaussian(scale=4) * 10, gamma=0.1)
+    """
+
+    gamma: Fraction
+    eta: Fraction = Fraction(0)
+
+    @public
+    def __init__(self, event: Event, gamma: Number, eta: Number = 0) -> None:
+        _checks.member("event", event, Event)
+        self._store(event=event, gamma=_checks.rate("gamma", gamma), eta=_checks.nonnegative("eta", eta))
 
 
 def wrap_event(event: Event) -> str:

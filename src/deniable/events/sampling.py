@@ -24,7 +24,7 @@ from deniable._checks import Number
 from deniable._remedies import Option, Remedy, example
 from deniable._signatures import public
 from deniable.errors import InvalidArgument, NotSupported, UnitMismatch
-from deniable.events.algebra import Around, Composed, ForGroup, Repeated, ToReplace, wrap_event
+from deniable.events.algebra import Around, Composed, ForGroup, Repeated, Selected, ToReplace, wrap_event
 from deniable.events.base import Event
 from deniable.events.leaves import Claimed, Gaussian, Noise, RandomizedResponse
 from deniable.guarantees import PureDP
@@ -50,6 +50,10 @@ class Sampled(Around):
         for inner in _of_fixed_size(event):
             raise NotSupported(f"a Poisson sample of {type(inner).__name__} has no analysis here; sample one way only")
         _refuse_moved(event)
+        if any(isinstance(leaf, Selected) for leaf in leaves(event)) and event.relation is Relation.REPLACE:
+            raise NotSupported(
+                "a Poisson sample of a selection has no analysis under REPLACE; sample inside the trials"
+            )
         if event.relation is Relation.REPLACE:
             for leaf in leaves(event):
                 if isinstance(leaf, Noise) and leaf.reach is None:
@@ -212,7 +216,7 @@ def leaves(event: Event) -> tuple[Event, ...]:
     """The steps inside sums, repetitions and samplings."""
     if isinstance(event, Composed):
         return tuple(leaf for part in event.parts for leaf in leaves(part))
-    if isinstance(event, Around) and not isinstance(event, ForGroup | ToReplace):
+    if isinstance(event, Around) and not isinstance(event, ForGroup | Selected | ToReplace):
         return leaves(event.event)
     return (event,)
 

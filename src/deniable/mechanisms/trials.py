@@ -23,8 +23,9 @@ from deniable._checks import Number
 from deniable._signatures import sized
 from deniable.accounting.accountant import account
 from deniable.accounting.filters import cost
+from deniable.accounting.rules.selection import selection_excess
 from deniable.errors import InvalidArgument, NotSupported
-from deniable.events import Claimed, Event
+from deniable.events import Claimed, Event, Selected
 from deniable.guarantees import ApproxDP, PureDP
 from deniable.mechanisms import records
 from deniable.mechanisms.base import Mechanism, failure
@@ -218,6 +219,15 @@ class Search:
         """What a ledger is charged for the whole search."""
         return Claimed(self.guarantee(delta=delta))
 
+    @property
+    def selected(self) -> Event:
+        """The whole search as an event with its curve, which composes with others; for one candidate, or equal ones."""
+        if len(set(self.events)) > 1:
+            raise NotSupported(
+                "candidates that differ have no common curve; use event(delta=...), or one search for each"
+            )
+        return Selected(self.events[0], gamma=self.gamma, eta=self.eta)
+
     def run(self, trial: Callable[[int], Any], *, score: Callable[[Any], float], source: Source | None = None) -> Best:
         """Run `trial(i)`, which does what event i says, as often as the law says; the best-scored output.
 
@@ -299,15 +309,6 @@ def search(events: Sequence[Event], *, trials: Number, eta: Number = 0, scoring:
     if scoring is not None:
         candidates = tuple(event + scoring for event in candidates)
     return Search(candidates, solve_gamma(exact_trials, exact_eta), exact_eta)
-
-
-def selection_excess(curve: Callable[[float], float], *, gamma: Fraction | float) -> float:
-    """The least ε̂ with curve(ε̂) ≤ (e^ε̂ − 1)·γ/(1 − γ), rounded up; 0 when there is always one trial."""
-    if gamma == 1:
-        return 0.0
-    chance = Fraction(gamma)  # exact: near 1 the float of 1 − γ has few digits
-    slope = float(chance / (1 - chance)) * (1 - 1e-12)
-    return _smallest_holding(lambda epsilon: curve(epsilon) <= math.expm1(min(epsilon, 700.0)) * slope)
 
 
 def _smallest_holding(holds: Callable[[float], bool]) -> float:

@@ -18,6 +18,7 @@ from deniable.accounting.rules.noise import (
 )
 from deniable.accounting.rules.promises import ClaimedRule
 from deniable.accounting.rules.sampling import SampledRule, SampledWithoutReplacementRule, ShuffledRule
+from deniable.accounting.rules.selection import SelectedRule
 from deniable.events import (
     Claimed,
     Composed,
@@ -35,6 +36,7 @@ from deniable.events import (
     Repeated,
     Sampled,
     SampledWithoutReplacement,
+    Selected,
     Shuffled,
     ToReplace,
     TreeGaussian,
@@ -61,4 +63,5 @@ RULES: dict[type[Event], Rule[Any]] = {
     Repeated: RepeatedRule(),
     ForGroup: ForGroupRule(),
     ToReplace: ToReplaceRule(),
+    Selected: SelectedRule(),
 }
