@@ -335,8 +335,11 @@ def _what(measured: Measured) -> str:
     if not measured.alike:
         wider = float(np.exp(np.abs(np.log(measured.spread)).max()))
         return f"the noise's scale itself depends on the data, by a factor of {wider:.4g}"
-    moved = float(np.abs(measured.shifts).max()) / (measured.step if measured.law.startswith("discrete") else 1)
-    return f"the answer moves by {moved:.4g} times the noise's scale"
+    step = measured.step if measured.law.startswith("discrete") else 1.0
+    norm = 1 if measured.law.endswith("laplace") else 2
+    moved = float(np.linalg.norm(measured.shifts, norm)) / step
+    inside = "" if measured.shifts.size == 1 else f" (L{norm} norm of {measured.shifts.size} numbers)"
+    return f"the answer moves by {moved:.4g} times the noise's scale{inside}"
 
 
 def _refutation(measured: Measured, claim: Claim) -> Finding:
