@@ -88,6 +88,21 @@ def test_parquet_files(tmp_path: Path, count: Callable[..., int]) -> None:
     assert count({"t": [tmp_path / "2025.parquet", tmp_path / "2026.parquet"]}) == 10, "a person has one row"
 
 
+def test_a_file_counts_once(tmp_path: Path, ledger: Ledger) -> None:
+    """With rows as units, a row that is read twice would be two units."""
+    folder = tmp_path / "t"
+    folder.mkdir()
+    one = folder / "a.csv"
+    one.write_text("person,city\n1,Bern\n")
+    twice: list[Any] = [[one, one], [one, folder / ".." / "t" / "a.csv"]]
+    for link in (folder / "b.csv", folder / "c.csv"):
+        link.symlink_to(one) if link.name == "b.csv" else link.hardlink_to(one)
+        for data in (*twice, folder, folder / "*.csv"):
+            with pytest.raises(DataError, match="are one file; give it once"):
+                Session({"t": data}, ledger=ledger)
+        link.unlink()
+
+
 def test_names_of_folders_are_no_columns(tmp_path: Path, ledger: Ledger) -> None:
     (tmp_path / "year=2026").mkdir()
     write_parquet(tmp_path / "year=2026" / "a.parquet", "SELECT 1 AS person")

@@ -75,6 +75,12 @@ class Files:
             raise DataError(
                 f"the files of {self.name} must be all CSV or all Parquet; some are the one, some the other"
             )
+        first: dict[tuple[int, int], Path] = {}
+        for path in self.paths:
+            found = path.stat()
+            same = first.setdefault((found.st_dev, found.st_ino), path)
+            if same is not path:  # every row of it would be there twice
+                raise DataError(f"{same.name} and {path.name} of {self.name} are one file; give it once")
         if self.encoding is not None and self.csv:
             csv_records.check_encoding(self.encoding)
         return self
