@@ -105,8 +105,8 @@ def bulk(path: Path, entries: list[tuple[FilterEntry, int]]) -> Ledger:
     prev = records.digest(store.header())
     made: list[Row] = []
     ledger.close()
-    for what in (text for entry, count in entries for text in [records.what(entry, None)] * count):
-        row = records.written(
+    for what in (text for entry, count in entries for text in [records.charge_ending(entry, None)] * count):
+        row = records.make_row(
             seq=len(made) + 1,
             prev=prev,
             totals={COMMON: voucher},

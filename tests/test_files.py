@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from deniable import _files
-from deniable._files import check_place, refuse_inputs, replacing, write_bytes, write_text
+from deniable._files import check_target, refuse_inputs, replacing, write_bytes, write_text
 from deniable.errors import DeniableError, FileError, FileExists
 
 OLD, NEW = "what was there", "what is new"
@@ -44,8 +44,8 @@ def test_nothing_is_replaced_unless_told() -> None:
     with pytest.raises(FileExists, match=r"a\.txt exists already; nothing was written.*overwrite=True") as refused:
         write_text("a.txt", NEW)
     with pytest.raises(FileExists):
-        check_place("a.txt")
-    check_place("a.txt", overwrite=True)
+        check_target("a.txt")
+    check_target("a.txt", overwrite=True)
     assert Path("a.txt").read_text() == OLD
     assert isinstance(refused.value, FileError)
     assert isinstance(refused.value, DeniableError)
@@ -229,7 +229,7 @@ def test_an_input_is_never_replaced_under_any_name(
     with pytest.raises(FileError, match=r"which this reads|is what this reads"):
         write_text(given, NEW, overwrite=overwrite, inputs=inputs)
     with pytest.raises(FileError, match="never written over"):
-        check_place(given, overwrite=overwrite, inputs=inputs)
+        check_target(given, overwrite=overwrite, inputs=inputs)
     assert Path("input.ledger").read_text() == OLD
     assert Path("input.ledger-wal").read_text() == OLD
     assert not Path("input.ledger-shm").exists()
@@ -323,7 +323,7 @@ def test_a_place_that_cannot_be_written_is_one_sentence(
     path = place(monkeypatch)
     before = sorted(Path().iterdir())
     with pytest.raises(FileError, match=REFUSED[place]) as early:
-        check_place(path, overwrite=True)
+        check_target(path, overwrite=True)
     with pytest.raises(FileError) as late:
         write_text(path, NEW, overwrite=True)
     assert str(early.value) == str(late.value)
@@ -365,9 +365,9 @@ def test_a_failure_about_another_file_passes() -> None:
 def test_a_folder_that_cannot_be_written_is_said_before_anything_is_done(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(os, "access", lambda *_: False)
     with pytest.raises(FileError, match=r"may not write into the folder \."):
-        check_place("a.txt")
+        check_target("a.txt")
 
 
 def test_a_check_writes_nothing() -> None:
-    check_place("a.txt")
+    check_target("a.txt")
     assert list(Path().iterdir()) == []

@@ -94,13 +94,13 @@ def number(name: str, value: Number, *, expected: str = "a finite number", remed
     if isinstance(value, bool):
         raise InvalidArgument(name, value, expected, remedy)
     try:
-        found = exact(value)
+        fraction = exact(value)
     except (TypeError, ValueError):
         raise InvalidArgument(name, value, expected, remedy) from None
-    if max(found.numerator.bit_length(), found.denominator.bit_length()) > LONGEST:
+    if max(fraction.numerator.bit_length(), fraction.denominator.bit_length()) > LONGEST:
         # Not shown: Python itself refuses to write it down.
         raise InvalidArgument(name, "...", f"{expected}, of at most 3,900 digits", remedy)
-    return found
+    return fraction
 
 
 def positive(name: str, value: Number, *, remedy: str = "") -> Fraction:
@@ -148,12 +148,12 @@ def between(
     remedy: str = "",
 ) -> Fraction:
     """A finite number within an interval, exactly."""
-    found = number(name, value, expected=expected, remedy=remedy)
-    if low is not None and (found < exact(low) or (open_low and found == exact(low))):
+    fraction = number(name, value, expected=expected, remedy=remedy)
+    if low is not None and (fraction < exact(low) or (open_low and fraction == exact(low))):
         raise InvalidArgument(name, value, expected, remedy)
-    if high is not None and (found > exact(high) or (open_high and found == exact(high))):
+    if high is not None and (fraction > exact(high) or (open_high and fraction == exact(high))):
         raise InvalidArgument(name, value, expected, remedy)
-    return found
+    return fraction
 
 
 def count(name: str, value: object, *, least: int = 1) -> int:
@@ -161,10 +161,10 @@ def count(name: str, value: object, *, least: int = 1) -> int:
     expected = f"a whole number, {least} or more"
     if isinstance(value, bool) or not isinstance(value, numbers.Real | Decimal):
         raise InvalidArgument(name, value, expected)
-    found = number(name, value, expected=expected)
-    if found.denominator != 1 or found < least:
+    fraction = number(name, value, expected=expected)
+    if fraction.denominator != 1 or fraction < least:
         raise InvalidArgument(name, value, expected)
-    return found.numerator
+    return fraction.numerator
 
 
 def member(name: str, value: object, kind: type | tuple[type, ...], *, remedy: str = "") -> None:

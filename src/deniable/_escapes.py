@@ -1,8 +1,8 @@
 r"""Text that came from elsewhere, made safe to show: on a terminal, on a page, in a message.
 
-A purpose, a key, a column or a file's name may hold anything: an escape sequence that clears a terminal, a sign that
-turns the direction of writing round, half of a surrogate pair that no encoding takes, an HTML tag, a password. One
-function answers each of these, and everything that shows such text goes through it.
+A purpose, a key, a column or a file's name may hold anything: an escape sequence that clears a terminal, a mark that
+reverses the direction of text, half of a surrogate pair that no encoding takes, an HTML tag, a password. There is one
+function for each of these, and everything that shows such text calls it.
 
 >>> print(printable("cost\x1b[2J \u202edesrever"))
 cost\x1b[2J \u202edesrever
@@ -21,7 +21,7 @@ import unicodedata
 from collections.abc import Mapping
 
 _UNSAFE = frozenset({"Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp"})
-"""Categories of characters that act and are not seen: control, format (bidirectional signs), surrogates, line ends."""
+"""Categories of invisible characters: control, format (bidirectional marks), surrogates, line ends."""
 
 _OTHERS = re.compile(r"[^\x20-\x7e]")
 """All but the printable characters of ASCII."""
@@ -31,13 +31,15 @@ _JOINERS = frozenset("\u200c\u200d")
 
 
 def printable(text: object, *, lines: bool = False) -> str:
-    """The text with every character that would act and not be seen written as an escape; `lines` keeps line breaks."""
-    kept = _JOINERS | {"\n"} if lines else _JOINERS
-    return _OTHERS.sub(lambda found: found[0] if found[0] in kept or _seen(found[0]) else _escape(found[0]), str(text))
+    """The text with every invisible character written as an escape; `lines` keeps line breaks."""
+    allowed = _JOINERS | {"\n"} if lines else _JOINERS
+    return _OTHERS.sub(
+        lambda match: match[0] if match[0] in allowed or _is_visible(match[0]) else _escape(match[0]), str(text)
+    )
 
 
 def escape_html(text: object) -> str:
-    """The text for an element or an attribute of HTML or SVG: no markup, and nothing that acts and is not seen."""
+    """The text for an element or an attribute of HTML or SVG: no markup, no invisible characters."""
     from html import escape
 
     return escape(printable(text, lines=True))
@@ -55,13 +57,15 @@ def fence(text: str, language: str = "") -> list[str]:
 
 
 def dump_json(value: object, *, indent: int | None = None, ascii_only: bool = False) -> str:
-    """JSON that every reader takes and every terminal shows: no NaN or infinity, nothing that acts and is not seen.
+    """JSON that every reader accepts and every terminal shows: no NaN or infinity, no invisible characters.
 
-    Numbers that are not finite are texts (`"inf"`), and so is what JSON has no form for. A character that acts is
-    written as its escape, which means the same text.
+    Numbers that are not finite become texts (`"inf"`), and so do objects that JSON has no form for. An invisible
+    character is written as its escape, which means the same text.
     """
     text = json.dumps(_finite(value), ensure_ascii=ascii_only, allow_nan=False, indent=indent, default=str)
-    return _OTHERS.sub(lambda found: found[0] if found[0] == "\n" or _seen(found[0]) else _json_escape(found[0]), text)
+    return _OTHERS.sub(
+        lambda match: match[0] if match[0] == "\n" or _is_visible(match[0]) else _json_escape(match[0]), text
+    )
 
 
 def _finite(value: object) -> object:
@@ -77,7 +81,7 @@ def _json_escape(character: str) -> str:
     return json.dumps(character)[1:-1]
 
 
-def _seen(character: str) -> bool:
+def _is_visible(character: str) -> bool:
     return unicodedata.category(character) not in _UNSAFE
 
 
@@ -103,8 +107,8 @@ _FIELD = re.compile(
 def redacted(address: object) -> str:
     """The text without the passwords of its addresses: `user:password@host`, `password=…`, mistyped ones included.
 
-    Nobody knows where a password ends that was not escaped, so the last `@` is taken for its end: rather too much is
-    hidden than too little.
+    The end of a password that was not escaped is ambiguous. The last `@` is taken as its end, so that too much is
+    hidden rather than too little.
     """
     return _EXAMPLE.join(_redact(part) for part in str(address).split(_EXAMPLE))
 
@@ -125,13 +129,13 @@ def _redact_word(match: re.Match[str]) -> str:
 
 
 def passwords(address: str) -> list[str]:
-    """What `redacted` hides of an address, whole and in pieces: a message about a mistyped one may quote a piece."""
+    """The parts that `redacted` hides of an address, whole and in pieces, because messages may quote a piece."""
     from urllib.parse import unquote
 
-    found: set[str] = set()
+    pieces: set[str] = set()
     for spelling in (address, unquote(address)):
-        shown = re.escape(redacted(spelling)).replace(re.escape(_HIDDEN), "(.*)")
-        hidden = re.fullmatch(shown, spelling, re.DOTALL)
+        pattern = re.escape(redacted(spelling)).replace(re.escape(_HIDDEN), "(.*)")
+        hidden = re.fullmatch(pattern, spelling, re.DOTALL)
         for text in hidden.groups() if hidden else ():
-            found |= {text, *re.split(r"[\s:;/@?#&=%'\"]+", text)}
-    return sorted((text for text in found if len(text) >= 3), key=len, reverse=True)
+            pieces |= {text, *re.split(r"[\s:;/@?#&=%'\"]+", text)}
+    return sorted((text for text in pieces if len(text) >= 3), key=len, reverse=True)

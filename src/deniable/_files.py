@@ -1,10 +1,10 @@
-"""The one place that writes files: whole or not at all, and never over what is there unless told.
+"""The only module that writes files. A file is written whole or not at all, and replaces another only with `overwrite`.
 
-A file is written beside its place under another name, synced, and only then given its name: a reader sees the old file
-or the whole new one, never half of one, and a failure leaves nothing behind. Without `overwrite` the name is given by
-a link, which the system refuses when somebody else took the name meanwhile. With `overwrite` the new file takes the
-place of the old one, of the file that a symbolic link points to, and keeps its permissions. Two kinds of files are
-never written over, whatever is told: what a call reads (its `inputs`, under any name), and a ledger.
+A file is written under a temporary name in the same folder, synced, and only then given its name. A reader sees the old
+file or the whole new one, and a failure leaves nothing behind. Without `overwrite` the name is given by a link, which
+the system refuses when another process took the name meanwhile. With `overwrite` the new file replaces the old one (the
+file that a symbolic link points to) and keeps its permissions. Two kinds of files are never replaced, even with
+`overwrite`: what a call reads (its `inputs`, under any name), and a ledger.
 
 >>> import tempfile
 >>> path = Path(tempfile.mkdtemp()) / "page.html"
@@ -32,7 +32,7 @@ from typing import TypeAlias
 from deniable._escapes import printable, redacted
 from deniable.errors import FileError, FileExists
 
-Place: TypeAlias = str | os.PathLike[str]
+AnyPath: TypeAlias = str | os.PathLike[str]
 
 _COMPANIONS = ("", "-wal", "-shm", "-journal", ".journal")
 """Endings of the files that belong to another: the logs of a SQLite file, the journal of a checkpoint."""
@@ -48,14 +48,14 @@ _WHILE_WRITING = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EROFS
 
 
 def write_text(
-    path: Place, text: str, *, overwrite: bool = False, inputs: Iterable[Place] = (), private: bool = False
+    path: AnyPath, text: str, *, overwrite: bool = False, inputs: Iterable[AnyPath] = (), private: bool = False
 ) -> None:
     """Write a text as UTF-8. Half of a surrogate pair, which UTF-8 cannot hold, is written as its escape."""
     write_bytes(path, text.encode("utf-8", "backslashreplace"), overwrite=overwrite, inputs=inputs, private=private)
 
 
 def write_bytes(
-    path: Place, data: bytes, *, overwrite: bool = False, inputs: Iterable[Place] = (), private: bool = False
+    path: AnyPath, data: bytes, *, overwrite: bool = False, inputs: Iterable[AnyPath] = (), private: bool = False
 ) -> None:
     """Write a file whole or not at all. Arguments as in `replacing`."""
     with replacing(path, overwrite=overwrite, inputs=inputs, private=private) as beside, beside.open("wb") as file:
@@ -64,7 +64,7 @@ def write_bytes(
 
 @contextlib.contextmanager
 def replacing(
-    path: Place, *, overwrite: bool = False, inputs: Iterable[Place] = (), private: bool = False
+    path: AnyPath, *, overwrite: bool = False, inputs: Iterable[AnyPath] = (), private: bool = False
 ) -> Iterator[Path]:
     """A temporary path beside `path`, with the same ending, that becomes `path` when the block ends without an error.
 
@@ -81,7 +81,7 @@ def replacing(
     mode = _mode(target)
     beside = _create_beside(path, target, private=private)
     try:
-        with _explained(path, beside, target):
+        with _explain_errors(path, beside, target):
             yield beside
             if private or mode is not None:
                 beside.chmod(0o600 if private else mode or 0o600)
@@ -93,32 +93,34 @@ def replacing(
         beside.unlink(missing_ok=True)
 
 
-def check_place(path: Place, *, overwrite: bool = False, inputs: Iterable[Place] = ()) -> None:
-    """Refuse now what `replacing` would refuse: to be called before anything is charged or takes long."""
+def check_target(path: AnyPath, *, overwrite: bool = False, inputs: Iterable[AnyPath] = ()) -> None:
+    """Refuse now what `replacing` would refuse. Callers do this before they charge or start long work."""
     target = _target(path, overwrite=overwrite, inputs=list(inputs))
     if not os.access(target.parent, os.W_OK | os.X_OK):
         raise FileError(path, _sentence(path, OSError(errno.EACCES, "")))
 
 
-def refuse_inputs(path: Place, inputs: Iterable[Place]) -> None:
+def refuse_inputs(path: AnyPath, inputs: Iterable[AnyPath]) -> None:
     """Refuse a path that is one of the call's own inputs under any name: by link, by hard link, by another spelling."""
     for each in inputs:
         for ending in _COMPANIONS:
             companion = os.fspath(each) + ending
             if _same(path, companion):
-                whose = "this reads" if not ending else f"belongs to {shown(each)}, which this reads"
-                raise FileError(path, f"{shown(path)} is what {whose}, and is never written over; choose another name.")
+                whose = "this reads" if not ending else f"belongs to {show_path(each)}, which this reads"
+                raise FileError(
+                    path, f"{show_path(path)} is what {whose}, and is never written over; choose another name."
+                )
 
 
-def make_folder(path: Place) -> None:
+def make_folder(path: AnyPath) -> None:
     """Make a folder and those above it, where they are not there yet; a refusal is one sentence."""
     try:
         Path(path).mkdir(parents=True, exist_ok=True)
     except FileExistsError:
-        raise FileError(path, f"{shown(path)} is a file, not a folder; choose another name.") from None
+        raise FileError(path, f"{show_path(path)} is a file, not a folder; choose another name.") from None
     except OSError as failure:
-        place = shown(path)
-        raise FileError(path, f"the folder {place} cannot be made: {failure.strerror}; choose another one.") from None
+        folder = show_path(path)
+        raise FileError(path, f"the folder {folder} cannot be made: {failure.strerror}; choose another one.") from None
     except ValueError as failure:
         raise FileError(path, _sentence(path, failure)) from None
 
@@ -132,23 +134,23 @@ def sync_folder(folder: Path) -> None:
             raise
 
 
-def shown(path: Place) -> str:
+def show_path(path: AnyPath) -> str:
     """A path in a sentence: no control characters, no password if it is an address, not too long."""
     text = printable(redacted(os.fspath(path)))
     return text if len(text) <= 120 else f"{text[:60]}...{text[-57:]}"
 
 
-def _same(one: Place, other: Place) -> bool:
+def _same(one: AnyPath, other: AnyPath) -> bool:
     try:
         return os.path.samefile(one, other)
     except (OSError, ValueError):
-        # One of them is not there: then no file is lost, but a log must not appear beside the file that it belongs to.
+        # One of them does not exist, so no file is lost. But a log must not appear beside the file that it belongs to.
         with contextlib.suppress(OSError, ValueError):
             return os.path.realpath(one) == os.path.realpath(other)
         return False
 
 
-def _target(path: Place, *, overwrite: bool, inputs: list[Place]) -> Path:
+def _target(path: AnyPath, *, overwrite: bool, inputs: list[AnyPath]) -> Path:
     """Where the file will be, with links followed; refuses everything that is known beforehand."""
     if not os.fspath(path):
         raise FileError(path, "the name of the file to write is empty; give one.")
@@ -169,7 +171,7 @@ def _target(path: Place, *, overwrite: bool, inputs: list[Place]) -> Path:
     return target
 
 
-def _refuse_there(path: Place, *, overwrite: bool) -> None:
+def _refuse_there(path: AnyPath, *, overwrite: bool) -> None:
     """Refuse what is at a path, unless it is a file that may be replaced."""
     try:
         kind = os.stat(path).st_mode
@@ -178,31 +180,33 @@ def _refuse_there(path: Place, *, overwrite: bool) -> None:
     if stat.S_ISDIR(kind):
         raise FileError(path, _sentence(path, OSError(errno.EISDIR, "")))
     if not stat.S_ISREG(kind):
-        raise FileError(path, f"{shown(path)} is a device or a pipe, not a file; give the name of a file.")
+        raise FileError(path, f"{show_path(path)} is a device or a pipe, not a file; give the name of a file.")
     if not overwrite:
-        raise FileExists(path, shown(path))
+        raise FileExists(path, show_path(path))
     if _is_ledger(path):
-        raise FileError(path, f"{shown(path)} is a ledger, and a ledger is never written over; choose another name.")
+        raise FileError(
+            path, f"{show_path(path)} is a ledger, and a ledger is never written over; choose another name."
+        )
     if os.path.exists(path) and not os.access(path, os.W_OK):
-        raise FileError(path, f"{shown(path)} is write-protected; make it writable, or choose another name.")
+        raise FileError(path, f"{show_path(path)} is write-protected; make it writable, or choose another name.")
 
 
-def _refuse_logs(path: Place) -> None:
-    """Refuse the name of a ledger's log: what is written there would be read as charges, or lose some."""
+def _refuse_logs(path: AnyPath) -> None:
+    """Refuse the name of a ledger's log: SQLite would read the file as charges, or lose some."""
     for ending in _COMPANIONS[1:]:
         base = os.fspath(path).removesuffix(ending)
         if base != os.fspath(path) and _is_ledger(base):
-            raise FileError(path, f"{shown(path)} belongs to the ledger {shown(base)}; choose another name.")
+            raise FileError(path, f"{show_path(path)} belongs to the ledger {show_path(base)}; choose another name.")
 
 
-def _is_ledger(path: Place) -> bool:
-    start, place, mark = _LEDGER
+def _is_ledger(path: AnyPath) -> bool:
+    start, position, mark = _LEDGER
     try:
         with open(path, "rb") as file:
             head = file.read(100)
     except (OSError, ValueError):
         return False
-    return head.startswith(start) and head[place] == mark
+    return head.startswith(start) and head[position] == mark
 
 
 def _mode(target: Path) -> int | None:
@@ -213,7 +217,7 @@ def _mode(target: Path) -> int | None:
         return None
 
 
-def _create_beside(path: Place, target: Path, *, private: bool) -> Path:
+def _create_beside(path: AnyPath, target: Path, *, private: bool) -> Path:
     """A new, empty file in the target's folder; its ending is kept, because writers choose their format by it."""
     ending = target.suffix if len(target.suffix) <= 20 else ""
     beside = target.with_name(f"{TEMPORARY}{secrets.token_hex(8)}{ending}")
@@ -225,8 +229,8 @@ def _create_beside(path: Place, target: Path, *, private: bool) -> Path:
 
 
 @contextlib.contextmanager
-def _explained(path: Place, *own: Path) -> Iterator[None]:
-    """The system's refusals in a sentence; failures that are about other files pass."""
+def _explain_errors(path: AnyPath, *own: Path) -> Iterator[None]:
+    """Turn the system's errors about these files into `FileError`; errors about other files pass."""
     try:
         yield
     except OSError as failure:
@@ -236,26 +240,26 @@ def _explained(path: Place, *own: Path) -> Iterator[None]:
         raise
 
 
-def _give_name(beside: Path, target: Path, path: Place, *, overwrite: bool) -> None:
+def _give_name(beside: Path, target: Path, path: AnyPath, *, overwrite: bool) -> None:
     if overwrite:
         os.replace(beside, target)
         return
     try:
         os.link(beside, target)
     except FileExistsError:
-        raise FileExists(path, shown(path)) from None
+        raise FileExists(path, show_path(path)) from None
     except OSError as failure:
         if failure.errno not in (errno.EPERM, errno.EOPNOTSUPP, errno.ENOSYS, errno.EMLINK):
             raise
         _take_name(beside, target, path)
 
 
-def _take_name(beside: Path, target: Path, path: Place) -> None:
-    """Without hard links: take the name, which only one can do, and then move the file over the empty one."""
+def _take_name(beside: Path, target: Path, path: AnyPath) -> None:
+    """Without hard links: create an empty file of that name, which only one process can do, and replace it."""
     try:
         os.close(os.open(target, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600))
     except FileExistsError:
-        raise FileExists(path, shown(path)) from None
+        raise FileExists(path, show_path(path)) from None
     try:
         os.replace(beside, target)
     except OSError:
@@ -271,10 +275,10 @@ def _sync(path: Path) -> None:
         os.close(handle)
 
 
-def _sentence(path: Place, failure: OSError | ValueError) -> str:
+def _sentence(path: AnyPath, failure: OSError | ValueError) -> str:
     """Why a file cannot be written, and what to do."""
-    name = shown(path)
-    folder = shown(os.path.dirname(os.fspath(path)) or os.curdir)
+    name = show_path(path)
+    folder = show_path(os.path.dirname(os.fspath(path)) or os.curdir)
     if not isinstance(failure, OSError):
         return f"{name} cannot be the name of a file: it holds a character that no name can hold."
     match failure.errno:

@@ -1,7 +1,8 @@
 """One form of data: `to_dict()` gives plain values with numbers as numbers, `to_json()` is its text.
 
-Whatever can be planned, released or recorded is `Plain`. A fraction that has a short decimal is that number; one that
-has none, such as 8/1875, is the text "8/1875", so that reading it back gives the same fraction.
+Everything that can be planned, released or recorded is `Plain`. A fraction with a short decimal becomes that number.
+One without, such as 8/1875, becomes the text "8/1875", so that reading it back gives the same fraction. This is a
+module of its own because every room imports it and it imports none.
 
 >>> plain_number(Fraction(1, 10)), plain_number(Fraction(3)), plain_number(Fraction(8, 1875))
 (0.1, 3, '8/1875')
@@ -21,7 +22,7 @@ LARGEST_WHOLE = 2**53
 
 
 class Plain(ABC):
-    """Something with a form for machines."""
+    """An object with a form for machines: plain data, and its JSON."""
 
     @abstractmethod
     def to_dict(self) -> dict[str, Any]:

@@ -24,7 +24,7 @@ class Word(str):
 
 
 @dataclass(frozen=True)
-class Call:
+class ExampleCall:
     """A value that is made by a call, in an example."""
 
     function: str

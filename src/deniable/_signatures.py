@@ -1,7 +1,6 @@
-"""What every public entry point does around its function: it teaches about names that do not exist.
+"""`public`: the decorator of entry points. A wrong argument name is answered with the one that was meant.
 
-A keyword that does not exist is answered with the one that was meant: by the vocabulary of docs/glossary.md, by names
-that other libraries use, or by spelling.
+The suggestion comes from the vocabulary of docs/glossary.md, from names that other libraries use, or from the spelling.
 
 >>> from deniable.events import dpsgd
 >>> dpsgd(noise_multiplier=1.1, batch=256, examples=60_000, steps=10)
@@ -97,13 +96,13 @@ FOREIGN: dict[str, tuple[str, ...]] = {
 
 
 def public_class(kind: Kind) -> Kind:
-    """A class whose constructor is an entry point, for dataclasses that write their own."""
+    """Marks a class whose constructor is an entry point; for dataclasses, whose constructor is generated."""
     kind.__init__ = public(kind.__init__)  # type: ignore[misc]
     return kind
 
 
 def public(function: Callable[P, R]) -> Callable[P, R]:
-    """An entry point: a call whose arguments do not fit is answered with what fits."""
+    """Marks an entry point. A call whose arguments do not fit raises `WrongArguments`, which says what fits."""
 
     @functools.wraps(function)
     def call(*args: P.args, **kwargs: P.kwargs) -> R:
@@ -165,37 +164,37 @@ def check_call(function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict
         return
     except TypeError:
         pass
-    name = type(args[0]).__name__ if function.__name__ == "__init__" and args else _called(function)
+    name = type(args[0]).__name__ if function.__name__ == "__init__" and args else _name_of(function)
     parameters = {n: p for n, p in signature.parameters.items() if n not in ("self", "cls")}
     for wrong in kwargs:
         if wrong not in parameters:
             raise WrongArguments(f"{name} has no argument {wrong}{_suggestion(wrong, parameters)}") from None
-    given = len(args) - (len(signature.parameters) - len(parameters))
+    positional = len(args) - (len(signature.parameters) - len(parameters))
     by_place = [n for n, p in parameters.items() if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)]
-    if given > len(by_place):
-        named = list(parameters)[len(by_place) : given]
+    if positional > len(by_place):
+        named = list(parameters)[len(by_place) : positional]
         form = ", ".join([*by_place, *(f"{n}=..." for n in named)])
-        raise WrongArguments(f"{name} takes {_listed(named)} by name: {name}({form})") from None
-    needed = [n for n, p in parameters.items() if p.default is p.empty and p.kind is not p.VAR_KEYWORD]
-    missing = [n for n in needed if n not in kwargs and n not in by_place[: max(given, 0)]]
+        raise WrongArguments(f"{name} takes {_join_names(named)} by name: {name}({form})") from None
+    required = [n for n, p in parameters.items() if p.default is p.empty and p.kind is not p.VAR_KEYWORD]
+    missing = [n for n in required if n not in kwargs and n not in by_place[: max(positional, 0)]]
     if missing:
-        raise WrongArguments(f"{name} needs {_listed(missing)}") from None
+        raise WrongArguments(f"{name} needs {_join_names(missing)}") from None
 
 
 def _suggestion(wrong: str, parameters: dict[str, inspect.Parameter]) -> str:
     known = [each for each in FOREIGN.get(wrong, ()) if each in parameters]
     near = known or difflib.get_close_matches(wrong, parameters, n=1, cutoff=0.6)
     if not near:
-        return f"; it takes {_listed(list(parameters))}"
+        return f"; it takes {_join_names(list(parameters))}"
     meaning = MEANINGS.get(near[0])
     return f"; did you mean {near[0]}" + (f" ({meaning})?" if meaning else "?")
 
 
-def _called(function: Callable[..., Any]) -> str:
+def _name_of(function: Callable[..., Any]) -> str:
     """The name as a person writes it: Class.method for a method."""
     parts = [part for part in function.__qualname__.split(".") if part != "<locals>"]
     return ".".join(parts[-2:])
 
 
-def _listed(names: list[str]) -> str:
+def _join_names(names: list[str]) -> str:
     return ", ".join(names[:-1]) + (" and " if len(names) > 1 else "") + names[-1] if names else "no arguments"

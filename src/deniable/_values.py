@@ -1,9 +1,9 @@
-"""How private values are read: one at a time, by rules that no value can break.
+"""Reads private values one at a time, by rules that no value can break.
 
-A value that made a call raise or warn, or that changed the type of its result, would tell about its record. A rule that
+A value that made a call raise or warn, or that changed the type of its result, would reveal its record. A rule that
 looked at a whole column (parse it as numbers if that works for all) would let one record change how every other is
 read, and no sensitivity would bound that. The dtype of a column is such a rule: one text among numbers makes NumPy
-write all of them as text. So a dtype refuses nothing here, and text that reads as a number is that number.
+write all of them as text. So no dtype is refused here, and a text that reads as a number is that number.
 
 | a value that is | as a number |
 |---|---|
@@ -41,25 +41,25 @@ _DIGITS = 400
 
 def number(value: object) -> float:
     """A value as a float: NaN if it is no number, ±inf if it is beyond a float."""
-    found = _plain(value)
+    plain = _plain(value)
     try:
-        return float(found)
+        return float(plain)
     except OverflowError:
-        return math.inf if found > 0 else -math.inf
+        return math.inf if plain > 0 else -math.inf
 
 
 def exact(value: object) -> int | Fraction:
     """A value as an exact number; 0 if it is no finite number."""
-    found = _plain(value)
-    if isinstance(found, float):
-        return Fraction(found) if math.isfinite(found) else 0
-    return found
+    plain = _plain(value)
+    if isinstance(plain, float):
+        return Fraction(plain) if math.isfinite(plain) else 0
+    return plain
 
 
 def whole(value: object) -> int:
     """A value as an integer; 0 if it is no whole number."""
-    found = exact(value)
-    return found.numerator if found.denominator == 1 else 0
+    fraction = exact(value)
+    return fraction.numerator if fraction.denominator == 1 else 0
 
 
 def floats(array: NDArray[Any]) -> NDArray[np.float64]:
@@ -76,11 +76,11 @@ def floats(array: NDArray[Any]) -> NDArray[np.float64]:
 
 
 def array_of(values: object) -> NDArray[Any] | None:
-    """Something like an array as an array, with hidden values as None; None if it is something else."""
+    """An array, or an object that converts to one, as an array; None for anything else. Masked values become None."""
     if isinstance(values, np.ma.MaskedArray):
-        hidden, found = np.ma.getmaskarray(values), values.data.astype(object)
-        found[hidden] = None
-        return found
+        hidden, cells = np.ma.getmaskarray(values), values.data.astype(object)
+        cells[hidden] = None
+        return cells
     if isinstance(values, np.ndarray):
         return values
     if not hasattr(values, "__array__"):
@@ -92,7 +92,7 @@ def array_of(values: object) -> NDArray[Any] | None:
 
 
 def items(values: object) -> Iterable[Any]:
-    """The values of a list, a generator or the like; refused by its type where it is no sequence of values."""
+    """The values of a list or a generator. Other types, such as text and mappings, are refused by their type."""
     if isinstance(values, str | bytes | bytearray | Mapping) or not isinstance(values, Iterable):
         raise DataError(f"expected one value per record; got a {type(values).__name__}: give a list or an array")
     return values

@@ -1,4 +1,4 @@
-"""Which value of one parameter meets a target, on the safe side: the solver that asks an accountant.
+"""Calibration: finds the value of one parameter that meets a target, on the safe side, by asking the accountant.
 
 `calibrate` takes any function from a number to an event (a noise multiplier, a rate, a number of steps, a query's ε)
 and any target: a guarantee, or a limit on what an attacker can do. It finds out by itself whether more is safer or
@@ -9,8 +9,8 @@ where the curve is monotone.
 
 >>> from deniable.events import Gaussian
 >>> from deniable.guarantees import ApproxDP
->>> found = calibrate(lambda scale: Gaussian(scale=scale), ApproxDP(1, 1e-5))
->>> round(found.value, 4), found.profile.epsilon(1e-5) <= 1
+>>> noise = calibrate(lambda scale: Gaussian(scale=scale), ApproxDP(1, 1e-5))
+>>> round(noise.value, 4), noise.profile.epsilon(1e-5) <= 1
 (3.7306, True)
 """
 
@@ -51,12 +51,12 @@ from deniable.numerics.rounding import below, log_of
 from deniable.units import Relation, one_relation, one_unit
 
 _SMALLEST, _LARGEST = 1e-100, 1e100
-"""Where the search for a first value that meets the target ends."""
+"""The ends of the search for a first value that meets the target."""
 
 
 @dataclass(frozen=True, repr=False)
 class Risk:
-    """A limit on what an attacker can do, read off the curve. Made by one of the four functions below it.
+    """A limit on what an attacker can do, computed from the curve. One of the four class methods makes it.
 
     >>> Risk.true_positive_rate(0.05, alpha=0.001)
     Risk.true_positive_rate(0.05, alpha=0.001)
@@ -86,14 +86,14 @@ class Risk:
 
     @classmethod
     def posterior(cls, limit: Number, *, prior: Number, failure: Number = 0) -> Risk:
-        """What an attacker with a prior can come to believe, at most `limit`, but for outputs of probability
+        """What an attacker with a prior can come to believe is at most `limit`, except for outputs of probability
         `failure`.
         """
-        held = _checks.inner_probability("prior", prior)
-        believed = _checks.inner_probability("limit", limit)
-        if believed <= held:
+        prior_share = _checks.inner_probability("prior", prior)
+        most = _checks.inner_probability("limit", limit)
+        if most <= prior_share:
             raise InvalidArgument("limit", limit, "above the prior", "Nobody can be made to believe less for certain.")
-        return cls("posterior", believed, held, _checks.probability("failure", failure))
+        return cls("posterior", most, prior_share, _checks.probability("failure", failure))
 
     def __repr__(self) -> str:
         parts = [_checks.shown(self.limit)]
@@ -149,16 +149,16 @@ def calibrate(
 ) -> Calibrated:
     """The value nearest to the border at which `make_event(value)` meets the target.
 
-    `within` bounds the search; two whole numbers make it a search among whole numbers (steps, people). Without it the
-    search is among positive numbers, and values that `make_event` refuses (a rate above 1) count as outside. Where it
-    refuses every value, its own refusal is raised: something else than the value is wrong.
+    Values that `make_event` refuses (a rate above 1) count as outside the search. If it refuses every value for the
+    same reason, its own exception is raised, because then something else than the value is wrong.
 
     Args:
-        make_event: from a value to the event whose cost is wanted.
-        target: what to meet, a guarantee or a `Risk`.
+        make_event: a function from a value to the event that must meet the target.
+        target: what to meet: a guarantee or a `Risk`.
         epsilon: with `delta`, the short form of `target`; its relation is that of the events.
         delta: of the short form.
-        within: the ends of the search.
+        within: the ends of the search. Two whole numbers make it a search among whole numbers (steps, people). All
+            positive numbers are searched if it is left out.
         tolerance: how near to the border, relative to the value.
     """
     if not callable(make_event):
@@ -173,9 +173,9 @@ def calibrate(
     if within is not None and not 0 < within[0] < within[1]:
         raise InvalidArgument("within", within, "two positive numbers, the smaller one first")
     search = _Search(make_event, target, within, whole)
-    met, event = search.tests(near) or search.border(near)
+    value, event = search.tests(near) or search.border(near)
     profile = account(event, unit=target.unit) if isinstance(target, Guarantee) else account(event)
-    return Calibrated(int(met) if whole else met, event, profile)
+    return Calibrated(int(value) if whole else value, event, profile)
 
 
 def _relation_of(make_event: Callable[[float], Event], within: tuple[float, float] | None) -> Relation:
@@ -190,14 +190,14 @@ def _relation_of(make_event: Callable[[float], Event], within: tuple[float, floa
 
 @dataclass(frozen=True)
 class _Line:
-    """δ(ε) at most `delta`, under whichever relation."""
+    """A target: δ(ε) is at most `delta`, under any relation."""
 
     epsilon: float
     delta: Fraction
 
 
 class _Search:
-    """Margins at places, remembered. A margin at or below 0 meets the target; its size only guides the search."""
+    """Computes margins and caches them. A margin at or below 0 meets the target; its size only guides the search."""
 
     def __init__(
         self,
@@ -207,19 +207,19 @@ class _Search:
         whole: bool,
     ) -> None:
         self.make, self.target, self.within, self.whole = make_event, target, within, whole
-        self.known: dict[float, float] = {}
+        self.margins: dict[float, float] = {}
         self.refusals: dict[float, InvalidArgument] = {}
 
     def border(self, near: float) -> tuple[float, Event]:
-        """The place nearest to the border that meets the target, and its event."""
+        """The value nearest to the border that meets the target, and its event."""
         meets, fails = self.ends()
-        met = self.between(meets, fails, near)
-        event = self.event(met)
-        if event is None or self.margin(met) > 0:
+        value = self.between(meets, fails, near)
+        event = self.event(value)
+        if event is None or self.margin(value) > 0:
             raise InvalidArgument(
                 "target", self.target, "met by the value found", "The curve is not monotone here; narrow `within`."
             )
-        return met, event
+        return value, event
 
     def tests(self, near: float) -> tuple[float, Event] | None:
         """`border` for a limit on true positives, by few points of the curve; None for other targets.
@@ -238,57 +238,57 @@ class _Search:
         level, low = NormalDist(), float(alpha)
         mu = level.inv_cdf(min(float(limit), 1 - 2.0**-53)) - level.inv_cdf(low)
         # −f′(α) = e^ε for the Gaussian trade-off function f.
-        epsilon, place, fails = max(-mu * level.inv_cdf(low) - mu * mu / 2, 1e-6), None, None
+        epsilon, value, fails = max(-mu * level.inv_cdf(low) - mu * mu / 2, 1e-6), None, None
         for tolerance in (1e-2, 1e-4, near):
             room = Fraction(0.999999999999 * (float(limit) - math.exp(epsilon) * low))
             if room <= 0:
                 return None
             line = _Search(self.make, _Line(epsilon, room), self.within, self.whole)
             try:
-                meets, fails = line.around(place, fails)
-                place = line.between(meets, fails, tolerance)
+                meets, fails = line.around(value, fails)
+                value = line.between(meets, fails, tolerance)
             except InvalidArgument:
-                nearest = min(line.known, key=lambda p: line.known[p]) if line.known else None
+                nearest = min(line.margins, key=lambda p: line.margins[p]) if line.margins else None
                 event = None if nearest is None else self.event(nearest)
-                if event is None or nearest is None or min(margin(event, target), line.known[nearest]) <= 0:
+                if event is None or nearest is None or min(margin(event, target), line.margins[nearest]) <= 0:
                     return None
-                self.known = line.known
+                self.margins = line.margins
                 raise InvalidArgument(
                     "target",
                     target,
-                    f"on the border somewhere between {min(line.known):g} and {max(line.known):g}",
-                    self._why_not(list(line.known)),
+                    f"on the border somewhere between {min(line.margins):g} and {max(line.margins):g}",
+                    self._why_not(list(line.margins)),
                 ) from None
-            event = self.event(place)
+            event = self.event(value)
             if event is not None:
                 epsilon = _best_line(account(event), low, epsilon)
         for step in range(6):
-            event = None if place is None else self.event(place)
-            if event is None or place is None or fails is None:
+            event = None if value is None else self.event(value)
+            if event is None or value is None or fails is None:
                 return None
             if margin(event, target) <= 0:
-                return place, event
-            away = math.copysign(1.0, place - fails)
-            place = place + away if self.whole else place * math.exp(away * near * 2.0 ** (step - 3))
+                return value, event
+            away = math.copysign(1.0, value - fails)
+            value = value + away if self.whole else value * math.exp(away * near * 2.0 ** (step - 3))
         return None
 
-    def around(self, place: float | None, fails: float | None) -> tuple[float, float]:
-        """`ends`, near a place that was found for a target like this one."""
-        if place is not None and fails is not None and not self.whole:
+    def around(self, value: float | None, fails: float | None) -> tuple[float, float]:
+        """`ends`, near the value that a similar target led to."""
+        if value is not None and fails is not None and not self.whole:
             for width in (1e-3, 1e-2):
-                ends = sorted((place * (1 - width), place * (1 + width)), key=self.margin)
+                ends = sorted((value * (1 - width), value * (1 + width)), key=self.margin)
                 if self.margin(ends[0]) <= 0 < self.margin(ends[1]):
                     return ends[0], ends[1]
         return self.ends()
 
-    def event(self, place: float) -> Event | None:
-        """The event at a place; None where there is none."""
-        if self.within is not None and not self.within[0] <= place <= self.within[1]:
+    def event(self, value: float) -> Event | None:
+        """The event for a value; None outside the search, and where `make_event` refuses the value."""
+        if self.within is not None and not self.within[0] <= value <= self.within[1]:
             return None
         try:
-            event = self.make(int(place) if self.whole else place)
+            event = self.make(int(value) if self.whole else value)
         except InvalidArgument as refusal:
-            self.refusals[place] = refusal
+            self.refusals[value] = refusal
             return None
         if not isinstance(event, Event):
             raise InvalidArgument(
@@ -297,38 +297,38 @@ class _Search:
             )  # fmt: skip
         return event
 
-    def margin(self, place: float) -> float:
-        """How far beyond the target a place is, as a logarithm; NaN where there is no event."""
-        if place not in self.known:
-            event = self.event(place)
-            self.known[place] = math.nan if event is None else margin(event, self.target)
-        return self.known[place]
+    def margin(self, value: float) -> float:
+        """The logarithm of cost over target at a value; NaN where there is no event."""
+        if value not in self.margins:
+            event = self.event(value)
+            self.margins[value] = math.nan if event is None else margin(event, self.target)
+        return self.margins[value]
 
     def ends(self) -> tuple[float, float]:
-        """A place that meets the target and one that does not, near each other."""
+        """A value that meets the target and one that does not, near each other."""
         if self.within is not None:
             low, high = map(float, self.within)
             if any(math.isnan(margin) for margin in [self.margin(low), self.margin(high)]):  # both are asked
                 raise self._refusal()
-            places = [low, high]
+            values = [low, high]
         else:
-            places = self._walk()
-        for one, two in pairwise(places):
+            values = self._walk()
+        for one, two in pairwise(values):
             first, second = self.margin(one) <= 0, self.margin(two) <= 0
             if first != second:
                 return (one, two) if first else (two, one)
         raise InvalidArgument(
             "target",
             self.target,
-            f"on the border somewhere between {min(places):g} and {max(places):g}",
-            self._why_not(places),
+            f"on the border somewhere between {min(values):g} and {max(values):g}",
+            self._why_not(values),
         )
 
-    def _why_not(self, places: list[float]) -> str:
+    def _why_not(self, values: list[float]) -> str:
         """Why no value lies on the border."""
-        if all(self.margin(place) <= 0 for place in places):
+        if all(self.margin(value) <= 0 for value in values):
             return "Every value there meets it: it does not limit this value."
-        nearest = min(places, key=self.margin)
+        nearest = min(values, key=self.margin)
         if self.margin(nearest) == math.inf:
             return (
                 "Every value there costs infinitely much: Gaussian noise needs a δ above 0, and where a part may fail"
@@ -342,104 +342,104 @@ class _Search:
         return f"No value there meets it.{least} {remedy}, or allow more."
 
     def _walk(self) -> list[float]:
-        """Places from 1 (or a smaller start) outwards, on the side that is nearer to the border, until it is crossed.
+        """Values from 1 (or a smaller start) outwards, on the side that is nearer to the border, until it is crossed.
 
         A side ends where the events end or where the numbers end. The search ends where the margin has stopped moving
         on the nearer side.
         """
-        here = next((place for place in (1.0, 0.1, 0.01, 1e-4) if not math.isnan(self.margin(place))), None)
+        here = next((value for value in (1.0, 0.1, 0.01, 1e-4) if not math.isnan(self.margin(value))), None)
         if here is None:
             raise self._refusal()
         there = next((p for p in (here * 4, here / 4) if not math.isnan(self.margin(p))), None)
         if there is None:
             return [here]
-        places, open_sides = sorted((here, there)), {-1, 1}
-        while len(places) < 60 and open_sides and not self._crossed(places):
-            side = self._nearer(places, open_sides)
-            last, before = (places[0], places[1]) if side < 0 else (places[-1], places[-2])
-            if self._is_flat(places, side):  # and the other side is further from the border
+        values, open_sides = sorted((here, there)), {-1, 1}
+        while len(values) < 60 and open_sides and not self._has_crossed(values):
+            side = self._nearer(values, open_sides)
+            last, before = (values[0], values[1]) if side < 0 else (values[-1], values[-2])
+            if self._is_flat(values, side):  # and the other side is further from the border
                 break
-            place = self._further(before, last)
-            if not _SMALLEST < place < _LARGEST:
+            value = self._further(before, last)
+            if not _SMALLEST < value < _LARGEST:
                 open_sides.discard(side)
                 continue
-            if math.isnan(self.margin(place)) or not 1e-15 < place < 1e15:
-                place = self._edge(last, place)
+            if math.isnan(self.margin(value)) or not 1e-15 < value < 1e15:
+                value = self._edge(last, value)
                 open_sides.discard(side)
-            if place != last:
-                places = sorted((*places, place))
-        return places
+            if value != last:
+                values = sorted((*values, value))
+        return values
 
-    def _crossed(self, places: list[float]) -> bool:
-        """Whether some of the places meet the target and some do not."""
-        return len({self.margin(place) <= 0 for place in places}) > 1
+    def _has_crossed(self, values: list[float]) -> bool:
+        """Whether some of the values meet the target and some do not."""
+        return len({self.margin(value) <= 0 for value in values}) > 1
 
-    def _nearer(self, places: list[float], sides: set[int]) -> int:
-        """The side on which the border is sought next: where the margin is smaller in size; else the shorter one."""
-        low, high = abs(self.margin(places[0])), abs(self.margin(places[-1]))
+    def _nearer(self, values: list[float], sides: set[int]) -> int:
+        """The side on which to search next: the one with the smaller margin, or else the shorter one."""
+        low, high = abs(self.margin(values[0])), abs(self.margin(values[-1]))
         if len(sides) == 1 or low == high:
-            return next(iter(sides)) if len(sides) == 1 else (1 if places[-1] * places[0] <= 1 else -1)
+            return next(iter(sides)) if len(sides) == 1 else (1 if values[-1] * values[0] <= 1 else -1)
         return 1 if high < low else -1
 
     def _further(self, before: float, last: float) -> float:
-        """Where a straight line would cross 0, and a little further; a factor between 1.2 and 1000."""
+        """The next value to try: a little beyond where a straight line crosses 0, by a factor between 1.2 and 1000."""
         rise, value = self.margin(last) - self.margin(before), self.margin(last)
         ratio = abs(value / rise) if math.isfinite(rise) and rise else 3.0
         stride = math.log(last / before)
         length = min(max(abs(stride) * (1.1 * ratio + 0.05), math.log(1.2)), math.log(1e3))
         return last * math.exp(math.copysign(length, stride))
 
-    def _is_flat(self, places: list[float], side: int) -> bool:
+    def _is_flat(self, values: list[float], side: int) -> bool:
         """Whether the margin has stopped moving on a side."""
-        last = places[0] if side < 0 else places[-1]
-        far = [place for place in places if abs(math.log(place / last)) >= math.log(1e5)]
+        last = values[0] if side < 0 else values[-1]
+        far = [value for value in values if abs(math.log(value / last)) >= math.log(1e5)]
         if not far or not math.isfinite(self.margin(last)):
             return False
         inner = max(far) if side > 0 else min(far)
         return abs(self.margin(last) - self.margin(inner)) <= 1e-4 * abs(self.margin(last))
 
     def _refusal(self) -> InvalidArgument:
-        """Why there is nothing to search: what `make_event` said itself, if it says so of every value tried."""
-        said = list(self.refusals.values())
-        if len(said) > 1 and len({str(refusal) for refusal in said}) == 1:
-            return said[0]
-        place, refusal = next(iter(self.refusals.items()))
+        """Why there is nothing to search: the exception of `make_event`, if it is the same for every value tried."""
+        reasons = list(self.refusals.values())
+        if len(reasons) > 1 and len({str(refusal) for refusal in reasons}) == 1:
+            return reasons[0]
+        value, refusal = next(iter(self.refusals.items()))
         return InvalidArgument(
-            "within", self.within, "two values that make_event accepts", f"It refuses {place:g}: {refusal}"
+            "within", self.within, "two values that make_event accepts", f"It refuses {value:g}: {refusal}"
         )
 
     def _edge(self, inside: float, outside: float) -> float:
-        """The last place that makes an event, between one that does and one that does not."""
+        """Bisects for the value nearest to `outside` for which `make_event` does not raise."""
 
-        def place(share: float) -> float:
+        def value_at(share: float) -> float:
             return inside * math.pow(outside / inside, share)
 
-        return place(bisect(lambda share: math.isnan(self.margin(place(share))), 0.0, 1.0, turns=40)[0])
+        return value_at(bisect(lambda share: math.isnan(self.margin(value_at(share))), 0.0, 1.0, turns=40)[0])
 
     def between(self, meets: float, fails: float, near: float) -> float:
-        """The border, approached by the secant of margin against logarithm (Illinois), kept on the side that meets."""
+        """Approaches the border by the secant of margin against logarithm (Illinois); returns the side that meets."""
         good, bad = (math.log(meets), self.margin(meets)), (math.log(fails), self.margin(fails))
         weights = [1.0, 1.0]
         for turn in range(200):
             gap = abs(math.exp(good[0]) - math.exp(bad[0]))
             if gap <= (1 if self.whole else near * math.exp(good[0]) / 2):
                 break
-            place = self._next(good, bad, weights, turn, near)
-            value = self.margin(place)
+            candidate = self._next(good, bad, weights, turn, near)
+            value = self.margin(candidate)
             if math.isnan(value):
                 value = 1.0
             if value <= 0:
                 weights = [1.0, weights[1] / 2 if weights[0] == 1.0 and turn else 1.0]
-                good = (math.log(place), value)
+                good = (math.log(candidate), value)
             else:
                 weights = [weights[0] / 2 if weights[1] == 1.0 and turn else 1.0, 1.0]
-                bad = (math.log(place), value)
-        return float(round(math.exp(good[0]))) if self.whole else self._exactly(good[0])
+                bad = (math.log(candidate), value)
+        return float(round(math.exp(good[0]))) if self.whole else self._nearest_tried(good[0])
 
     def _next(
         self, good: tuple[float, float], bad: tuple[float, float], weights: list[float], turn: int, near: float
     ) -> float:
-        """The next place to look at, strictly between the two."""
+        """The next value to try, strictly between the two."""
         low, high = good[1] * weights[0], bad[1] * weights[1]
         share = low / (low - high) if math.isfinite(low) and math.isfinite(high) and low < high else 0.5
         # Overshoot a little towards the border's other side, so that both ends close in.
@@ -450,10 +450,10 @@ class _Search:
             return float(min(max(round(middle), ends[0] + 1), ends[1] - 1))
         return middle
 
-    def _exactly(self, logarithm: float) -> float:
-        """The place that was evaluated, not a rounded neighbour of it."""
+    def _nearest_tried(self, logarithm: float) -> float:
+        """The value that was evaluated, not a rounded neighbour of it."""
         return min(
-            (place for place, value in self.known.items() if value <= 0), key=lambda p: abs(math.log(p) - logarithm)
+            (tried for tried, value in self.margins.items() if value <= 0), key=lambda p: abs(math.log(p) - logarithm)
         )
 
 
@@ -463,12 +463,12 @@ def _best_line(profile: Profile, alpha: float, start: float) -> float:
     An estimate: every ε is a valid bound. It is convex in e^ε, so parabolas lead to its lowest point.
     """
 
-    def caught(epsilon: float) -> float:
+    def true_positives(epsilon: float) -> float:
         return profile.delta(epsilon) + math.exp(epsilon) * alpha
 
     best, step = start, 0.1 * start
     for _ in range(4):
-        left, middle, right = caught(best - step), caught(best), caught(best + step)
+        left, middle, right = true_positives(best - step), true_positives(best), true_positives(best + step)
         bend = left - 2 * middle + right
         move = min(max((left - right) / (2 * bend), -3.0), 3.0) if bend > 0 else math.copysign(3.0, left - right)
         best, before = max(best + step * move, 0.25 * best), best
@@ -479,7 +479,7 @@ def _best_line(profile: Profile, alpha: float, start: float) -> float:
 
 
 def margin(event: Event, target: Guarantee | Risk | _Line) -> float:
-    """ln of what an event costs over what the target allows: at most 0 exactly when the target is proven to be met."""
+    """ln(cost/limit) of an event for a target. It is at most 0 exactly when the target is proven to be met."""
     if isinstance(target, _Line):
         return _over(account(event).epsilon(target.delta), Fraction(target.epsilon))
     if isinstance(target, Risk):
@@ -494,47 +494,47 @@ def margin(event: Event, target: Guarantee | Risk | _Line) -> float:
             return _over(profile.delta(0), target.delta)
         return _over(profile.epsilon(target.delta), target.epsilon)
     if isinstance(target, GDP):
-        return _over(_known(mu_squared(event), target, event), target.mu**2)
+        return _over(_require_bound(mu_squared(event), target, event), target.mu**2)
     if isinstance(target, ZCDP | ApproxZCDP):
-        found = cost(event)
-        if isinstance(target, ZCDP) and found.delta:
+        spent = cost(event)
+        if isinstance(target, ZCDP) and spent.delta:
             raise NoConversion(
                 f"{event!r} may fail with probability δ > 0 and has no zCDP. Use ApproxZCDP or ApproxDP."
             )
-        if isinstance(target, ApproxZCDP) and found.delta > target.delta:
-            return _over(found.delta, target.delta)
-        return _over(_known(found.rho, target, event), target.rho)
+        if isinstance(target, ApproxZCDP) and spent.delta > target.delta:
+            return _over(spent.delta, target.delta)
+        return _over(_require_bound(spent.rho, target, event), target.rho)
     if isinstance(target, TCDP):
-        return _over(_known(rho_below(event, target.omega), target, event), target.rho)
+        return _over(_require_bound(rho_below(event, target.omega), target, event), target.rho)
     if isinstance(target, RDP):
-        found = cost(event, (target.order,))
-        return _over(_known(None if found.delta else found.renyi[0], target, event), target.epsilon)
+        spent = cost(event, (target.order,))
+        return _over(_require_bound(None if spent.delta else spent.renyi[0], target, event), target.epsilon)
     if isinstance(target, FDP):
-        return _below_tests(account(event), target)
+        return _fdp_margin(account(event), target)
     raise NoConversion(f"nothing can be calibrated to {type(target).__name__}")
 
 
-def _over(found: float | Fraction, allowed: Fraction) -> float:
-    """ln(found/allowed), with the sign decided exactly."""
-    if found == math.inf:
+def _over(spent: float | Fraction, allowed: Fraction) -> float:
+    """ln(spent/allowed), with the sign decided exactly."""
+    if spent == math.inf:
         return math.inf
     # A pure ε is known as a decimal, which a float may lie below.
-    within = max(Fraction(found), _checks.exact(found)) <= allowed
-    if not found:
+    within = max(Fraction(spent), _checks.exact(spent)) <= allowed
+    if not spent:
         return -math.inf if allowed or within else 0.0
     if not allowed:
         return math.inf
-    size = log_of(Fraction(found)) - log_of(allowed)
+    size = log_of(Fraction(spent)) - log_of(allowed)
     return min(size, 0.0) if within else max(size, 5e-324)
 
 
-def _known(found: Fraction | None, target: Guarantee, event: Event) -> Fraction:
-    if found is None:
+def _require_bound(bound: Fraction | None, target: Guarantee, event: Event) -> Fraction:
+    if bound is None:
         raise NoConversion(f"{event!r} has no bound of the kind {type(target).__name__}. Use ApproxDP.")
-    return found
+    return bound
 
 
-def _below_tests(profile: Profile, target: FDP) -> float:
+def _fdp_margin(profile: Profile, target: FDP) -> float:
     """A piecewise linear f is met exactly when δ(ln m) ≤ 1 − c for each of its lines c − m·α with m ≥ 1."""
     worst = -math.inf
     for steep, missed in target.tradeoff.symmetrized().lines:

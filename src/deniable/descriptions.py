@@ -1,8 +1,7 @@
-"""What a releasable object says of itself: a title, a promise, and facts that may be printed.
+"""`Description`: the public summary that every releasable object gives of itself by `describe()`.
 
-`release.describe()`, and the like elsewhere, gives a `Description`. It holds nothing that is private: the promise,
-named public facts in the order in which they should be read, and the curve of what was done where it is known.
-Explaining and reporting work from it alone.
+It holds nothing private: a title, the promise, named public facts in reading order, and the curve of what was done
+where it is known. Explanations and reports work from it alone.
 
 >>> from deniable.guarantees import PureDP
 >>> print(Description("visits by city", PureDP(0.5, unit="patient_id"), (("noise", "discrete Laplace"),)))

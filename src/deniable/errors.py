@@ -68,7 +68,7 @@ class InvalidArgument(DeniableError, ValueError):
 
     def __init__(self, name: str, value: object, expected: str, remedy: str = "") -> None:
         self.name, self.value, self.expected, self.remedy = name, value, expected, remedy
-        came = _shown(value)
+        came = _show(value)
         if len(came) > 80:
             came = came[:77] + "..."
         super().__init__(f"{name} must be {expected}; got {name}={came}." + (f" {remedy}" if remedy else ""))
@@ -81,10 +81,10 @@ class InvalidArgument(DeniableError, ValueError):
         return type(self), (self.name, self.value, self.expected, self.remedy)
 
 
-def _shown(value: object) -> str:
+def _show(value: object) -> str:
     """A value as a person would type it: numbers without the names of their types, objects without their addresses."""
     if isinstance(value, tuple) and len(value) > 1:
-        return f"({', '.join(map(_shown, value))})"
+        return f"({', '.join(map(_show, value))})"
     return str(value) if isinstance(value, Number) else redacted(re.sub(r" at 0x[0-9a-f]+", "", repr(value)))
 
 
@@ -135,9 +135,9 @@ class FileExists(FileError):
 
     def __init__(self, path: str | os.PathLike[str], shown: str) -> None:
         self.shown = shown
-        told = Option("overwrite", True)
-        sentence = f"{shown} exists already; nothing was written. Choose another name, or give {told}."
-        super().__init__(path, Remedy(sentence, told))
+        remedy = Option("overwrite", True)
+        sentence = f"{shown} exists already; nothing was written. Choose another name, or give {remedy}."
+        super().__init__(path, Remedy(sentence, remedy))
 
     def __reduce__(self) -> tuple[Any, ...]:
         return type(self), (self.path, self.shown)
@@ -148,8 +148,8 @@ class QueryError(DeniableError):
 
     def __init__(self, message: str, *, line: int | None = None, column: int | None = None) -> None:
         self.message, self.line, self.column = message, line, column
-        place = f" (line {line}, column {column})" if line is not None and column is not None else ""
-        super().__init__(message + place)
+        location = f" (line {line}, column {column})" if line is not None and column is not None else ""
+        super().__init__(message + location)
 
 
 class PrivacyWarning(UserWarning):

@@ -4,9 +4,9 @@ A privacy promise is about a *unit* (a row, or a person who owns many rows) and 
 two neighbouring data sets). Numbers under different units or relations are never added or compared; the moves that
 exist are explicit: `event.for_group(k)`, and `event.to_replace()` for two steps of adding or removing.
 
->>> print(changed(Unit.of("patient_id"), Relation.ADD_REMOVE))
+>>> print(change_text(Unit.of("patient_id"), Relation.ADD_REMOVE))
 one patient added or removed
->>> print(changed(Unit.of("patient_id").group(3), Relation.REPLACE))
+>>> print(change_text(Unit.of("patient_id").group(3), Relation.REPLACE))
 a group of 3 patients replaced by others
 """
 
@@ -125,7 +125,7 @@ class Unit:
         return cls(**{"members" if name == "size" else name: value for name, value in fields.items()})
 
 
-def changed(unit: Unit, relation: Relation) -> str:
+def change_text(unit: Unit, relation: Relation) -> str:
     """What may change between neighbours, in words: "one patient added or removed"."""
     verb = "replaced by others" if relation is Relation.REPLACE and unit.members > 1 else relation.verb
     return f"{unit.one} {verb}"

@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from deniable import conversions as c
-from deniable.conversions.group import chained
+from deniable.conversions.group import chain
 from deniable.errors import InvalidArgument, NoConversion, UnitMismatch
 from deniable.guarantees import FDP, GDP, RDP, TCDP, ZCDP, ApproxDP, ApproxZCDP, Guarantee, PureDP, TradeOff
 from deniable.guarantees.tradeoff import lower_hull
@@ -128,7 +128,7 @@ def test_two_steps_of_a_path(first: list[int], second: list[int], third: list[in
     assert found.order == 2
     assert renyi(p, q, 2) <= float(found.epsilon) + 1e-12
     # trade-off functions
-    both = chained(tests_between(p, r), tests_between(r, q))
+    both = chain(tests_between(p, r), tests_between(r, q))
     assert tests_between(p, q) >= both
 
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from deniable.events import Claimed, DiscreteLaplace, Event, Gaussian, Laplace
-from deniable.explaining.report import Entry, Report, edges_met
+from deniable.explaining.report import Entry, Report, edge_sentences
 from deniable.guarantees import ApproxDP, PureDP
 from deniable.units import Unit
 from tests.explaining.looking import OUTSIDE, OVERLAPS, REPORT, WIDTHS, keep
@@ -105,9 +105,9 @@ def test_the_registry_entry() -> None:
     ],
 )
 def test_edges_are_those_that_were_met(event: Event, words: str) -> None:
-    assert any(words in line for line in edges_met([event], Unit.of("patient_id")))
-    assert edges_met([DiscreteLaplace(1)], Unit.of("patient_id")) == []
-    assert len(edges_met([DiscreteLaplace(1)], Unit.of("row"))) == 1
+    assert any(words in line for line in edge_sentences([event], Unit.of("patient_id")))
+    assert edge_sentences([DiscreteLaplace(1)], Unit.of("patient_id")) == []
+    assert len(edge_sentences([DiscreteLaplace(1)], Unit.of("row"))) == 1
 
 
 def test_a_refuted_audit_says_so_first(tmp_path: Path) -> None:

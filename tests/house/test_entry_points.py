@@ -61,8 +61,8 @@ READS_NO_PRIVATE_DATA: dict[str, str] = {
     "deniable.mechanisms.*.estimate": "reads reports that are private already",
     "deniable.mechanisms.BestOf.draw_trials": "draws a number of trials",
     "deniable.mechanisms.BestOf.generating": "the law of the number of trials",
-    "deniable.mechanisms.Search.event": "the event of a search",
-    "deniable.mechanisms.Search.guarantee": "the promise of a search",
+    "deniable.mechanisms.PrivateSearch.event": "the event of a search",
+    "deniable.mechanisms.PrivateSearch.guarantee": "the promise of a search",
     "deniable.mechanisms.Mechanism.**": "abstract",
     # queries
     "deniable.query.AtMost": "limits, stated in public",

@@ -76,7 +76,7 @@ BIDS = [1, 1, 1, 3.01, 2, 2.5] * 10
 MIDDLE = 12.0  # the lower median of NUMBERS
 
 EXAMPLES: dict[str, list[Example]] = {
-    "Laplace": [
+    "LaplaceMechanism": [
         Example(
             lambda r: dm.laplace(sensitivity=1, epsilon=1, relation=r), 3.25, lambda y, m: abs(y - 3.25), records=False
         ),
@@ -93,7 +93,7 @@ EXAMPLES: dict[str, list[Example]] = {
             records=False,
         ),
     ],
-    "Gaussian": [
+    "GaussianMechanism": [
         Example(
             lambda r: dm.gaussian(sensitivity=1, epsilon=1, delta=1e-6, relation=r),
             3.25,
@@ -128,7 +128,7 @@ EXAMPLES: dict[str, list[Example]] = {
             promise=approximate,
         ),
     ],
-    "Mean": [
+    "MeanOfKnownSize": [
         Example(
             lambda r: dm.mean(bounds=(0, 25), size=50, epsilon=1, relation=r),
             NUMBERS,
@@ -343,7 +343,7 @@ EXAMPLES: dict[str, list[Example]] = {
             {"size": 50},
         )
     ],
-    "Shuffled": [
+    "ShuffledResponse": [
         Example(
             lambda r: dm.shuffled(dm.binary_response(epsilon=1), size=50),
             FLAGS,

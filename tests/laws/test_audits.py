@@ -15,8 +15,8 @@ from deniable.units import ADD_REMOVE, REPLACE, ZERO_OUT, Relation
 from tests.laws.mechanism_examples import EXAMPLES, Example
 
 ANSWERS: dict[str, list[Any]] = {
-    "Laplace": [4.25, 9, [2.0, 2.5, -4.125]],
-    "Gaussian": [4.25, [2, 3, 4, 5]],
+    "LaplaceMechanism": [4.25, 9, [2.0, 2.5, -4.125]],
+    "GaussianMechanism": [4.25, [2, 3, 4, 5]],
     "Exponential": [[1, 4, 8, 9, 3]],
     "PermuteAndFlip": [[1, 4, 8, 9, 3]],
     "NoisyMax": [[1, 4, 8, 9, 3]] * 3,
@@ -27,7 +27,7 @@ ANSWERS: dict[str, list[Any]] = {
 
 RECORDS: dict[str, Any] = {
     "Sum": 40.0,
-    "Mean": 25.0,
+    "MeanOfKnownSize": 25.0,
     "MeanOfUnknownSize": 25.0,
     "Variance": 25.0,
     "VarianceOfUnknownSize": 25.0,
@@ -80,7 +80,7 @@ def test_no_mechanism_is_refuted(name: str, number: int, relation: Relation) -> 
 
 def test_a_blanked_record_of_a_mean_counts_as_the_middle() -> None:
     """What this auditor found: counted as a bound, a missing record moved the mean by twice its stated sensitivity."""
-    (example,) = EXAMPLES["Mean"]
+    (example,) = EXAMPLES["MeanOfKnownSize"]
     mean = example.make(ZERO_OUT)
     for record in (0.0, 25.0):
         pair = Pair([record] * 50, [record] * 49 + [None])
@@ -96,7 +96,7 @@ def test_no_mechanism_is_refuted_by_many_runs(name: str, number: int, relation: 
 
 def test_the_attack_would_notice() -> None:
     """The same pairs refute a claim of a fifth of the ε, for a mechanism of each kind: they do move the answers."""
-    for name in ("Laplace", "Sum", "Count", "Histogram"):
+    for name in ("LaplaceMechanism", "Sum", "Count", "Histogram"):
         example = EXAMPLES[name][0]
         pair = neighbours(name, 0, example, ADD_REMOVE)
         report = dn.audit(example.make(ADD_REMOVE), neighbours=pair, claim=dn.PureDP(0.2), runs=3000, seed=1)

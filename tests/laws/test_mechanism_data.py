@@ -74,7 +74,7 @@ def test_bad_answers_do_not_raise_either(name: str, i: int) -> None:
         m([one, *example.data[1:]] if isinstance(example.data, list) else one)
 
 
-SIZE_PUBLIC = {"Mean", "Variance", "ColumnMeans", "ClusteredMean", "Median", "Shuffled"}
+SIZE_PUBLIC = {"MeanOfKnownSize", "Variance", "ColumnMeans", "ClusteredMean", "Median", "ShuffledResponse"}
 
 
 @pytest.mark.parametrize(("name", "i"), [case for case in CASES if EXAMPLES[case[0]][case[1]].records])

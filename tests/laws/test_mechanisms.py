@@ -37,7 +37,7 @@ def test_the_event_is_stated_under_the_relation_and_costs_what_was_asked(name: s
     promise = example.promise(relation)
     delta = promise.delta if isinstance(promise, ApproxDP) else Fraction(0)
     assert m.event.relation is relation is m.relation
-    if name == "Shuffled":
+    if name == "ShuffledResponse":
         delta = Fraction(1, 10**6)  # costs less than its local reports, which cost 1
     assert account(m.event).epsilon(delta) <= float(promise.epsilon) * (1 + 1e-9)
     assert Event.from_json(m.event.to_json()) == m.event

@@ -130,7 +130,7 @@ def test_a_session_of_another_ledger_takes_no_charge_of_this_one(place: OnServer
     ):
         full.charge(Laplace(scale=1), purpose="all of it")
         own = full._store.connection  # type: ignore[attr-defined]
-        full._store.connection = other._store._connected()  # type: ignore[attr-defined]
+        full._store.connection = other._store._ensure_connection()  # type: ignore[attr-defined]
         try:
             with pytest.raises(DeniableError, match="budget"):
                 full.charge(Laplace(scale=1), purpose="once more")

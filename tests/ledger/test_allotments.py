@@ -173,7 +173,7 @@ def test_totals_of_the_first_rules_are_counted_again(path: Path, monkeypatch: py
     replay = verification.replay
     with monkeypatch.context() as patch:
         patch.setattr(records, "RULES", 1)
-        patch.setattr(Account, "opened", lambda owner, terms: Account(owner, terms, nothing(terms.filters), 1))
+        patch.setattr(Account, "empty", lambda owner, terms: Account(owner, terms, nothing(terms.filters), 1))
         patch.setattr(verification, "replay", lambda who, terms, kinds: replay(who, terms, []))
         with Ledger.create(path, unit="row", budget=PureDP(1)) as ledger:
             ledger.charge(Laplace(scale=4), purpose="q", who="ana")

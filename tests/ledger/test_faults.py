@@ -71,8 +71,8 @@ def test_a_full_database_refuses_and_rolls_back(charged: Path) -> None:
     with Ledger.open(charged) as ledger:
         store = ledger._store
         assert isinstance(store, sqlite.SQLiteStore)
-        pages = store._connected().execute("PRAGMA page_count").fetchone()[0]
-        store._connected().execute(f"PRAGMA max_page_count={pages}")
+        pages = store._ensure_connection().execute("PRAGMA page_count").fetchone()[0]
+        store._ensure_connection().execute(f"PRAGMA max_page_count={pages}")
         told = ledger.head().seq
 
         def fill() -> None:

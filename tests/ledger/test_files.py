@@ -167,7 +167,7 @@ def test_a_publication_keeps_its_key_when_a_charge_may_stand(tmp_path: Path, mon
     )
     with dn.Publication.read("tables.toml") as publication:
         store: Any = publication.session.ledger._store
-        store._connected()
+        store._ensure_connection()
         store.connection = Failing(store.connection, "SQLITE_IOERR_FSYNC", done=True)
         with pytest.raises(LedgerUnsure):
             publication.write("release")

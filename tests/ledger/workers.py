@@ -49,7 +49,7 @@ def _no_lock(self: object) -> Iterator[None]:
 
 def _append_anyway(self: SQLiteStore, row: Row, balances: list[Balance]) -> None:
     """What an AUTOINCREMENT column would do: take the next number, whatever was read before."""
-    connection = self._connected()
+    connection = self._ensure_connection()
     connection.execute("BEGIN IMMEDIATE")
     # The row is written as it was computed; its number is whatever comes next.
     seq = connection.execute("SELECT coalesce(max(seq), 0) + 1 FROM rows").fetchone()[0]

@@ -19,7 +19,7 @@ from hypothesis import strategies as st
 from deniable import mechanisms as dm
 from deniable.errors import DataError, InvalidArgument
 from deniable.mechanisms import grids, records
-from deniable.mechanisms.base import shown_up
+from deniable.mechanisms.base import round_up_text
 from deniable.mechanisms.moments import moments
 from deniable.noise import InsecureSource
 from deniable.units import REPLACE
@@ -216,7 +216,7 @@ def test_releases_of_the_same_words_are_the_same() -> None:
     ("value", "said"), [(5.991, "6"), (0.12345, "0.124"), (123456.0, "1.24e+05"), (0.0, "0"), (0.1, "0.1")]
 )
 def test_statements_round_up(value: float, said: str) -> None:
-    assert shown_up(value) == said
+    assert round_up_text(value) == said
     assert float(said) >= value * (1 - 1e-9)
 
 

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from scipy import integrate, stats
 
 from deniable.errors import InvalidArgument
-from deniable.noise import EXPONENTIAL, GUMBEL, LAPLACE, InsecureSource, Noise, RecordingSource, race, ranking
+from deniable.noise import EXPONENTIAL, GUMBEL, LAPLACE, ContinuousNoise, InsecureSource, RecordingSource, race, ranking
 from deniable.noise.choices import Gaps, _possible_winners
 
 NOISES = [GUMBEL, EXPONENTIAL, LAPLACE]
@@ -54,7 +54,7 @@ LAWS = {GUMBEL: exponential_mechanism, EXPONENTIAL: permute_and_flip, LAPLACE: l
 
 @pytest.mark.parametrize(("word_bits", "n"), [(64, 4000), (3, 2000)])
 @pytest.mark.parametrize("noise", NOISES, ids=repr)
-def test_the_winner_has_the_stated_law(noise: Noise, word_bits: int, n: int) -> None:
+def test_the_winner_has_the_stated_law(noise: ContinuousNoise, word_bits: int, n: int) -> None:
     """Each count against its exact binomial law; union bound over 5, false alarm below 1e-6."""
     source = InsecureSource(12)
     rate = Fraction(3, 4)
@@ -80,7 +80,7 @@ def test_gumbel_rankings_are_draws_without_replacement() -> None:
 @pytest.mark.parametrize("noise", NOISES, ids=repr)
 @settings(max_examples=60)
 @given(place=st.integers(1, 2**64 - 1), bits=st.integers(20, 120))
-def test_quantiles_are_enclosed(noise: Noise, place: int, bits: int) -> None:
+def test_quantiles_are_enclosed(noise: ContinuousNoise, place: int, bits: int) -> None:
     low, high = noise.quantile(place, 64, bits=bits)
     assert low is not None
     assert high is not None
@@ -96,12 +96,12 @@ def test_quantiles_are_enclosed(noise: Noise, place: int, bits: int) -> None:
 
 
 @pytest.mark.parametrize("noise", NOISES, ids=repr)
-def test_the_ends_are_unbounded(noise: Noise) -> None:
+def test_the_ends_are_unbounded(noise: ContinuousNoise) -> None:
     assert noise.quantile(1 << 64, 64, bits=20) == (None, None)
     assert noise.quantile(0, 64, bits=20) == ((0, 0) if noise is EXPONENTIAL else (None, None))
 
 
-def true_order(scores: list[Fraction], words: list[int], noise: Noise) -> list[int]:
+def true_order(scores: list[Fraction], words: list[int], noise: ContinuousNoise) -> list[int]:
     """By mpmath, at the middle of each word's cell."""
     with mpmath.workdps(60):
         points = []
@@ -121,7 +121,7 @@ def true_order(scores: list[Fraction], words: list[int], noise: Noise) -> list[i
 
 
 @pytest.mark.parametrize("noise", NOISES, ids=repr)
-def test_the_filter_and_the_comparison_agree_with_arithmetic_at_60_digits(noise: Noise) -> None:
+def test_the_filter_and_the_comparison_agree_with_arithmetic_at_60_digits(noise: ContinuousNoise) -> None:
     rng = np.random.default_rng(3)
     for trial in range(40):
         scores = [Fraction(int(s), 8) for s in rng.integers(-20, 20, 30)]

@@ -7,7 +7,7 @@ import pytest
 
 from deniable.errors import InvalidArgument
 from deniable.noise import InsecureSource, RecordingSource, blocks, discrete_laplace
-from deniable.noise.shapes import PIECE, shaped
+from deniable.noise.shapes import PIECE, fill
 
 
 def test_pieces_cover_the_array_once() -> None:
@@ -18,7 +18,7 @@ def test_pieces_cover_the_array_once() -> None:
         asked.append(n)
         return np.arange(start, start + n)
 
-    found = shaped((2, PIECE + 3), lambda: 0, many)
+    found = fill((2, PIECE + 3), lambda: 0, many)
     assert isinstance(found, np.ndarray)
     assert (found.reshape(-1) == np.arange(2 * PIECE + 6)).all()
     assert max(asked) <= PIECE
@@ -26,7 +26,7 @@ def test_pieces_cover_the_array_once() -> None:
 
 def test_a_late_python_integer_widens_the_whole() -> None:
     pieces = iter([np.ones(PIECE, dtype=np.int64), np.array([10**30], dtype=object)])
-    found = shaped(PIECE + 1, lambda: 0, lambda n: next(pieces))
+    found = fill(PIECE + 1, lambda: 0, lambda n: next(pieces))
     assert isinstance(found, np.ndarray)
     assert found.dtype == object
     assert found[-1] == 10**30

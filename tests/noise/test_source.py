@@ -112,7 +112,7 @@ def test_a_forked_child_never_repeats_its_parent() -> None:
 def test_a_fork_that_python_did_not_see_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
     source = SecureSource()
     source.word()
-    cipher, ahead = source._cipher, list(source._ahead)
+    cipher, ahead = source._cipher, list(source._buffer)
     monkeypatch.setattr(module.os, "getpid", lambda: os.getppid() + 10**6)
     assert source.word() not in ahead
     assert source._cipher is not cipher

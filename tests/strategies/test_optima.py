@@ -29,7 +29,7 @@ from deniable.strategies import (
     separated,
 )
 from deniable.strategies.optima import banded
-from deniable.strategies.optima.banded import _by_steps_left, _cut, _descended, _signed, _start
+from deniable.strategies.optima.banded import _by_steps_left, _cut, _descend, _fix_signs, _start
 from deniable.strategies.optima.toeplitz import SeriesLoss
 from tests.strategies.examples import mixed_signs
 
@@ -140,10 +140,10 @@ def test_the_first_steps_of_a_long_run_are_a_short_run() -> None:
     """Its last model counts for all that are left out: the same (AᵀA)_ij = T − max(i, j)."""
     counts = np.ones(96)
     counts[-1] = 256 - 96 + 1
-    short = _descended(_by_steps_left(256, 4, PREFIX)[:96], 1.0, PREFIX, 500, counts)
+    short = _descend(_by_steps_left(256, 4, PREFIX)[:96], 1.0, PREFIX, 500, counts)
     long = optimal_banded(once(256), bands=4, iterations=500).entries
-    np.testing.assert_allclose(_signed(short)[:24], long[:24], atol=0.01)
-    assert np.abs(_signed(short)[72:] - long[72:96]).max() > 0.05  # its own end is another
+    np.testing.assert_allclose(_fix_signs(short)[:24], long[:24], atol=0.01)
+    assert np.abs(_fix_signs(short)[72:] - long[72:96]).max() > 0.05  # its own end is another
 
 
 def test_a_long_run_starts_near_its_optimum(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -151,7 +151,7 @@ def test_a_long_run_starts_near_its_optimum(monkeypatch: pytest.MonkeyPatch) -> 
     monkeypatch.setattr(banded, "_FIRST", 40)
     monkeypatch.setattr(banded, "_LAST", 20)
     run, least = once(2400), 24.580018
-    start, plain = (Banded(_signed(_start(2400, 2, PREFIX, long=long))).rmse(run) for long in (True, False))
+    start, plain = (Banded(_fix_signs(_start(2400, 2, PREFIX, long=long))).rmse(run) for long in (True, False))
     assert least <= start < least * (1 + 1e-6)
     assert plain > least * (1 + 2e-5)
 
@@ -162,7 +162,7 @@ def test_a_negative_diagonal_changes_rows_and_no_error() -> None:
     matrix = np.zeros((9, 9))
     for j, k in zip(*np.nonzero(entries), strict=True):
         matrix[j + k, j] = entries[j, k]
-    found = Banded(_signed(entries)).matrix()
+    found = Banded(_fix_signs(entries)).matrix()
     np.testing.assert_allclose(found.T @ found, matrix.T @ matrix, atol=1e-12)
 
 

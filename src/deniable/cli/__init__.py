@@ -33,9 +33,9 @@ def main() -> None:
         sys.exit(MISTAKE)
     except BudgetExceeded as refusal:
         sides = ("requested", "remaining", "largest")
-        _leave(_worded(refusal), REFUSED, **{name: getattr(refusal, name) for name in sides})
+        _leave(_word(refusal), REFUSED, **{name: getattr(refusal, name) for name in sides})
     except DeniableError as mistake:
-        _leave(_worded(mistake), MISTAKE)
+        _leave(_word(mistake), MISTAKE)
     except OSError as failure:
         _leave(f"the file system refused: {failure}", MISTAKE)
     except UnicodeEncodeError:
@@ -44,8 +44,8 @@ def main() -> None:
         _leave("a file is nested too deeply to be read", MISTAKE)
 
 
-def _worded(error: DeniableError) -> str:
-    """What an error says, with its remedies as flags, or as lines of the TOML that `publish` reads."""
+def _word(error: DeniableError) -> str:
+    """The message of an error, with remedies as flags, or as lines of TOML for `publish`."""
     from deniable.cli.wording import as_flag, as_toml
 
     return error.worded(as_toml if sys.argv[1:2] == ["publish"] else as_flag)
@@ -65,7 +65,7 @@ def _leave(sentence: str, code: int, **promises: Any) -> None:
 
 
 def _show_usage(misuse: Any) -> None:
-    """Wrong usage: how the command is used, and what was wrong, which may quote an address."""
+    """Print how the command is used and what was wrong, without passwords, and exit."""
     misuse.message = printable(redacted(misuse.message), lines=True)
     if "--json" in sys.argv:
         from deniable.cli.printing import print_json

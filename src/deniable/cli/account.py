@@ -29,7 +29,7 @@ Replace = Annotated[bool, typer.Option("--replace", help="One example exchanged,
 Delta = Annotated[float, typer.Option(help="The δ at which ε is stated.", show_default=False)]
 
 
-def training(
+def training_event(
     noise_multiplier: float,
     *,
     rate: float | None,
@@ -53,17 +53,17 @@ def training(
     )
 
 
-def step(noise_multiplier: float, *, rate: float | None, replace: bool) -> Event:
-    """One step of it."""
+def step_event(noise_multiplier: float, *, rate: float | None, replace: bool) -> Event:
+    """The event of one training step."""
     from deniable.events import Repeated, dpsgd
 
-    found = dpsgd(
+    event = dpsgd(
         noise_multiplier=noise_multiplier,
         rate=1 if rate is None else rate,
         steps=1,
         relation=neighbour_relation(replace),
     )
-    return found.event if isinstance(found, Repeated) else found
+    return event.event if isinstance(event, Repeated) else event
 
 
 def neighbour_relation(replace: bool) -> Relation:
@@ -127,14 +127,14 @@ def account(
     if shuffled and file is None:
         raise InvalidArgument("--shuffled", shuffled, "left out without --from")
     if noise_multiplier is not None:
-        event = training(
+        event = training_event(
             noise_multiplier, rate=rate, steps=steps, batch=batch, size=size, epochs=epochs, replace=replace
         )
     elif file is not None:
-        event = _recorded(file, shuffled=shuffled)
-    from deniable.accounting.accountant import account as accounted
+        event = _read_event(file, shuffled=shuffled)
+    from deniable.accounting.accountant import account as account_event
 
-    profile = accounted(event)
+    profile = account_event(event)
     bracket = profile.epsilon_bracket(delta)
     if json:
         print_json(
@@ -154,7 +154,7 @@ def account(
     say(f"method   {profile.method}")
 
 
-def _recorded(file: Path, *, shuffled: bool) -> Event:
+def _read_event(file: Path, *, shuffled: bool) -> Event:
     """The run in a file: an event's JSON, or the history that an Opacus accountant saved."""
     from deniable.accounting import from_opacus
     from deniable.events import Event
@@ -162,11 +162,11 @@ def _recorded(file: Path, *, shuffled: bool) -> Event:
     expected = "a JSON file with an event, or with an Opacus history [[noise multiplier, rate, steps], ...]"
     text = text_at("--from", file, expected)
     try:
-        found = loads(text)
+        record = loads(text)
     except ValueError:
         raise InvalidArgument("--from", str(file), expected) from None
-    if isinstance(found, list) or (isinstance(found, dict) and "history" in found):
-        return from_opacus(found, poisson=not shuffled)
+    if isinstance(record, list) or (isinstance(record, dict) and "history" in record):
+        return from_opacus(record, poisson=not shuffled)
     if shuffled:
         raise InvalidArgument("--shuffled", shuffled, "left out for an event, which says how it was sampled")
     return Event.from_json(text)
@@ -183,7 +183,7 @@ def _compare(
     force: bool,
     json: bool,
 ) -> None:
-    """ε against the number of steps: the graph of the lecture notes."""
+    """Print ε against the number of steps, under every theorem."""
     from deniable.guarantees import PureDP
     from deniable.textbook.compare import compare_theorems
 
@@ -194,20 +194,22 @@ def _compare(
     if plot is not None:
         from deniable.explaining import plots
 
-        plots.check_place(plot, overwrite=force)
-    one = PureDP(epsilon) if epsilon is not None else step(noise_multiplier or 0.0, rate=rate, replace=replace)
-    found = compare_theorems(one, counts=COUNTS, delta=delta)
+        plots.check_target(plot, overwrite=force)
+    one = PureDP(epsilon) if epsilon is not None else step_event(noise_multiplier or 0.0, rate=rate, replace=replace)
+    comparison = compare_theorems(one, counts=COUNTS, delta=delta)
     if plot is not None:
         from deniable.explaining.curves import comparison_figure
 
         many = compare_theorems(one, counts=range(1, 1502, 50), delta=delta)
         plots.save(comparison_figure(many), plot, overwrite=force)
     if json:
-        lines = [{"theorem": each.theorem, "epsilon": each.epsilons, "estimate": each.estimate} for each in found.lines]
-        print_json({"step": found.step, "delta": delta, "counts": found.counts, "theorems": lines})
+        lines = [
+            {"theorem": each.theorem, "epsilon": each.epsilons, "estimate": each.estimate} for each in comparison.lines
+        ]
+        print_json({"step": comparison.step, "delta": delta, "counts": comparison.counts, "theorems": lines})
         return
-    say(f"ε of k steps {found.step} at δ = {delta}, rounded up")
-    header, *rows = found.rows()
+    say(f"ε of k steps {comparison.step} at δ = {delta}, rounded up")
+    header, *rows = comparison.rows()
     print_table(header, rows, right=range(1, len(header)))
 
 
@@ -226,30 +228,32 @@ def calibrate(
 
     Example: deniable calibrate --epsilon 1 --delta 1e-5 --rate 0.01 --steps 10000
     """
-    from deniable.calibration import calibrate as calibrated
+    from deniable.calibration import calibrate as solve
     from deniable.guarantees import ApproxDP
 
     if not delta > 0:
         raise InvalidArgument("--delta", delta, "above 0: Gaussian noise keeps no promise with δ = 0")
     if not epsilon <= MOST_EPSILON:
         raise InvalidArgument("--epsilon", epsilon, f"at most {MOST_EPSILON:,}, beyond which nothing is promised")
-    found = calibrated(
-        lambda sigma: training(sigma, rate=rate, steps=steps, batch=batch, size=size, epochs=epochs, replace=replace),
+    calibration = solve(
+        lambda sigma: training_event(
+            sigma, rate=rate, steps=steps, batch=batch, size=size, epochs=epochs, replace=replace
+        ),
         ApproxDP(epsilon, delta, relation=neighbour_relation(replace)),
     )
     if json:
         print_json(
             {
-                "noise_multiplier": float(found.value),
-                "epsilon": found.profile.epsilon(delta),
+                "noise_multiplier": float(calibration.value),
+                "epsilon": calibration.profile.epsilon(delta),
                 "delta": delta,
-                "event": found.event.to_dict(),
+                "event": calibration.event.to_dict(),
             }
         )
         return
-    say(f"noise multiplier  {float(found.value)!r}")
-    say(f"event             {found.event!r}")
-    say(f"cost              {found.profile.cost(delta)}")
+    say(f"noise multiplier  {float(calibration.value)!r}")
+    say(f"event             {calibration.event!r}")
+    say(f"cost              {calibration.profile.cost(delta)}")
 
 
 def size(
@@ -270,9 +274,9 @@ def size(
     from deniable import mechanisms
     from deniable.units import Relation
 
-    asked: dict[str, Any] = {"size": size, "epsilon": epsilon, "error": error, "confidence": confidence}
+    request: dict[str, Any] = {"size": size, "epsilon": epsilon, "error": error, "confidence": confidence}
     if what == "share":
-        both = mechanisms.central_and_local(**asked)
+        both = mechanisms.central_and_local(**request)
         _print_size(both, json=json)
         return
     kinds: dict[str, Callable[..., mechanisms.Mechanism]] = {
@@ -287,8 +291,8 @@ def size(
         if bounds is None:
             raise InvalidArgument("--bounds", bounds, f"given for a {what}", "For example --bounds 0:100.")
         settings["bounds"] = options.bounds([f"values={bounds}"])["values"]
-    found = mechanisms.size(kinds[what], **asked, **settings)
-    _print_size(found, json=json)
+    plan = mechanisms.size(kinds[what], **request, **settings)
+    _print_size(plan, json=json)
 
 
 def _print_size(plan: Plain, *, json: bool) -> None:

@@ -37,8 +37,8 @@ app = typer.Typer(
 )
 
 
-def _version(wanted: bool) -> None:
-    if wanted:
+def _version(requested: bool) -> None:
+    if requested:
         from deniable import __version__
 
         say(f"deniable {__version__}")

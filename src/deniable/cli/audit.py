@@ -64,24 +64,24 @@ def audit(
     """
     from deniable import auditing
 
-    read = [path for path in (file, target if target.endswith(".csv") else None) if path is not None]
+    inputs = [path for path in (file, target if target.endswith(".csv") else None) if path is not None]
     if plot is not None:
         from deniable.explaining import plots
 
-        plots.check_place(plot, overwrite=force, inputs=read)
+        plots.check_target(plot, overwrite=force, inputs=inputs)
     claim = _claim(epsilon, delta, mu, file, replace=replace)
     if target.endswith(".csv"):
         without, inside = _scores(Path(target))
         report = auditing.audit_scores(
-            without, inside, claim=_given(claim), confidence=confidence, seed=0 if seed is None else seed
+            without, inside, claim=_require_claim(claim), confidence=confidence, seed=0 if seed is None else seed
         )
     else:
-        mechanism = _named("target", target)
+        mechanism = _import_name("target", target)
         if neighbours is None:
             raise InvalidArgument("--neighbours", neighbours, "given with a mechanism", "Name a pair: MODULE:NAME.")
         report = auditing.audit(
             mechanism,
-            neighbours=_named("--neighbours", neighbours),
+            neighbours=_import_name("--neighbours", neighbours),
             claim=claim,
             confidence=confidence,
             runs=runs,
@@ -94,7 +94,7 @@ def audit(
     if plot is not None:
         from deniable.explaining.audits import audit_figure
 
-        plots.save(audit_figure(report.curve, verdict=report.verdict), plot, overwrite=force, inputs=read)
+        plots.save(audit_figure(report.curve, verdict=report.verdict), plot, overwrite=force, inputs=inputs)
     if json:
         print_json(report.to_dict())
     else:
@@ -111,7 +111,7 @@ def _claim(
     from deniable.guarantees import GDP, ApproxDP, PureDP
     from deniable.units import Relation
 
-    if sum(given is not None for given in (epsilon, mu, file)) > 1:
+    if sum(value is not None for value in (epsilon, mu, file)) > 1:
         raise InvalidArgument("--epsilon", epsilon, "given alone: --epsilon, --mu or --from")
     relation = Relation.REPLACE if replace else Relation.ADD_REMOVE
     for name, value in (("--epsilon", epsilon), ("--mu", mu)):
@@ -126,28 +126,28 @@ def _claim(
     return None
 
 
-def _given(claim: Claimable | None) -> Claimable:
+def _require_claim(claim: Claimable | None) -> Claimable:
     if claim is None:
         raise InvalidArgument("--epsilon", None, "given with scores", "Say what is claimed: --epsilon, --mu or --from.")
     return claim
 
 
-def _named(name: str, path: str) -> Any:
+def _import_name(name: str, path: str) -> Any:
     """What MODULE:NAME names; modules of the current folder are found."""
     module, colon, attribute = path.partition(":")
     if not (module and colon and attribute):
         raise InvalidArgument(name, path, "of the form MODULE:NAME", "For example counts:noisy_count.")
     sys.path.insert(0, str(Path.cwd()))
     try:
-        found: Any = importlib.import_module(module)
+        target: Any = importlib.import_module(module)
         for part in attribute.split("."):
-            found = getattr(found, part)
+            target = getattr(target, part)
     except FAILURES as failure:
-        told = f"{type(failure).__name__}: {failure}".splitlines()[0]
-        raise InvalidArgument(name, path, "something that can be imported", told) from None
+        reason = f"{type(failure).__name__}: {failure}".splitlines()[0]
+        raise InvalidArgument(name, path, "something that can be imported", reason) from None
     finally:
         sys.path.pop(0)
-    return found
+    return target
 
 
 def _scores(path: Path) -> tuple[list[float], list[float]]:

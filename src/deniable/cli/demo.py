@@ -1,13 +1,10 @@
-"""`deniable demo`: a hospital asks, learns, is attacked, and explains itself; the ledger keeps count.
+"""`deniable demo`: private answers, a private model, an audit and a report, on an invented hospital.
 
-A made-up hospital for the demo: 4,000 patients, many visits each, the same on every machine.
+The hospital has 4,000 patients and is the same on every machine. `visits.csv` has a row for every visit, `patients.csv`
+one for every patient, with whether they came back within a year. Nobody in it exists: the numbers come from a hash of
+the patient and the visit, not from a random generator, because this is data and not noise.
 
-`visits.csv` has a row for every visit, `patients.csv` one for every patient: who came back within a year?
-
-Nobody in it exists. The numbers come from a hash of the patient and the visit, not from a random generator: this is
-data, not noise.
-
-The Python of the demo: each piece is printed as a person would type it, and then run as it stands.
+Commands and pieces of Python are printed as a person would type them, and then run unchanged.
 """
 
 from __future__ import annotations
@@ -71,7 +68,7 @@ def _write(path: Path, header: Sequence[str], rows: Sequence[Sequence[object]]) 
 
 
 def _unit(*what: object) -> float:
-    """A number in [0, 1) that depends on nothing but its arguments."""
+    """A number in [0, 1) that depends only on the arguments."""
     digest = hashlib.sha256(repr(what).encode()).digest()
     return int.from_bytes(digest[:6], "big") / 2**48
 
@@ -152,37 +149,36 @@ def demo(
     """
     import tempfile
 
-    place = folder or Path(tempfile.mkdtemp(prefix="deniable-demo-"))
-    _check_folder(place)
-    with contextlib.redirect_stdout(sys.stderr if json else sys.stdout), contextlib.chdir(place):
-        _ask(place)
+    root = folder or Path(tempfile.mkdtemp(prefix="deniable-demo-"))
+    _check_folder(root)
+    with contextlib.redirect_stdout(sys.stderr if json else sys.stdout), contextlib.chdir(root):
+        _ask(root)
         _learn_and_audit()
         _explain()
-        _narrate(f"The files are in {place}. Open {place / 'report.html'} in a browser.")
+        _narrate(f"The files are in {root}. Open {root / 'report.html'} in a browser.")
     if json:
-        print_json(
-            {"folder": str(place), "report": str(place / "report.html"), "ledger": str(place / "hospital.ledger")}
-        )
+        print_json({"folder": str(root), "report": str(root / "report.html"), "ledger": str(root / "hospital.ledger")})
 
 
-def _check_folder(place: Path) -> None:
+def _check_folder(root: Path) -> None:
     """Refuse a folder that holds a file of the demo's names, before any is written."""
-    from deniable._files import check_place, make_folder, shown
+    from deniable._files import check_target, make_folder, show_path
     from deniable.errors import FileError
 
-    make_folder(place)
-    there = [name for name in FILES if os.path.lexists(place / name)]
+    make_folder(root)
+    there = [name for name in FILES if os.path.lexists(root / name)]
     if there:
         raise FileError(
-            place, f"the folder {shown(place)} already holds {', '.join(there)}, which the demo writes; choose another."
+            root,
+            f"the folder {show_path(root)} already holds {', '.join(there)}, which the demo writes; choose another.",
         )
-    check_place(place / FILES[0])
+    check_target(root / FILES[0])
 
 
-def _ask(place: Path) -> None:
+def _ask(root: Path) -> None:
 
     _chapter("Ask")
-    _narrate(f"A hospital keeps its visits in {place / 'visits.csv'}.")
+    _narrate(f"A hospital keeps its visits in {root / 'visits.csv'}.")
     rows = write_visits(Path("visits.csv"))
     write_patients(Path("patients.csv"))
     say(f"{rows} visits by {PATIENTS} made-up patients: patient_id, city, ward, age, cost.")
@@ -252,30 +248,30 @@ def _type(*words: str, lines: int | None = None) -> None:
     from deniable.cli.app import app
     from deniable.errors import DeniableError
 
-    say(_wrapped(words) + (f" | head -n {lines}" if lines else ""), fg=typer.colors.CYAN)
-    shown = io.StringIO() if lines else sys.stdout
+    say(_wrap(words) + (f" | head -n {lines}" if lines else ""), fg=typer.colors.CYAN)
+    output = io.StringIO() if lines else sys.stdout
     try:
-        with contextlib.redirect_stdout(shown):
+        with contextlib.redirect_stdout(output):
             app(list(words), standalone_mode=False)
     except DeniableError as refusal:
         say(f"deniable: {refusal}")
-    if isinstance(shown, io.StringIO):
-        say("\n".join(shown.getvalue().splitlines()[:lines]))
+    if isinstance(output, io.StringIO):
+        say("\n".join(output.getvalue().splitlines()[:lines]))
 
 
-def _wrapped(words: tuple[str, ...]) -> str:
+def _wrap(words: tuple[str, ...]) -> str:
     """The command in lines that fit a terminal; an option stays with its value."""
-    found, line = [], "$ deniable"
+    lines, line = [], "$ deniable"
     pieces = [shlex.quote(word) for word in words]
     while pieces:
         value = len(pieces) > 1 and pieces[0].startswith("--") and not pieces[1].startswith("--")
         piece = " ".join(pieces[: 1 + value])
         pieces = pieces[1 + value :]
         if len(line) + len(piece) + 3 > WIDTH:
-            found.append(line + " \\")
+            lines.append(line + " \\")
             line = "   "
         line += " " + piece
-    return "\n".join([*found, line])
+    return "\n".join([*lines, line])
 
 
 def _run(code: str, names: dict[str, Any]) -> bool:

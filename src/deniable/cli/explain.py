@@ -56,25 +56,27 @@ def explain(
     """
     if [file, epsilon, mu].count(None) != 2:
         raise InvalidArgument("FILE", file, "given, or --epsilon, or --mu: one of them")
-    from deniable._files import check_place, write_text
-    from deniable.explaining import explain as explained
+    from deniable._files import check_target, write_text
+    from deniable.explaining import explain as explain_subject
 
-    read = [] if file is None else [file]
+    inputs = [] if file is None else [file]
     if picture is not None:
-        check_place(picture, overwrite=force, inputs=read)
-    what = _promise(epsilon, delta, mu, unit) if file is None else _opened(file)
-    told = explained(what, prior=prior, reader=_writer(reader))
+        check_target(picture, overwrite=force, inputs=inputs)
+    what = _promise(epsilon, delta, mu, unit) if file is None else _read_subject(file)
+    explanation = explain_subject(what, prior=prior, reader=_writer(reader))
     if picture is not None:
         from deniable.explaining.audits import Audit, audit_tradeoff
         from deniable.explaining.odds import icon_array
         from deniable.explaining.svg import render
 
-        figure = audit_tradeoff(what) if isinstance(what, Audit) else icon_array(told.odds, labels=told.labels)
-        write_text(picture, render(figure), overwrite=force, inputs=read)
+        figure = (
+            audit_tradeoff(what) if isinstance(what, Audit) else icon_array(explanation.odds, labels=explanation.labels)
+        )
+        write_text(picture, render(figure), overwrite=force, inputs=inputs)
     if json:
-        print_json(told.to_dict())
+        print_json(explanation.to_dict())
     else:
-        say(told)
+        say(explanation)
 
 
 def report(
@@ -96,8 +98,8 @@ def report(
     """
     if not out.name:
         raise InvalidArgument("--out", str(out), "the name of a file", "For example --out report.html.")
-    made = _report(file, curator=curator, use=use, audits=audit or [])
-    page, entry = made.write(out, overwrite=force, inputs=[file, *(audit or [])])
+    report_page = _report(file, curator=curator, use=use, audits=audit or [])
+    page, entry = report_page.write(out, overwrite=force, inputs=[file, *(audit or [])])
     if json:
         print_json({"page": str(page), "registry": str(entry)})
     else:
@@ -123,11 +125,11 @@ def _writer(reader: Audience) -> Writer:
     return writers[reader]
 
 
-def _opened(file: str) -> Explainable:
-    """What a file holds."""
+def _read_subject(file: str) -> Explainable:
+    """The subject in a file: a ledger, an event or an audit."""
     record = _record(file)
     if record is None:
-        return _parsed(Path(file))
+        return _parse_file(Path(file))
     with record:
         return record.describe()
 
@@ -135,20 +137,20 @@ def _opened(file: str) -> Explainable:
 def _report(file: str, *, curator: str, use: str, audits: list[Path]) -> Report:
     from deniable.explaining.report import Entry, Report
 
-    attacked = [_audit(each) for each in audits]
+    attacks = [_audit(each) for each in audits]
     record = _record(file)
     if record is None:
-        return Report.about(_parsed(Path(file)), audits=attacked, curator=curator, use=use)
+        return Report.about(_parse_file(Path(file)), audits=attacks, curator=curator, use=use)
     with record:
         entries = [Entry(c.time, c.who, c.purpose, c.event) for c in record.charges()]
-        return Report.about(record.describe(), entries=entries, audits=attacked, curator=curator, use=use)
+        return Report.about(record.describe(), entries=entries, audits=attacks, curator=curator, use=use)
 
 
 def _record(file: str) -> LedgerRecord | None:
     """The ledger at an address or in a file, or its export, which is verified; None for a file that holds neither."""
     from deniable.cli.ledger import record_at
     from deniable.ledger.exports import is_export
-    from deniable.ledger.stores.places import file_at, is_server
+    from deniable.ledger.stores.locations import file_at, is_server
 
     if is_server(file):
         return record_at(file)
@@ -156,15 +158,15 @@ def _record(file: str) -> LedgerRecord | None:
     return record_at(file) if _begins_as_sqlite(file) or is_export(file) else None
 
 
-def _parsed(file: Path) -> Explainable:
+def _parse_file(file: Path) -> Explainable:
     from deniable.events import Event
 
     text = _text(file)
     try:
-        found = loads(text)
+        value = loads(text)
     except ValueError:
-        found = None  # the event says what it expects
-    return _audit(file) if isinstance(found, dict) and "verdict" in found else Event.from_json(text)
+        value = None  # the event says what it expects
+    return _audit(file) if isinstance(value, dict) and "verdict" in value else Event.from_json(text)
 
 
 def _audit(file: Path) -> AuditReport:
@@ -176,7 +178,7 @@ def _audit(file: Path) -> AuditReport:
 def _text(file: Path) -> str:
     """The text of a file, with question marks for bytes that are not UTF-8.
 
-    It may be a table, given by mistake, and none of its records may decide what is said.
+    The file may be a table, given by mistake. No record of it may decide what the message says.
     """
     try:
         return file.read_text(encoding="utf-8", errors="replace")

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from deniable._files import replacing, shown
+from deniable._files import replacing, show_path
 from deniable.cli.printing import Force, Json, print_bars, print_json, print_record, print_table, say
 from deniable.errors import InvalidArgument
 
@@ -68,7 +68,7 @@ def show(
     with record_at(file) as ledger:
         analysts = ledger.analysts() if who is not None else {}
         if who is not None and who not in analysts:
-            raise InvalidArgument("--who", who, "an analyst of this ledger", f"It has {_listed(analysts)}.")
+            raise InvalidArgument("--who", who, "an analyst of this ledger", f"It has {_list_names(analysts)}.")
         remaining = ledger.remaining(who=who)
         budget = ledger.budget if who is None else analysts[who]
         newest = list(ledger.charges(who=who, last=last * page + 1))
@@ -117,7 +117,7 @@ def record_at(file: str) -> LedgerRecord:
 
 
 def _is_json(file: str) -> bool:
-    """Whether a file begins as an export does. One that was edited there is still no database."""
+    """Whether a file begins as an export does. An export whose first line was edited still counts as one."""
     try:
         with open(file, "rb") as stream:
             return stream.read(1) == b"{"
@@ -125,7 +125,7 @@ def _is_json(file: str) -> bool:
         return False
 
 
-def _listed(names: Iterable[str]) -> str:
+def _list_names(names: Iterable[str]) -> str:
     return ", ".join(sorted(names)) or "none with a budget of their own"
 
 
@@ -144,12 +144,12 @@ def verify(
     from deniable.ledger import Ledger
 
     with Ledger.read_export(file, head=head) if _is_json(file) else Ledger.open(file) as ledger:
-        found = ledger.verify(head) if isinstance(ledger, Ledger) else ledger.head()
+        head_now = ledger.verify(head) if isinstance(ledger, Ledger) else ledger.head()
         if json:
-            print_json({"file": ledger.place, "rows": found.seq, "head": str(found)})
+            print_json({"file": ledger.place, "rows": head_now.seq, "head": str(head_now)})
         else:
-            rows = "1 row" if found.seq == 1 else f"{found.seq:,} rows"
-            say(f"{ledger.place}: {rows} verified, head {found}")
+            rows = "1 row" if head_now.seq == 1 else f"{head_now.seq:,} rows"
+            say(f"{ledger.place}: {rows} verified, head {head_now}")
 
 
 @app.command()
@@ -174,7 +174,7 @@ def export(
             if out is None:
                 print_record(lines)
             else:
-                say(f"wrote {shown(out)}")
+                say(f"wrote {show_path(out)}")
             return
         if out is not None:
             print_json({"file": str(out), "head": str(ledger.head())})

@@ -1,4 +1,4 @@
-"""What people type for tables, bounds, keys, limits, errors and weights, read exactly.
+"""Readers of options: tables, bounds, keys, limits, errors and weights, as people type them. Numbers stay exact.
 
 >>> bounds(["cost=0:5000"])
 {'cost': (Decimal('0'), Decimal('5000'))}
@@ -19,39 +19,39 @@ if TYPE_CHECKING:
     from deniable.query import AtMost
 
 PRIVATE = "private"
-"""The word for bounds and limits that are to be found privately."""
+"""The word for bounds and limits that a query finds privately."""
 
 
-def bounds(given: Sequence[str]) -> dict[str, tuple[Decimal, Decimal]]:
+def bounds(texts: Sequence[str]) -> dict[str, tuple[Decimal, Decimal]]:
     """`cost=0:5000` for each column."""
-    found = {}
-    for text in given:
+    parsed_bounds = {}
+    for text in texts:
         column, equals, span = text.partition("=")
         low, colon, high = span.partition(":")
         try:
-            found[column] = (Decimal(low), Decimal(high))
+            parsed_bounds[column] = (Decimal(low), Decimal(high))
         except InvalidOperation:
             equals = ""
         if not (column and equals and colon):
             raise InvalidArgument("--bounds", text, "of the form COLUMN=LOW:HIGH", "For example --bounds cost=0:5000.")
-    return found
+    return parsed_bounds
 
 
-def bounds_or_private(given: Sequence[str]) -> dict[str, tuple[Decimal, Decimal] | str] | str:
-    """The same, or `cost=private`, or `private` for all columns."""
-    if list(given) == [PRIVATE]:
+def bounds_or_private(texts: Sequence[str]) -> dict[str, tuple[Decimal, Decimal] | str] | str:
+    """`cost=0:5000` or `cost=private` for each column, or `private` for all columns."""
+    if list(texts) == [PRIVATE]:
         return PRIVATE
-    searched = [text for text in given if text.partition("=")[2] == PRIVATE]
-    stated = bounds([text for text in given if text not in searched])
-    return {**stated, **{text.partition("=")[0]: PRIVATE for text in searched}}
+    private_texts = [text for text in texts if text.partition("=")[2] == PRIVATE]
+    fixed = bounds([text for text in texts if text not in private_texts])
+    return {**fixed, **{text.partition("=")[0]: PRIVATE for text in private_texts}}
 
 
-def tables(given: Sequence[str], *, option: str = "--table") -> dict[str, str]:
+def tables(texts: Sequence[str], *, option: str = "--table") -> dict[str, str]:
     """`visits.parquet`, which names its table, or `visits=2026/*.parquet`, or a table of an engine elsewhere."""
     from deniable.query.engines.files import table_name
 
-    found: dict[str, str] = {}
-    for text in given:
+    paths: dict[str, str] = {}
+    for text in texts:
         name, equals, path = text.partition("=")
         if text.startswith("spark:"):
             name, path = text.removeprefix("spark:").rpartition(".")[2], text
@@ -60,26 +60,26 @@ def tables(given: Sequence[str], *, option: str = "--table") -> dict[str, str]:
         else:
             # A path that exists may hold an equals sign.
             name, path = (name, path) if equals and not Path(text).exists() else (table_name(text), text)
-        if name in found:
+        if name in paths:
             raise InvalidArgument(option, text, "a table of a new name", "Write NAME=FILE.")
-        found[name] = path
-    return found
+        paths[name] = path
+    return paths
 
 
-def errors(given: Sequence[str]) -> Decimal | dict[str, Decimal] | None:
+def errors(texts: Sequence[str]) -> Decimal | dict[str, Decimal] | None:
     """`50` for every aggregate, or `visits=50` for each."""
-    if len(given) == 1 and "=" not in given[0]:
-        return _decimal("--error", given[0])
-    return _named("--error", given) if given else None
+    if len(texts) == 1 and "=" not in texts[0]:
+        return _decimal("--error", texts[0])
+    return _numbers_by_name("--error", texts) if texts else None
 
 
-def weights(given: Sequence[str]) -> dict[str, Decimal] | None:
+def weights(texts: Sequence[str]) -> dict[str, Decimal] | None:
     """`visits=2` for each aggregate whose weight is not 1."""
-    return _named("--weights", given) if given else None
+    return _numbers_by_name("--weights", texts) if texts else None
 
 
 def per_unit(groups: int | None, rows: int | None, word: str | None) -> AtMost | str | None:
-    """The two limits, or the word that has them found."""
+    """The two limits, or the word that asks for limits found privately."""
     if word is not None:
         if word != PRIVATE or groups is not None or rows is not None:
             raise InvalidArgument(
@@ -98,14 +98,14 @@ def per_unit(groups: int | None, rows: int | None, word: str | None) -> AtMost |
     return AtMost(groups=groups, rows=rows)
 
 
-def _named(option: str, given: Sequence[str]) -> dict[str, Decimal]:
-    found = {}
-    for text in given:
+def _numbers_by_name(option: str, texts: Sequence[str]) -> dict[str, Decimal]:
+    numbers = {}
+    for text in texts:
         name, equals, number = text.partition("=")
         if not (name and equals):
             raise InvalidArgument(option, text, "of the form NAME=NUMBER", f"For example {option} visits=2.")
-        found[name] = _decimal(option, number)
-    return found
+        numbers[name] = _decimal(option, number)
+    return numbers
 
 
 def _decimal(option: str, text: str) -> Decimal:
@@ -115,23 +115,23 @@ def _decimal(option: str, text: str) -> Decimal:
         raise InvalidArgument(option, text, "a number") from None
 
 
-def keys(given: Sequence[str]) -> dict[str, list[str]]:
+def keys(texts: Sequence[str]) -> dict[str, list[str]]:
     """`city=Bern,Basel`, or `city=@cities.txt` with one key per line."""
-    found = {}
-    for text in given:
-        column, equals, listed = text.partition("=")
-        if not (column and equals and listed):
+    keys_by_column = {}
+    for text in texts:
+        column, equals, key_text = text.partition("=")
+        if not (column and equals and key_text):
             raise InvalidArgument(
                 "--keys", text, "of the form COLUMN=KEY,KEY,... or COLUMN=@FILE", "For example --keys city=Bern,Basel."
             )
-        found[column] = _lines(listed[1:]) if listed.startswith("@") else listed.split(",")
-    return found
+        keys_by_column[column] = _lines(key_text[1:]) if key_text.startswith("@") else key_text.split(",")
+    return keys_by_column
 
 
 def text_at(option: str, path: Path, expected: str) -> str:
-    """The text of a file that somebody named. It may be the wrong file, with private data: nothing of it is told.
+    """The text of a file that an option names. It may be the wrong file, with private data, so no message quotes it.
 
-    Bytes that are not UTF-8 become question marks, so that one record of a table does not decide the sentence.
+    Bytes that are not UTF-8 become question marks, so that no record of a table decides what the message says.
     """
     try:
         return path.read_text(encoding="utf-8", errors="replace")

@@ -1,10 +1,8 @@
-"""One look for everything the command line prints: aligned tables, colour only on a terminal, `--json` for machines.
+"""Everything that the command line prints: text, aligned tables, progress, and `--json` for machines.
 
-Purposes, keys, names of columns and files are other people's words. Everything goes to the terminal through this
-module, which shows what would act there, escape sequences and signs that turn the writing round, as plain escapes. No
-message shows a password.
-
-Progress on a terminal, and Ctrl-C: what is left behind is said in one sentence, exit code 130.
+Purposes, keys and names come from other people. This module prints control characters, such as escape sequences and
+marks that reverse the direction of text, as visible escapes. No message shows a password. Ctrl-C prints one sentence
+that says whether something was charged, and exits with code 130.
 """
 
 from __future__ import annotations
@@ -52,14 +50,14 @@ def print_json(value: Any) -> None:
 
 
 def print_record(lines: Iterable[str]) -> None:
-    """Lines of JSON that programs read, each with its end, as they are: a ledger writes them in ASCII."""
+    """Print lines of JSON unchanged, for programs. A ledger writes them in ASCII."""
     for line in lines:
-        sys.stdout.write(re.sub(r"[^\x20-\x7f\n]", lambda found: json.dumps(found[0])[1:-1], line))
+        sys.stdout.write(re.sub(r"[^\x20-\x7f\n]", lambda match: json.dumps(match[0])[1:-1], line))
 
 
 @contextlib.contextmanager
 def safe_streams() -> Iterator[None]:
-    """Print whatever the terminal's encoding has no character for as its escape, and warnings as sentences."""
+    """Print characters that the terminal's encoding lacks as escapes, and warnings as sentences."""
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="backslashreplace")
@@ -69,19 +67,19 @@ def safe_streams() -> Iterator[None]:
 
 
 def print_plan(plan: QueryPlan | StagedPlan | Publication, ledger: Ledger, *, who: str | None, as_json: bool) -> None:
-    """A plan that is not run: its words, and whether the ledger would pay for it now."""
+    """Print a plan that is not run, and whether the ledger would pay for it now."""
     fits = ledger.fits(plan.event, who=who)
     if as_json:
         print_json({**plan.to_dict(), "fits": fits})
         return
     say(plan.explain())
     if not fits:
-        left = ledger.remaining(who=who).figures
-        say(f"It does not fit: the ledger has {left} left.", err=True)
+        remaining = ledger.remaining(who=who).figures
+        say(f"It does not fit: the ledger has {remaining} left.", err=True)
 
 
 def print_table(header: Sequence[str], rows: Iterable[Sequence[object]], *, right: Container[int] = ()) -> None:
-    """Columns aligned; numbers, and the columns named in `right`, to the right."""
+    """Print aligned columns. Numbers, and the columns whose indices are in `right`, are aligned to the right."""
     from rich import box
     from rich.console import Console
     from rich.table import Table
@@ -89,8 +87,8 @@ def print_table(header: Sequence[str], rows: Iterable[Sequence[object]], *, righ
 
     lines = [list(row) for row in rows]
     table = Table(box=box.SIMPLE_HEAD, pad_edge=False, show_edge=False, padding=(0, 1, 0, 0))
-    for place, name in enumerate(header):
-        numeric = place in right or (bool(lines) and all(isinstance(row[place], int | float) for row in lines))
+    for column, name in enumerate(header):
+        numeric = column in right or (bool(lines) and all(isinstance(row[column], int | float) for row in lines))
         table.add_column(Text(printable(name)), justify="right" if numeric else "left", overflow="fold")
     for row in lines:
         table.add_row(*(Text(printable(cell)) for cell in row))  # a `Text` is not read as Rich's markup
@@ -98,7 +96,7 @@ def print_table(header: Sequence[str], rows: Iterable[Sequence[object]], *, righ
 
 
 def print_bars(counts: Mapping[str, int], *, title: str, most: int = 30, width: int = 40) -> None:
-    """A picture of counts over time: the last `most` of them, the longest bar `width` wide."""
+    """Print counts as bars: the last `most` of them, the longest bar `width` wide."""
     say(title)
     longest = max(counts.values())
     for name in sorted(counts)[-most:]:
@@ -121,23 +119,23 @@ def progress() -> Iterator[Callable[[str, int, int], None]]:
     with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
         task = bar.add_task("", total=None)
 
-        def told(name: str, done: int, of: int) -> None:
+        def update(name: str, done: int, of: int) -> None:
             bar.update(task, description=printable(name), completed=done, total=of)
 
-        yield told
+        yield update
 
 
 @contextlib.contextmanager
 def waiting(what: str) -> Iterator[None]:
     """A spinner with the time that passed, on a terminal."""
-    with progress() as told:
-        told(what, 0, 1)
+    with progress() as update:
+        update(what, 0, 1)
         yield
 
 
 @contextlib.contextmanager
 def interruptible(ledger: Any, *, remedy: str = "") -> Iterator[None]:
-    """Ctrl-C ends with a sentence that says whether something was charged; the record itself is always whole."""
+    """On Ctrl-C, exit with a sentence that says whether something was charged."""
     before = ledger.head().seq
     try:
         yield

@@ -72,8 +72,8 @@ def query(
     tables = options.tables([file, *(table or ())])
     shared = options.tables(public or (), option="--public")
     with waiting("opening"):
-        opened = Session(tables, ledger=ledger, public=shared, who=who, encoding=encoding)
-    with opened as session:
+        new_session = Session(tables, ledger=ledger, public=shared, who=who, encoding=encoding)
+    with new_session as session:
         plan = session.plan(
             sql,
             epsilon=epsilon,
@@ -113,20 +113,20 @@ def publish(
     from deniable.query import Publication
 
     with waiting("opening"):
-        opened = Publication.read(file)
-    with opened as publication:
+        new_publication = Publication.read(file)
+    with new_publication as publication:
         if dry_run:
             print_plan(publication, publication.session.ledger, who=publication.draft.who, as_json=json)
             return
         ledger = publication.session.ledger
         again = f"Run the same command again to finish {out}; it is not charged twice."
-        with interruptible(ledger, remedy=again), progress() as told:
-            made = publication.write(out, progress=told)
-        files = sorted(path.name for path in made.iterdir() if not path.name.startswith("."))
+        with interruptible(ledger, remedy=again), progress() as update:
+            folder = publication.write(out, progress=update)
+        files = sorted(path.name for path in folder.iterdir() if not path.name.startswith("."))
         if json:
-            print_json({"folder": str(made), "files": files, "cost": publication.cost.to_dict()})
+            print_json({"folder": str(folder), "files": files, "cost": publication.cost.to_dict()})
         else:
-            say(f"{made}: {', '.join(files)}")
+            say(f"{folder}: {', '.join(files)}")
             say(f"cost       {publication.cost}")
             say(f"remaining  {ledger.remaining(who=publication.draft.who).figures}")
 
@@ -148,10 +148,10 @@ def convert(
 
     Example: deniable convert visits.csv visits.parquet
     """
-    from deniable.query import convert as converted
+    from deniable.query import convert as convert_files
 
     with waiting("converting"):
-        converted(file, out, encoding=encoding, overwrite=force)
+        convert_files(file, out, encoding=encoding, overwrite=force)
     if json:
         print_json({"file": str(out)})
     else:

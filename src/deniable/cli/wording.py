@@ -1,4 +1,4 @@
-"""Remedies as a person at the command line would type them, or write into a publication's TOML: the rooms say Python.
+"""Remedies as flags of the command line, or as lines of a publication's TOML. Other rooms word them as Python.
 
 >>> from deniable._remedies import HIGH, LOW, Option
 >>> as_flag(Option("bounds", {"cost": (LOW, HIGH)})), as_flag(Option("epsilon", 0.5))
@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from deniable._remedies import Call, Option, Word
+from deniable._remedies import ExampleCall, Option, Word
 
 _COMMANDS = {
     "Ledger.open": "deniable ledger show",
@@ -32,15 +32,15 @@ def as_flag(option: Option) -> str:
         return "--force"
     if name == "data":
         return "NAME=FILES"
-    if isinstance(value, Call):  # limits
+    if isinstance(value, ExampleCall):  # limits
         return " ".join(f"--{each}-per-unit {number}" for each, number in value.arguments.items())
     flag = f"--{name.replace('_', '-')}"
     if isinstance(value, dict):
-        return " ".join(f"{flag} {key}={_listed(name, each)}" for key, each in value.items())
+        return " ".join(f"{flag} {key}={_join_values(name, each)}" for key, each in value.items())
     return flag if value is None else f"{flag} {value}"
 
 
-def _listed(name: str, value: Any) -> str:
+def _join_values(name: str, value: Any) -> str:
     """The value of one column: LOW:HIGH for bounds, A,B,... for keys, FILE for a public table."""
     if name == "public":
         return "FILE"
@@ -57,7 +57,7 @@ def as_toml(option: Option) -> str:
         return as_flag(option)
     if name == "overwrite":
         return "--force"
-    if isinstance(value, Call):
+    if isinstance(value, ExampleCall):
         return f"{name} = {{{', '.join(f'{each} = {number}' for each, number in value.arguments.items())}}}"
     if isinstance(value, dict):
         return ", ".join(f"{name}.{key} = {_toml(each)}" for key, each in value.items())

@@ -32,10 +32,10 @@ def approx_to_profile(guarantee: ApproxDP) -> Profile:
 
 def approx_to_approx(guarantee: ApproxDP, *, epsilon: Number) -> ApproxDP:
     """The same promise read at another ε′. Exact."""
-    wanted = _checks.nonnegative("epsilon", epsilon)
+    at = _checks.nonnegative("epsilon", epsilon)
     fail = guarantee.delta
-    delta = fail + (1 - fail) * Fraction(pure.response_delta(guarantee.epsilon, wanted))
-    return ApproxDP(wanted, min(delta, Fraction(1)), relation=guarantee.relation, unit=guarantee.unit)
+    delta = fail + (1 - fail) * Fraction(pure.response_delta(guarantee.epsilon, at))
+    return ApproxDP(at, min(delta, Fraction(1)), relation=guarantee.relation, unit=guarantee.unit)
 
 
 def approx_to_fdp(guarantee: ApproxDP) -> FDP:
@@ -84,11 +84,11 @@ def _without_delta(guarantee: ApproxDP) -> PureDP:
     return PureDP(guarantee.epsilon, relation=guarantee.relation, unit=guarantee.unit)
 
 
-def _pure(guarantee: ApproxDP, wanted: str) -> PureDP:
+def _pure(guarantee: ApproxDP, kind: str) -> PureDP:
     """The promise without δ, or why it is no promise of the wanted kind."""
     if guarantee.delta > 0:
         raise NoConversion(
-            f"ApproxDP with delta={_checks.shown(guarantee.delta)} implies no {wanted}: the loss may be infinite with"
+            f"ApproxDP with delta={_checks.shown(guarantee.delta)} implies no {kind}: the loss may be infinite with"
             " probability delta, and no finite ε, Rényi divergence or μ allows that."
             " Keep the (ε, δ) promise, or use approx_to_approx_zcdp or approx_to_profile."
         )

@@ -1,7 +1,7 @@
-"""Curves that are formulas: what `a_to_profile` returns.
+"""Curves that are formulas: the results of the `a_to_profile` arrows.
 
-An exact formula answers with both ends; an upper bound answers with 0 as its lower end, because the guarantee it comes
-from may hold with room to spare.
+An exact formula returns both ends. An upper bound has 0 as its lower end, because the mechanism may be better than its
+guarantee. Five modules of arrows share this one, so it stands alone.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ def bound_profile(
     return Profile(curve, guarantee.relation, guarantee.unit)
 
 
-def supported(delta: Callable[[float], float], epsilons: Iterable[float]) -> TradeOff:
+def support_lines(delta: Callable[[float], float], epsilons: Iterable[float]) -> TradeOff:
     """The trade-off function of finitely many points (ε, δ(ε)) of a curve: a lower bound, with one line per point."""
     lines = []
     for epsilon in epsilons:
@@ -49,6 +49,6 @@ def supported(delta: Callable[[float], float], epsilons: Iterable[float]) -> Tra
 
 
 def grid(last: float, *, points: int = 48) -> list[float]:
-    """Evenly spaced ε from 0 to a last one: where a curve gets its supporting lines unless others are asked for."""
+    """Evenly spaced ε from 0 to `last`: the default points for the supporting lines of a curve."""
     stop = min(last, 700.0)
     return [stop * i / (points - 1) for i in range(points)]

@@ -16,7 +16,7 @@ from collections.abc import Iterable
 
 from deniable import _checks
 from deniable._checks import Number
-from deniable.conversions.curves import exact_profile, grid, supported
+from deniable.conversions.curves import exact_profile, grid, support_lines
 from deniable.errors import NoConversion
 from deniable.guarantees import FDP, GDP, ApproxDP, Bracket, Profile, PureDP
 from deniable.guarantees.printing import small
@@ -28,12 +28,12 @@ def fdp_to_profile(guarantee: FDP) -> Profile:
     function = guarantee.tradeoff.symmetrized()
 
     def delta(epsilon: float) -> Bracket:
-        found = function.delta(epsilon)
-        return Bracket(max(found - 2.0**-48, 0.0), found)
+        upper = function.delta(epsilon)
+        return Bracket(max(upper - 2.0**-48, 0.0), upper)
 
     def smallest(delta: float) -> Bracket:
-        found = function.epsilon(delta)
-        return Bracket(below(found, ulps=64), found)
+        upper = function.epsilon(delta)
+        return Bracket(below(upper, ulps=64), upper)
 
     return exact_profile(guarantee, "convex conjugate of the trade-off function", delta, smallest)
 
@@ -91,10 +91,10 @@ def profile_to_fdp(profile: Profile, *, epsilons: Iterable[Number] | None = None
     """Supporting lines at chosen ε (by default 48 up to that of δ = 1e-12). Upper bound, exact at the lines."""
     if epsilons is None:
         last = next((e for d in (1e-12, 1e-6, 1e-3, 0.1, 0.5) if (e := profile.epsilon(d)) < math.inf), 1.0)
-        places = grid(last)
+        grid_points = grid(last)
     else:
-        places = [float_below(_checks.nonnegative("epsilons", e)) for e in epsilons]
-    return FDP(supported(profile.delta, places), relation=profile.relation, unit=profile.unit)
+        grid_points = [float_below(_checks.nonnegative("epsilons", e)) for e in epsilons]
+    return FDP(support_lines(profile.delta, grid_points), relation=profile.relation, unit=profile.unit)
 
 
 def fdp_to_tradeoff(guarantee: FDP, *, alpha: Number) -> float:

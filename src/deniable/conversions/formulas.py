@@ -126,14 +126,14 @@ def sampled_gaussian_divergence(ratio: Fraction, rate: Fraction, order: Fraction
     plain = order * ratio / 2
     if whole * (whole - 1) * ratio / 2 > _FAR:
         return plain
-    kept, missed = [Decimal(1)], [Decimal(1)]
+    powers, missed = [Decimal(1)], [Decimal(1)]
     for _ in range(whole):
-        kept.append(UPWARD.multiply(kept[-1], decimal_above(rate)))
+        powers.append(UPWARD.multiply(powers[-1], decimal_above(rate)))
         missed.append(UPWARD.multiply(missed[-1], decimal_above(1 - rate)))
     total = Decimal(0)
     for k in range(whole + 1):
         grown = decimal_above(exp_up(Fraction(k * (k - 1)) * ratio / 2))
-        weight = UPWARD.multiply(kept[k], missed[whole - k])
+        weight = UPWARD.multiply(powers[k], missed[whole - k])
         chosen = UPWARD.multiply(decimal_above(Fraction(math.comb(whole, k))), weight)
         total = UPWARD.add(total, UPWARD.multiply(chosen, grown))
     return min(plain, max(Fraction(0), log_up(Fraction(total)) / (whole - 1)))

@@ -19,7 +19,7 @@ from typing import NoReturn
 from deniable import _checks
 from deniable._checks import Number
 from deniable._signatures import public
-from deniable.conversions.curves import exact_profile, grid, supported
+from deniable.conversions.curves import exact_profile, grid, support_lines
 from deniable.errors import InvalidArgument, NoConversion
 from deniable.guarantees import FDP, GDP, RDP, TCDP, ZCDP, ApproxDP, Bracket, Profile
 from deniable.numerics import normal
@@ -33,12 +33,12 @@ def gdp_to_approx(guarantee: GDP, *, delta: Number | None = None, epsilon: Numbe
     if (delta is None) == (epsilon is None):
         raise InvalidArgument("delta", delta, "given, or epsilon instead", "For example delta=1e-6.")
     if epsilon is not None:
-        wanted = _checks.nonnegative("epsilon", epsilon)
-        reached = fraction_above(normal.delta_bracket(mu, float_below(wanted)).upper)
-        return ApproxDP(wanted, min(reached, Fraction(1)), relation=guarantee.relation, unit=guarantee.unit)
+        at = _checks.nonnegative("epsilon", epsilon)
+        failure = fraction_above(normal.delta_bracket(mu, float_below(at)).upper)
+        return ApproxDP(at, min(failure, Fraction(1)), relation=guarantee.relation, unit=guarantee.unit)
     allowed = _checks.inner_probability("delta", delta if delta is not None else 0)
-    found = fraction_above(normal.epsilon_bracket(mu, float_below(allowed)).upper)
-    return ApproxDP(found, allowed, relation=guarantee.relation, unit=guarantee.unit)
+    loss = fraction_above(normal.epsilon_bracket(mu, float_below(allowed)).upper)
+    return ApproxDP(loss, allowed, relation=guarantee.relation, unit=guarantee.unit)
 
 
 def gdp_to_profile(guarantee: GDP) -> Profile:
@@ -57,8 +57,8 @@ def gdp_to_profile(guarantee: GDP) -> Profile:
 def gdp_to_fdp(guarantee: GDP, *, epsilons: Iterable[Number] | None = None) -> FDP:
     """Supporting lines of G_μ(α) = Φ(Φ⁻¹(1 − α) − μ), by default 48 on each side. Upper bound, exact at the lines."""
     mu = float_above(guarantee.mu)
-    places = grid(normal.epsilon_bracket(mu, 1e-12).upper) if epsilons is None else list(map(float, epsilons))
-    function = supported(lambda epsilon: normal.delta_bracket(mu, epsilon).upper, places)
+    grid_points = grid(normal.epsilon_bracket(mu, 1e-12).upper) if epsilons is None else list(map(float, epsilons))
+    function = support_lines(lambda epsilon: normal.delta_bracket(mu, epsilon).upper, grid_points)
     return FDP(function, relation=guarantee.relation, unit=guarantee.unit)
 
 

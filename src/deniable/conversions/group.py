@@ -1,4 +1,6 @@
-"""Groups: what a promise about one unit says about k of them.
+"""Moves between promises: from one unit to groups of k, from one relation to another, through post-processing.
+
+**Groups.** What a promise about one unit implies for k units.
 
 Neighbours that differ in k units are joined by a path of k single changes. A group of 1 is the promise itself.
 
@@ -22,11 +24,10 @@ the second by ρkα as long as kα < ω; they add up to k²ρα.
 >>> print(for_group(ApproxDP(0.5, 1e-6), 4))
 ε ≤ 2.00, δ = 9.9e-6, a group of 4 records added or removed
 
-Between relations: add/remove to replace, and why there is no way back.
-
-Replacing a unit is removing it and adding another: a path of two steps through the data without it. So a promise about
-one unit added or removed becomes the promise for a group of two, under REPLACE. The same path through the blanked-out
-unit leads from ZERO_OUT to REPLACE. A direct analysis under REPLACE is often better.
+**Relations.** Add/remove becomes replace, and there is no way back. Replacing a unit is removing it and adding another:
+a path of two steps through the data without it. So a promise about one unit added or removed becomes the promise for a
+group of two, under REPLACE. The same path through the blanked-out unit leads from ZERO_OUT to REPLACE. A direct
+analysis under REPLACE is often better.
 
 | added or removed | replaced |
 |---|---|
@@ -42,11 +43,10 @@ unit leads from ZERO_OUT to REPLACE. A direct analysis under REPLACE is often be
 >>> add_remove_to_replace(PureDP(1))
 PureDP(epsilon=2, relation=REPLACE)
 
-Post-processing: nothing computed from a private result, without the data, costs anything.
-
-For any randomised F that does not touch the data, every divergence and trade-off function obeys the data-processing
-inequality: D(F(P)‖F(Q)) ≤ D(P‖Q), T(F(P), F(Q)) ≥ T(P, Q). So every kind of promise survives unchanged (Dwork–Roth
-2014, Prop. 2.1; Dong–Roth–Su 2019, Prop. 2.8; van Erven–Harremoës 2014).
+**Post-processing.** Nothing computed from a private result, without the data, costs anything. For any randomised F that
+does not touch the data, every divergence and trade-off function obeys the data-processing inequality: D(F(P)‖F(Q)) ≤
+D(P‖Q), T(F(P), F(Q)) ≥ T(P, Q). So every kind of promise survives unchanged (Dwork–Roth 2014, Prop. 2.1; Dong–Roth–Su
+2019, Prop. 2.8; van Erven–Harremoës 2014).
 
 >>> from deniable.guarantees import GDP
 >>> post_processed(GDP(1))
@@ -137,28 +137,28 @@ def gdp_for_group(guarantee: GDP, size: int) -> GDP:
 def fdp_for_group(guarantee: FDP, size: int) -> FDP:
     """1 − (1 − f)^{∘k}. Upper bound; exact arithmetic up to 128 lines, beyond that the function is lowered a little."""
     step = guarantee.tradeoff.symmetrized()
-    total, power, left = TradeOff.perfect(), step, size
-    while left:
-        if left % 2:
-            total = chained(total, power).lowered(_LINES)
-        left //= 2
-        power = chained(power, power).lowered(_LINES) if left else power
+    total, power, remaining = TradeOff.perfect(), step, size
+    while remaining:
+        if remaining % 2:
+            total = chain(total, power).simplify(_LINES)
+        remaining //= 2
+        power = chain(power, power).simplify(_LINES) if remaining else power
     return FDP(total, relation=guarantee.relation, unit=guarantee.unit)
 
 
-def chained(first: TradeOff, second: TradeOff) -> TradeOff:
+def chain(first: TradeOff, second: TradeOff) -> TradeOff:
     """1 − (1 − f)∘(1 − g): the trade-off over two steps of a path (Dong–Roth–Su 2019, proof of Theorem 2.14), exactly.
 
     If T(P, R) ≥ f and T(R, Q) ≥ g then a test of level α under P has power at most 1 − f(α) under R, which is its level
     there, and so power at most 1 − g(1 − f(α)) under Q: the result is g(1 − f(α)).
     """
-    places = {alpha for alpha, _ in first.corners}
+    levels = {alpha for alpha, _ in first.corners}
     back = first.inverse()
     for level, _ in second.corners:
         # 1 − f(α) = level at α = f⁻¹(1 − level), as far as f reaches that low.
         if 1 - level <= first.corners[0][1]:
-            places.add(back(1 - level))
-    return TradeOff([(alpha, second(1 - first(alpha))) for alpha in sorted(places)])
+            levels.add(back(1 - level))
+    return TradeOff([(alpha, second(1 - first(alpha))) for alpha in sorted(levels)])
 
 
 _RULES: dict[type[Guarantee], Callable[[Any, int], Any]] = {
@@ -175,13 +175,13 @@ _RULES: dict[type[Guarantee], Callable[[Any, int], Any]] = {
 
 def add_remove_to_replace(guarantee: Kind) -> Kind:
     """Two steps: one unit leaves, another enters. Upper bound."""
-    _stated(guarantee, Relation.ADD_REMOVE)
+    _check_relation(guarantee, Relation.ADD_REMOVE)
     return replace(for_group(guarantee, 2), relation=Relation.REPLACE, unit=guarantee.unit)
 
 
 def zero_out_to_replace(guarantee: Kind) -> Kind:
     """Two steps: one unit is blanked out, another takes its place. Upper bound."""
-    _stated(guarantee, Relation.ZERO_OUT)
+    _check_relation(guarantee, Relation.ZERO_OUT)
     return replace(for_group(guarantee, 2), relation=Relation.REPLACE, unit=guarantee.unit)
 
 
@@ -193,7 +193,7 @@ def replace_to_add_remove(guarantee: Guarantee) -> NoReturn:
     )
 
 
-def _stated(guarantee: Guarantee, relation: Relation) -> None:
+def _check_relation(guarantee: Guarantee, relation: Relation) -> None:
     if guarantee.relation is not relation:
         raise UnitMismatch(f"expected a promise under {relation.name}; this one is under {guarantee.relation.name}.")
 

@@ -1,9 +1,9 @@
 """Parallel composition: different mechanisms on disjoint parts of the data.
 
-The part of a unit is decided by a function of that unit alone, fixed without looking at the data, and mechanism i sees
-part i only. Under ADD_REMOVE one unit touches one part: the worst part counts (McSherry 2009, Theorem 4). Under REPLACE
-a unit may change inside one part, or leave part i and enter part j: the worst of both counts, and the second needs the
-*add/remove* promises of the parts, added up for the two largest.
+A function of the unit alone, fixed without looking at the data, decides the part of a unit, and mechanism i sees only
+part i. Under ADD_REMOVE one unit touches one part, so the worst part counts (McSherry 2009, Theorem 4). Under REPLACE a
+unit may change inside one part, or leave part i and enter part j. The worse of the two cases counts; the second adds up
+the *add/remove* promises of the two largest parts.
 
 >>> from deniable.guarantees import PureDP
 >>> from deniable.units import Relation
@@ -32,7 +32,7 @@ Kind = TypeVar("Kind", bound=Guarantee)
 
 def parallel(parts: Sequence[Kind]) -> Kind:
     """The promise of mechanisms on disjoint parts, ADD_REMOVE or ZERO_OUT: the worst of them. Exact for pure DP."""
-    first = _alike(parts)
+    first = _check_alike(parts)
     if first.relation is Relation.REPLACE:
         raise NoConversion(
             "under REPLACE a unit may leave one part and enter another, so the replace promises of the parts are not"
@@ -43,11 +43,11 @@ def parallel(parts: Sequence[Kind]) -> Kind:
 
 def parallel_under_replace(add_remove: Sequence[Kind], replaced: Sequence[Kind]) -> Kind:
     """The promise under REPLACE, from both promises of every part. Upper bound."""
-    moved, inside = _alike(add_remove), _alike(replaced)
+    moved, inside = _check_alike(add_remove), _check_alike(replaced)
     if moved.relation is not Relation.ADD_REMOVE or inside.relation is not Relation.REPLACE:
-        raise InvalidArgument("parts", parts_said(add_remove, replaced), "ADD_REMOVE promises, then REPLACE promises")
+        raise InvalidArgument("parts", code_of(add_remove, replaced), "ADD_REMOVE promises, then REPLACE promises")
     if type(moved) is not type(inside) or len(add_remove) != len(replaced):
-        raise InvalidArgument("parts", parts_said(add_remove, replaced), "two promises of one kind for every part")
+        raise InvalidArgument("parts", code_of(add_remove, replaced), "two promises of one kind for every part")
     worst = _worst(replaced)
     if len(add_remove) == 1:
         return worst
@@ -55,12 +55,12 @@ def parallel_under_replace(add_remove: Sequence[Kind], replaced: Sequence[Kind])
     return _worst([worst, replace(between, relation=Relation.REPLACE)])
 
 
-def parts_said(*groups: Sequence[Guarantee]) -> str:
+def code_of(*groups: Sequence[Guarantee]) -> str:
     """Promises as code, for a message."""
     return "; ".join(", ".join(map(repr, group)) for group in groups)
 
 
-def _alike(parts: Sequence[Kind]) -> Kind:
+def _check_alike(parts: Sequence[Kind]) -> Kind:
     """The first of the parts, all of one kind, relation, unit and, for RDP, order."""
     if not parts:
         raise InvalidArgument("parts", parts, "one promise or more")
@@ -68,11 +68,11 @@ def _alike(parts: Sequence[Kind]) -> Kind:
     single(first.unit, doing="split")
     for part in parts[1:]:
         if type(part) is not type(first):
-            raise InvalidArgument("parts", parts_said(parts), "promises of one kind")
+            raise InvalidArgument("parts", code_of(parts), "promises of one kind")
         one_relation(first.relation, part.relation, doing="compose")
         one_unit(first.unit, part.unit, doing="compose")
         if isinstance(first, RDP) and isinstance(part, RDP) and part.order != first.order:
-            raise InvalidArgument("parts", parts_said(parts), "promises at one order")
+            raise InvalidArgument("parts", code_of(parts), "promises at one order")
     if type(first) not in _TWO_LARGEST:
         raise NoConversion(f"there is no parallel rule for {type(first).__name__}")
     return first

@@ -30,9 +30,9 @@ def pure_to_approx(guarantee: PureDP, *, epsilon: Number | None = None) -> Appro
     """ε-DP is (ε, 0)-DP; at a smaller ε′ it is (ε′, (e^ε − e^ε′)/(1 + e^ε))-DP. Exact."""
     if epsilon is None:
         return ApproxDP(guarantee.epsilon, 0, relation=guarantee.relation, unit=guarantee.unit)
-    wanted = _checks.nonnegative("epsilon", epsilon)
-    delta = response_delta(guarantee.epsilon, wanted)
-    return ApproxDP(wanted, min(fraction_above(delta), Fraction(1)), relation=guarantee.relation, unit=guarantee.unit)
+    at = _checks.nonnegative("epsilon", epsilon)
+    delta = response_delta(guarantee.epsilon, at)
+    return ApproxDP(at, min(fraction_above(delta), Fraction(1)), relation=guarantee.relation, unit=guarantee.unit)
 
 
 def pure_to_profile(guarantee: PureDP) -> Profile:
@@ -121,17 +121,17 @@ def response_profile(guarantee: ApproxDP, method: str) -> Profile:
     epsilon, fail = guarantee.epsilon, guarantee.delta
 
     def delta(at: float) -> Bracket:
-        found = float_above(fail + (1 - fail) * Fraction(response_delta(epsilon, _checks.exact(at))))
-        return Bracket(max(below(found, ulps=64), float_below(fail)), min(found, 1.0))
+        upper = float_above(fail + (1 - fail) * Fraction(response_delta(epsilon, _checks.exact(at))))
+        return Bracket(max(below(upper, ulps=64), float_below(fail)), min(upper, 1.0))
 
     def smallest(allowed: float) -> Bracket:
-        wanted = _checks.exact(allowed)
-        if wanted < fail:
+        exact_delta = _checks.exact(allowed)
+        if exact_delta < fail:
             return Bracket(math.inf, math.inf)
-        if wanted == fail or fail == 1:
+        if exact_delta == fail or fail == 1:
             end = 0.0 if fail == 1 else float_above(epsilon)
             return Bracket(below(end, ulps=1), end)
-        return _response_epsilon(epsilon, float_below((wanted - fail) / (1 - fail)))
+        return _response_epsilon(epsilon, float_below((exact_delta - fail) / (1 - fail)))
 
     return exact_profile(guarantee, method, delta, smallest)
 
@@ -147,7 +147,7 @@ def _response_epsilon(epsilon: Fraction, share: float) -> Bracket:
         error = 16 * MACHINE_EPSILON * ((gain + loss) / (1 + gain - loss) + value)
     else:
         # e^ε′ = e^ε·((1 − t) − t e^{−ε}), and e^{−ε} is nothing next to 1 − t until t is almost 1.
-        kept = 1 - share - share * math.exp(-near)
-        value = near + math.log(kept) if kept > 0 else 0.0
-        error = 16 * MACHINE_EPSILON * (near + (1 / kept if kept > 0 else math.inf))
+        rest = 1 - share - share * math.exp(-near)
+        value = near + math.log(rest) if rest > 0 else 0.0
+        error = 16 * MACHINE_EPSILON * (near + (1 / rest if rest > 0 else math.inf))
     return Bracket(max(value - error, 0.0), min(max(value + error, 0.0), most))

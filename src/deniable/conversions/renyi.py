@@ -23,7 +23,7 @@ from typing import NoReturn
 from deniable import _checks
 from deniable._checks import Number
 from deniable._signatures import public
-from deniable.conversions.curves import bound_profile, grid, supported
+from deniable.conversions.curves import bound_profile, grid, support_lines
 from deniable.errors import InvalidArgument, NoConversion
 from deniable.guarantees import FDP, RDP, TCDP, ZCDP, ApproxDP, Profile
 from deniable.numerics.rounding import MACHINE_EPSILON, above, exp_above, float_above, float_below, fraction_above
@@ -67,8 +67,8 @@ def rdp_to_fdp(curve: RDP | Iterable[RDP], *, epsilons: Iterable[Number] | None 
     """Supporting lines of the curve. Upper bound."""
     orders = rdp_curve(curve)
     profile = rdp_to_profile(orders)
-    places = grid(profile.epsilon(1e-12)) if epsilons is None else list(map(float, epsilons))
-    return FDP(supported(profile.delta, places), relation=orders[0].relation, unit=orders[0].unit)
+    grid_points = grid(profile.epsilon(1e-12)) if epsilons is None else list(map(float, epsilons))
+    return FDP(support_lines(profile.delta, grid_points), relation=orders[0].relation, unit=orders[0].unit)
 
 
 def rdp_to_tcdp(curve: RDP | Iterable[RDP]) -> TCDP:
@@ -113,13 +113,13 @@ def rdp_to_gdp(curve: RDP | Iterable[RDP]) -> NoReturn:
 
 def rdp_curve(curve: RDP | Iterable[RDP]) -> list[RDP]:
     """The guarantees of a curve, by order, about one unit under one relation."""
-    found = [curve] if isinstance(curve, RDP) else list(curve)
-    if not found or not all(isinstance(r, RDP) for r in found):
-        raise InvalidArgument("curve", found, "one RDP guarantee or more")
-    for r in found[1:]:
-        one_relation(found[0].relation, r.relation, doing="combine")
-        one_unit(found[0].unit, r.unit, doing="combine")
-    return sorted(found, key=lambda r: r.order)
+    guarantees = [curve] if isinstance(curve, RDP) else list(curve)
+    if not guarantees or not all(isinstance(r, RDP) for r in guarantees):
+        raise InvalidArgument("curve", guarantees, "one RDP guarantee or more")
+    for r in guarantees[1:]:
+        one_relation(guarantees[0].relation, r.relation, doing="combine")
+        one_unit(guarantees[0].unit, r.unit, doing="combine")
+    return sorted(guarantees, key=lambda r: r.order)
 
 
 def interpolated_rdp(curve: Iterable[RDP], *, order: Number) -> RDP:

@@ -18,7 +18,7 @@ from typing import NoReturn
 from deniable import _checks
 from deniable._checks import Number
 from deniable.conversions import renyi
-from deniable.conversions.curves import bound_profile, grid, supported
+from deniable.conversions.curves import bound_profile, grid, support_lines
 from deniable.errors import NoConversion
 from deniable.guarantees import FDP, RDP, TCDP, ZCDP, ApproxDP, ApproxZCDP, Profile
 from deniable.numerics.roots import lowest
@@ -54,8 +54,8 @@ def zcdp_to_profile(guarantee: ZCDP) -> Profile:
 def zcdp_to_fdp(guarantee: ZCDP, *, epsilons: Iterable[Number] | None = None) -> FDP:
     """Supporting lines of the curve. Upper bound."""
     rho = float_above(guarantee.rho)
-    places = grid(concentrated_epsilon(rho, 1e-12)) if epsilons is None else list(map(float, epsilons))
-    function = supported(lambda epsilon: concentrated_delta(rho, epsilon), places)
+    grid_points = grid(concentrated_epsilon(rho, 1e-12)) if epsilons is None else list(map(float, epsilons))
+    function = support_lines(lambda epsilon: concentrated_delta(rho, epsilon), grid_points)
     return FDP(function, relation=guarantee.relation, unit=guarantee.unit)
 
 

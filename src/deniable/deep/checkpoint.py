@@ -41,7 +41,7 @@ def written(path: Path, state: dict[str, Any], *, overwrite: bool = False) -> No
 
 def check_place(path: Path, *, run: str, overwrite: bool) -> None:
     """Refuse what `written` would refuse, before the journal is begun."""
-    _files.check_place(path, overwrite=overwrite or is_of_run(path, run))
+    _files.check_target(path, overwrite=overwrite or is_of_run(path, run))
 
 
 def is_of_run(path: Path, run: str) -> bool:

@@ -182,10 +182,10 @@ class HuggingFaceTrainer(transformers.Trainer):  # type: ignore[misc, unused-ign
         if os.path.lexists(self._place):
             raise FileError(
                 self._place,
-                f"{_files.shown(self._place)} is the checkpoint of another run; go on with that one by"
+                f"{_files.show_path(self._place)} is the checkpoint of another run; go on with that one by"
                 " train(resume_from_checkpoint=True), or choose another output_dir.",
             )
-        _files.check_place(self._place)
+        _files.check_target(self._place)
 
     def _answer(self, ignore_keys_for_eval: list[str] | None) -> None:
         """Do what callbacks asked for. The loss on the training data is not among it."""

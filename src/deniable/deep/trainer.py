@@ -340,7 +340,7 @@ class Trainer:
         checkpoint.check_place(where, run=self.run, overwrite=overwrite)
         if self._place is not None and where != self._place:
             raise DeniableError(
-                f"this run is saved at {_files.shown(self._place)}, where its journal counts the steps that have"
+                f"this run is saved at {_files.show_path(self._place)}, where its journal counts the steps that have"
                 " begun. A"
                 " second checkpoint elsewhere could be resumed to take them again; save to the same place."
             )

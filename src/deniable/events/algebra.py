@@ -119,8 +119,8 @@ class ToReplace(Around):
     def __init__(self, event: Event) -> None:
         _checks.member("event", event, Event)
         if event.relation is not Relation.ADD_REMOVE:
-            stated = f"This one is stated under {event.relation.name}."
-            raise InvalidArgument("event", event, "an ADD_REMOVE event", stated)
+            note = f"This one is stated under {event.relation.name}."
+            raise InvalidArgument("event", event, "an ADD_REMOVE event", note)
         self._store(event=event)
 
     @property

@@ -160,11 +160,11 @@ class Event(Shown, Plain):
         for f in fields(self):
             value, plain = getattr(self, f.name), f.default
             if value != plain:
-                parts.append(f"{f.name}={said(value)}")
+                parts.append(f"{f.name}={field_code(value)}")
         return f"{type(self).__name__}({', '.join(parts)})"
 
 
-def said(value: object) -> str:
+def field_code(value: object) -> str:
     """A field as code."""
     return shown(value) if isinstance(value, Fraction) else repr(value)
 
@@ -172,8 +172,8 @@ def said(value: object) -> str:
 def _plain(value: object, number: Callable[[Fraction], object]) -> Any:
     """A value as JSON; `number` writes its fractions."""
     if isinstance(value, Event | Guarantee | TradeOff):
-        written = value._written if isinstance(value, Event) else {}
-        inner = {written.get(f.name, f.name): _plain(getattr(value, f.name), number) for f in fields(value)}
+        spellings = value._written if isinstance(value, Event) else {}
+        inner = {spellings.get(f.name, f.name): _plain(getattr(value, f.name), number) for f in fields(value)}
         return {"kind": type(value).__name__, **{name: v for name, v in sorted(inner.items()) if v is not None}}
     if isinstance(value, Unit):
         return None if value == RECORD else value.plain

@@ -42,10 +42,10 @@ class Sampled(Around):
 
     def __init__(self, event: Event, rate: Number) -> None:
         _checks.member("event", event, Event)
-        kept = _checks.rate("rate", rate)
+        total_rate = _checks.rate("rate", rate)
         if isinstance(event, Sampled):
             # Sampling a sample keeps each unit with the product of the rates.
-            kept *= event.rate
+            total_rate *= event.rate
             event = event.event
         for inner in _of_fixed_size(event):
             raise NotSupported(f"a Poisson sample of {type(inner).__name__} has no analysis here; sample one way only")
@@ -61,7 +61,7 @@ class Sampled(Around):
                         "reach", None, "stated for Poisson sampling under REPLACE",
                         "Clipped vectors have reach=sensitivity/2, a sum on [0, b] has reach=sensitivity.",
                     )  # fmt: skip
-        self._store(event=event, rate=kept)
+        self._store(event=event, rate=total_rate)
 
     def __repr__(self) -> str:
         return f"{wrap_event(self.event)}.sampled(rate={_checks.shown(self.rate)})"
@@ -80,15 +80,15 @@ class SampledWithoutReplacement(Around):
         _checks.member("event", event, Event)
         _refuse_moved(event)
         people = _checks.count("size", size)
-        drawn = _checks.count("batch", batch)
-        if drawn > people:
+        batch_size = _checks.count("batch", batch)
+        if batch_size > people:
             raise InvalidArgument("batch", batch, f"at most size={people}")
         for inner in _of_fixed_size(event):
-            if inner.size > drawn:
+            if inner.size > batch_size:
                 raise InvalidArgument(
                     "size",
                     inner.size,
-                    f"at most the batch of {drawn}",
+                    f"at most the batch of {batch_size}",
                     "What is inside sees the batch only.",
                 )
         if event.relation is not Relation.REPLACE:
@@ -97,7 +97,7 @@ class SampledWithoutReplacement(Around):
                 f" exchanged, not removed); this event is stated under {event.relation.name}."
                 " State its sensitivity under REPLACE, or use .sampled(rate=...)."
             )
-        self._store(event=event, batch=drawn, size=people)
+        self._store(event=event, batch=batch_size, size=people)
 
     def __repr__(self) -> str:
         inner = wrap_event(self.event)
@@ -247,13 +247,13 @@ def dpsgd(
     often = _rate(rate, batch, size)
     if (steps is None) == (epochs is None):
         raise InvalidArgument("steps", steps, "given, or epochs instead, and not both", example("steps", 1000))
-    taken = (
+    total = (
         math.ceil(_checks.positive("epochs", epochs) / often) if epochs is not None else _checks.count("steps", steps)
     )
     noise = _checks.positive("noise_multiplier", noise_multiplier)
     replaced = relation is Relation.REPLACE
     step = Gaussian(noise, 2, relation, reach=1) if replaced else Gaussian(noise, 1, relation)
-    return step.sampled(rate=often) * taken
+    return step.sampled(rate=often) * total
 
 
 def _rate(rate: Number | None, batch: Number | None, size: int | None) -> Fraction:

@@ -16,10 +16,13 @@ __all__ = ["Analyst", "Explanation", "Participant", "Regulator", "Section", "Wri
 
 
 def explain(what: Explainable, *, prior: Number | None = None, reader: Writer | None = None) -> Explanation:
-    """What a promise means, in words, for a participant unless another reader is named.
+    """Explain in words what a promise means.
 
-    `what` is an event, a guarantee, a profile, or anything that describes itself: a release, a fitted model, a training
-    plan, an audit report, a ledger (by its budget). `prior` is what an attacker believed before, between 0 and 1.
+    Args:
+        what: an event, a guarantee, a profile, or an object with `describe()`: a release, a fitted model, a training
+            plan, an audit report, a ledger (explained by its budget).
+        prior: what an attacker believed before, between 0 and 1.
+        reader: who the words are for: `Participant()` if left out, `Analyst()` or `Regulator()`.
     """
     if reader is not None:
         _checks.member("reader", reader, Writer, remedy="For example deniable.explaining.Analyst().")

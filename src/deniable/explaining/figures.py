@@ -1,4 +1,4 @@
-"""What a picture shows, before anybody draws it: labels, numbers, and the words for those who cannot see it.
+"""Figures as data: labels, numbers, and a text for readers who cannot see the picture.
 
 `svg` draws a figure for a page, `plots` draws it with Matplotlib for a notebook or a paper. Neither computes.
 """
@@ -84,9 +84,7 @@ def span(values: Sequence[float]) -> tuple[float, float]:
 
 
 def linear_ticks(low: float, high: float, *, most: int = 6, whole: bool = False) -> list[float]:
-    """At most `most` round numbers between two ends; `whole` ones for counts.
-
-    Where an axis carries numbers: 1, 2 or 5 times a power of ten, or the powers themselves on a logarithmic axis.
+    """At most `most` ticks between two ends: multiples of 1, 2 or 5 times a power of ten; whole numbers if `whole`.
 
     >>> linear_ticks(0, 37)
     [0.0, 10.0, 20.0, 30.0]
@@ -114,7 +112,7 @@ def logarithmic_ticks(low: float, high: float, *, most: int = 7) -> list[float]:
 
 
 def tick_label(value: float, *, log: bool = False) -> str:
-    """A tick's number, short; on a logarithmic axis small and large powers of ten look alike."""
+    """The short text of a tick. On a logarithmic axis, small and large powers of ten have the same form."""
     if log and value and not 0.1 <= value < 1e4:
         return f"1e{round(math.log10(value))}"
     if value and (abs(value) < 1e-3 or abs(value) >= 1e6):

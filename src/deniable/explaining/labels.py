@@ -1,4 +1,4 @@
-"""Every word inside a picture, and the words for those who cannot see it. Another language is another `Labels`.
+"""Every word inside a picture, and its text alternatives. Another language is another `Labels`.
 
 Names in braces are filled in by the figures; a test draws every picture with marks around each text.
 """

@@ -13,7 +13,7 @@ Odds(without=39, with_you=61, of=100)
 >>> odds(account(Claimed(PureDP(0.5))))  # any mechanism with ε = 0.5
 Odds(without=38, with_you=62, of=100)
 
-The odds sentence as a picture: two crowds of a hundred possible reports, the dark ones point at you.
+`icon_array` draws the sentence: two crowds of a hundred possible reports, of which the dark ones point at you.
 """
 
 from __future__ import annotations
@@ -25,11 +25,11 @@ from deniable.explaining.labels import ENGLISH_LABELS, Labels
 from deniable.guarantees import Profile
 
 _LARGEST = 1_000_000
-"""Below one more in a million the two worlds are told as alike."""
+"""A difference of less than one in a million is not shown."""
 
 
 class Odds(NamedTuple):
-    """Of so many possible reports, how many point at a person who is not there, and at one who is."""
+    """Of `of` possible reports, how many point at a person who is absent, and at one who is present."""
 
     without: int
     with_you: int
@@ -45,8 +45,8 @@ def odds(profile: Profile) -> Odds:
     of = 100
     while round(of * chance) == of // 2 and round(_LARGEST * chance) > _LARGEST // 2:
         of *= 10
-    found = round(of * chance)
-    return Odds(of - found, found, of)
+    right = round(of * chance)
+    return Odds(of - right, right, of)
 
 
 def success(profile: Profile) -> float:
@@ -54,12 +54,12 @@ def success(profile: Profile) -> float:
     return profile.accuracy(0.5)
 
 
-def icon_array(found: Odds, *, labels: Labels = ENGLISH_LABELS) -> IconFigure:
+def icon_array(counts: Odds, *, labels: Labels = ENGLISH_LABELS) -> IconFigure:
     """Two arrays of a hundred: without you, and with you."""
-    of = f"{found.of:,}"
-    pairs = ((labels.odds_without, found.without), (labels.odds_with, found.with_you))
+    of = f"{counts.of:,}"
+    pairs = ((labels.odds_without, counts.without), (labels.odds_with, counts.with_you))
     return IconFigure(
         labels.odds,
-        tuple((labels.odds_count.format(name=name, many=f"{many:,}", of=of), many / found.of) for name, many in pairs),
-        alt=labels.odds_alt.format(without=f"{found.without:,}", with_you=f"{found.with_you:,}", of=of),
+        tuple((labels.odds_count.format(name=name, many=f"{many:,}", of=of), many / counts.of) for name, many in pairs),
+        alt=labels.odds_alt.format(without=f"{counts.without:,}", with_you=f"{counts.with_you:,}", of=of),
     )

@@ -51,9 +51,9 @@ def _lines(figure: LineFigure, axes: Axes) -> None:
 def _icons(figure: IconFigure, axes: Axes) -> None:
     for number, (caption, share) in enumerate(figure.shares):
         left = number * 12
-        xs = [left + place % 10 for place in range(100)]
-        ys = [-(place // 10) for place in range(100)]
-        dark = [COLOURS[0] if place < round(100 * share) else PALE for place in range(100)]
+        xs = [left + person % 10 for person in range(100)]
+        ys = [-(person // 10) for person in range(100)]
+        dark = [COLOURS[0] if person < round(100 * share) else PALE for person in range(100)]
         axes.scatter(xs, ys, c=dark, s=60)
         axes.text(left + 4.5, -10.4, _literal(caption), ha="center", va="top")
     axes.set_title(_literal(figure.title))
@@ -100,7 +100,7 @@ def save(
         overwrite: Replace the file if it exists.
         inputs: Files that the figure was made from; they are never replaced.
     """
-    check_place(path, overwrite=overwrite, inputs=inputs)
+    check_target(path, overwrite=overwrite, inputs=inputs)
     from matplotlib.figure import Figure as Sheet
 
     sheet = Sheet(figsize=(8, 5.5), layout="constrained")
@@ -109,7 +109,7 @@ def save(
         sheet.savefig(beside)
 
 
-def check_place(
+def check_target(
     path: str | os.PathLike[str], *, overwrite: bool = False, inputs: Sequence[str | os.PathLike[str]] = ()
 ) -> None:
     """Refuse what `save` would refuse; for callers that compute long before they draw."""
@@ -119,4 +119,4 @@ def check_place(
         raise MissingExtra("matplotlib", "plot") from None
     if os.path.splitext(path)[1].lower().lstrip(".") not in FigureCanvasBase.filetypes:
         raise InvalidArgument("path", os.fspath(path), "a file's name that ends in .png, .svg or .pdf")
-    _files.check_place(path, overwrite=overwrite, inputs=inputs)
+    _files.check_target(path, overwrite=overwrite, inputs=inputs)

@@ -1,6 +1,12 @@
-"""One self-contained page about a ledger, a model or an audit: who is protected, what was charged, what it means.
+"""Reports: one self-contained page about a ledger, a model or an audit.
 
-The page needs no network and no script. It holds what a description says, which is public by construction.
+The page says who is protected, what was charged, and what it means. It needs no network and no script. Everything on it
+comes from a description, which is public by construction.
+
+>>> from deniable.guarantees import PureDP
+>>> page = Report.about(PureDP(0.5, unit="patient_id"), curator="the hospital").to_html()
+>>> page.count("<h1>"), "the hospital" in page
+(1, True)
 """
 
 from __future__ import annotations
@@ -72,12 +78,12 @@ EDGES: tuple[tuple[str, Callable[[Event], bool]], ...] = (
 )
 
 
-def edges_met(events: Iterable[Event], unit: Unit, *, texts: Texts = ENGLISH) -> list[str]:
+def edge_sentences(events: Iterable[Event], unit: Unit, *, texts: Texts = ENGLISH) -> list[str]:
     """The sentences that apply to these events and this unit, each once."""
     parts = {part for event in events for part in _parts(event)}
-    met = ["edge_row"] if unit.column is None else []
-    met += [name for name, applies in EDGES if any(map(applies, parts))]
-    return [getattr(texts, name) for name in met]
+    names = ["edge_row"] if unit.column is None else []
+    names += [name for name, applies in EDGES if any(map(applies, parts))]
+    return [getattr(texts, name) for name in names]
 
 
 def _parts(event: Event) -> Iterator[Event]:
@@ -91,13 +97,11 @@ def _parts(event: Event) -> Iterator[Event]:
 
 
 def registry(subject: Subject, *, curator: str, use: str, releases: int, audits: int) -> dict[str, Any]:
-    """The registry's entry for a subject.
+    """A deployment in the form that registries of differential privacy ask for: plain data, without private values.
 
-    A deployment in the form that registries of differential privacy ask for: one JSON object, no private value in it.
-
-    The entries follow what such registries have in common (Dwork, Kohli and Mulligan 2019, "an epsilon registry"): who
-    curates the data, for what use, who is protected against what, the parameters, how they were accounted for, and by
-    what software.
+    The fields are those that such registries have in common (Dwork, Kohli and Mulligan 2019, "an epsilon registry"):
+    who curates the data, for what use, who is protected against what, the parameters, how they were accounted for, and
+    by what software.
     """
     guarantee = subject.guarantee
     return {
@@ -131,7 +135,7 @@ MOST_FIGURE_ROWS = 40
 
 @runtime_checkable
 class Answers(Protocol):
-    """What is drawn of a release: its columns, where a number `n` is followed by `n_low` and `n_high`."""
+    """The part of a release that is drawn: columns in which a number `n` is followed by `n_low` and `n_high`."""
 
     @property
     def confidence(self) -> Fraction:
@@ -145,9 +149,7 @@ class Answers(Protocol):
 
 
 def value_figures(release: Answers, *, labels: Labels = ENGLISH_LABELS) -> list[IntervalFigure]:
-    """One figure per released number; a row is named by its keys.
-
-    Released values with their intervals, drawn from a release: one figure for every number it holds.
+    """One figure of values and intervals for every released number. A row is named by its keys.
 
     >>> class Visits:
     ...     confidence = Fraction(19, 20)
@@ -165,8 +167,8 @@ def value_figures(release: Answers, *, labels: Labels = ENGLISH_LABELS) -> list[
     for name in numbers:
         cells = zip(columns[name], columns[f"{name}_low"], columns[f"{name}_high"], strict=True)
         rows = [
-            Interval(", ".join(str(column[place]) for column in keys) or name, *map(float, ends_of))
-            for place, ends_of in enumerate(cells)
+            Interval(", ".join(str(column[row_number]) for column in keys) or name, *map(float, ends_of))
+            for row_number, ends_of in enumerate(cells)
             if all(map(math.isfinite, ends_of))
         ]
         if rows:
@@ -177,7 +179,7 @@ def value_figures(release: Answers, *, labels: Labels = ENGLISH_LABELS) -> list[
 
 
 MOST_ROWS = 200
-"""How many charges the table shows, the last ones; the rest is in the ledger."""
+"""The table shows at most so many of the newest charges; the rest is in the ledger."""
 
 STYLE = """
 :root { color-scheme: light; }
@@ -214,7 +216,7 @@ class Entry:
 
 @dataclass(frozen=True)
 class Report:
-    """What the page is made of."""
+    """The contents of a page. `Report.about` builds one."""
 
     subject: Subject
     entries: tuple[Entry, ...] = ()
@@ -224,7 +226,7 @@ class Report:
     use: str = "not stated"
     texts: Texts = ENGLISH
     source: str = ""
-    """The file or the address that the report is about, where it has one; a page is never written over it."""
+    """The file or address of the subject, if it has one. A page is never written over it."""
 
     @classmethod
     def about(
@@ -237,13 +239,23 @@ class Report:
         use: str = "not stated",
         texts: Texts = ENGLISH,
     ) -> Report:
-        """A report about anything that can be explained; an audit or a release brings its own picture."""
-        found = subject(what)
-        words = texts.about(found.unit)
-        attacked = (what, *audits) if isinstance(what, Audit) else audits
+        """A report about anything that can be explained.
+
+        Args:
+            what: an event, a guarantee, a profile, or an object with `describe()`. An audit or a release brings its
+                own picture.
+            entries: the charges to list.
+            audits: audit reports to include.
+            curator: who is responsible for the data.
+            use: what the releases are for.
+            texts: the sentences, in one language.
+        """
+        topic = subject(what)
+        words = texts.about(topic.unit)
+        attacks = (what, *audits) if isinstance(what, Audit) else audits
         values = value_figures(what, labels=words.labels) if isinstance(what, Answers) else ()
         source = str(getattr(what, "place", ""))  # a ledger's
-        return cls(found, tuple(entries), tuple(attacked), tuple(values), curator, use, words, source)
+        return cls(topic, tuple(entries), tuple(attacks), tuple(values), curator, use, words, source)
 
     def to_html(self) -> str:
         """The page."""
@@ -253,8 +265,8 @@ class Report:
             self._values,
             self._meaning,
             self._curves,
-            self._charged,
-            self._audited,
+            self._charges_section,
+            self._audits_section,
             self._edges,
             self._method,
         )
@@ -290,33 +302,33 @@ class Report:
         if not page.name:
             raise InvalidArgument("path", str(path), "the name of a file", "For example report.html.")
         entry = page.with_name(f"{page.stem}.registry.json")
-        read = [*inputs, *([self.source] if self.source else [])]
+        sources = [*inputs, *([self.source] if self.source else [])]
         for each in (page, entry):
-            _files.check_place(each, overwrite=overwrite, inputs=read)
-        _files.write_text(page, self.to_html(), overwrite=overwrite, inputs=read)
-        told = dump_json(self.to_registry(), indent=2) + "\n"
-        _files.write_text(entry, told, overwrite=overwrite, inputs=read)
+            _files.check_target(each, overwrite=overwrite, inputs=sources)
+        _files.write_text(page, self.to_html(), overwrite=overwrite, inputs=sources)
+        registry_text = dump_json(self.to_registry(), indent=2) + "\n"
+        _files.write_text(entry, registry_text, overwrite=overwrite, inputs=sources)
         return page, entry
 
     def _promise(self) -> list[str]:
-        found = self.subject
-        said = str(found.guarantee) if found.guarantee is not None else found.profile.cost(1e-6)
-        if found.refuted:
-            line = f'<p class="promise refuted">{escape_html(self.texts.page_refuted.format(promise=said))}</p>'
+        topic = self.subject
+        promise = str(topic.guarantee) if topic.guarantee is not None else topic.profile.cost(1e-6)
+        if topic.refuted:
+            line = f'<p class="promise refuted">{escape_html(self.texts.page_refuted.format(promise=promise))}</p>'
         else:
-            line = f'<p class="promise">{escape_html(said)}</p>'
-        facts = [(self.texts.page_curator, self.curator), (self.texts.page_use, self.use), *found.facts]
+            line = f'<p class="promise">{escape_html(promise)}</p>'
+        facts = [(self.texts.page_curator, self.curator), (self.texts.page_use, self.use), *topic.facts]
         return [line, _facts(facts)]
 
     def _values(self) -> list[str]:
         return [_heading(self.texts.page_released), *map(_figure, self.values)] if self.values else []
 
     def _meaning(self) -> list[str]:
-        told = Participant(texts=self.texts).write(self.subject, prior=0.1)
+        explanation = Participant(texts=self.texts).write(self.subject, prior=0.1)
         return [
             _heading(self.texts.page_meaning),
-            told.to_html(),
-            _figure(icon_array(told.odds, labels=self.texts.labels)),
+            explanation.to_html(),
+            _figure(icon_array(explanation.odds, labels=self.texts.labels)),
         ]
 
     def _curves(self) -> list[str]:
@@ -329,22 +341,22 @@ class Report:
         ]
         return [_heading(self.texts.page_attacker), *map(_figure, figures)]
 
-    def _charged(self) -> list[str]:
+    def _charges_section(self) -> list[str]:
         if not self.entries:
             return []
-        shown = self.entries[-MOST_ROWS:]
-        named = any(entry.who for entry in shown)
+        entries = self.entries[-MOST_ROWS:]
+        named = any(entry.who for entry in entries)
         rows = [
             f'<tr><td class="short">{escape_html(e.time[:16].replace("T", " "))}</td>'
             + (f"<td>{escape_html(e.who or '')}</td>" if named else "")
             + f'<td class="purpose">{escape_html(e.purpose)}</td><td class="event">{escape_html(repr(e.event))}</td>'
             f'<td class="short">{escape_html(self._alone(e.event))}</td>'
             f'<td class="by">{escape_html(account(e.event).method)}</td></tr>'
-            for e in shown
+            for e in entries
         ]
         time, who, *others = self.texts.page_columns
         head = "".join(f"<th>{escape_html(name)}</th>" for name in (time, *([who] if named else []), *others))
-        less = len(self.entries) - len(shown)
+        less = len(self.entries) - len(entries)
         return [
             _heading(self.texts.page_charged),
             f"<p>{escape_html(self.texts.page_each)}</p>",
@@ -358,33 +370,38 @@ class Report:
         delta = guarantee.delta if isinstance(guarantee, ApproxDP) else 0
         return cost_line(account(event).epsilon(delta), delta, "").rstrip(", ")
 
-    def _audited(self) -> list[str]:
+    def _audits_section(self) -> list[str]:
         if not self.audits:
             return []
         parts = [_heading(self.texts.page_audits)]
         for audit in self.audits:
-            told = audit.describe()
-            claimed = escape_html(self.texts.page_claimed.format(promise=told.guarantee))
-            parts.append(f"<h3>{escape_html(told.title)}</h3><p>{claimed}</p>")
-            parts.append(_facts(told.facts))
+            description = audit.describe()
+            claimed = escape_html(self.texts.page_claimed.format(promise=description.guarantee))
+            parts.append(f"<h3>{escape_html(description.title)}</h3><p>{claimed}</p>")
+            parts.append(_facts(description.facts))
             if isinstance(audit, Audit):
                 parts.append(_figure(audit_tradeoff(audit, labels=self.texts.labels)))
         return parts
 
     def _edges(self) -> list[str]:
-        met = edges_met((entry.event for entry in self.entries), self.subject.unit, texts=self.texts)
-        if not met:
+        sentences = edge_sentences((entry.event for entry in self.entries), self.subject.unit, texts=self.texts)
+        if not sentences:
             return []
-        return [_heading(self.texts.page_edges), "<ul>", *(f"<li>{escape_html(line)}</li>" for line in met), "</ul>"]
+        return [
+            _heading(self.texts.page_edges),
+            "<ul>",
+            *(f"<li>{escape_html(line)}</li>" for line in sentences),
+            "</ul>",
+        ]
 
     def _method(self) -> list[str]:
-        told = Regulator(texts=self.texts).write(replace(self.subject, facts=()), prior=0.1)
-        return [_heading(self.texts.page_regulator), told.to_html()]
+        explanation = Regulator(texts=self.texts).write(replace(self.subject, facts=()), prior=0.1)
+        return [_heading(self.texts.page_regulator), explanation.to_html()]
 
     def _footer(self) -> str:
         when = datetime.now(UTC).strftime("%Y-%m-%d %H:%M UTC")
-        told = self.texts.page_footer.format(version=version("deniable"), when=when)
-        return f"<footer>{escape_html(told)}</footer>"
+        text = self.texts.page_footer.format(version=version("deniable"), when=when)
+        return f"<footer>{escape_html(text)}</footer>"
 
 
 def _heading(words: str) -> str:

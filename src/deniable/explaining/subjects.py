@@ -1,8 +1,8 @@
-"""What is explained: a promise, its curve, and the public facts that came with it.
+"""Subjects of explanations: a promise, its curve, and public facts.
 
-Everything that can be explained becomes a `Subject`. An event or a profile brings a curve of its own. A guarantee, and
-so a ledger's budget, brings the curve of the worst mechanism that it allows. Anything with `.describe()` speaks for
-itself: a release, a fitted model, a training plan, an audit.
+Everything that can be explained becomes a `Subject`. An event or a profile has a curve of its own. A guarantee, such as
+a ledger's budget, gets the curve of the worst mechanism that it allows. A release, a fitted model, a training plan or
+an audit is described by its `describe()`.
 
 >>> from deniable.guarantees import PureDP
 >>> subject(PureDP(0.5, unit="patient_id")).own
@@ -37,7 +37,7 @@ Explainable = Event | Guarantee | Profile | Description | Describable
 
 @dataclass(frozen=True)
 class Subject:
-    """A promise with its curve; `own` when the curve is that of what was done, not of the worst allowed."""
+    """A promise with its curve. `own`: the curve belongs to what was done, not to the worst mechanism allowed."""
 
     title: str
     guarantee: Guarantee | None
@@ -58,26 +58,26 @@ class Subject:
         return self.profile.unit
 
 
-def subject(given: Explainable) -> Subject:
+def subject(what: Explainable) -> Subject:
     """The subject of an explanation, from anything that makes a promise."""
-    if isinstance(given, Profile):
-        return Subject("this privacy curve", None, given, own=_is_own(given))
-    if isinstance(given, Event):
-        profile = account(given)
-        return Subject(repr(given), None, profile, own=_is_own(profile))
-    if isinstance(given, Guarantee):
-        return Subject(str(given), given, _worst(given), own=False)
-    if isinstance(given, Audit):
-        return replace(subject(given.describe()), refuted=given.verdict == "refuted")
-    if not isinstance(given, Description) and isinstance(given, Describable):
-        given = given.describe()
-    if isinstance(given, Description):
-        if given.profile is not None:
-            return Subject(given.title, given.guarantee, given.profile, _is_own(given.profile), given.facts)
-        return Subject(given.title, given.guarantee, _worst(given.guarantee), False, given.facts)
+    if isinstance(what, Profile):
+        return Subject("this privacy curve", None, what, own=_is_own(what))
+    if isinstance(what, Event):
+        profile = account(what)
+        return Subject(repr(what), None, profile, own=_is_own(profile))
+    if isinstance(what, Guarantee):
+        return Subject(str(what), what, _worst(what), own=False)
+    if isinstance(what, Audit):
+        return replace(subject(what.describe()), refuted=what.verdict == "refuted")
+    if not isinstance(what, Description) and isinstance(what, Describable):
+        what = what.describe()
+    if isinstance(what, Description):
+        if what.profile is not None:
+            return Subject(what.title, what.guarantee, what.profile, _is_own(what.profile), what.facts)
+        return Subject(what.title, what.guarantee, _worst(what.guarantee), False, what.facts)
     raise InvalidArgument(
         "what is explained",
-        type(given).__name__,
+        type(what).__name__,
         "an event, a guarantee, a profile, or an object with .describe()",
         "A release, a fitted model, a training plan, an audit report and a ledger have it.",
     )
@@ -88,5 +88,5 @@ def _worst(guarantee: Guarantee) -> Profile:
 
 
 def _is_own(profile: Profile) -> bool:
-    """The accountant says "of the bound" where the curve is not that of what was done."""
+    """Whether a curve belongs to what was done. Otherwise its method says "of the bound"."""
     return "of the bound" not in profile.method

@@ -1,4 +1,4 @@
-"""Figures as SVG of our own: no script, no font, no network; a title and a description for screen readers.
+"""Figures as SVG, without scripts, fonts or network, with a title and a description for screen readers.
 
 Colours have a contrast of at least 4.5 to 1 on white, and lines also differ by dash pattern.
 """
@@ -32,8 +32,8 @@ def render(figure: Figure) -> str:
 @render.register
 def _lines(figure: LineFigure) -> str:
     xs = figure.x_range or span([x for line in figure.lines for x in line.xs])
-    shown = [y for line in figure.lines for y in line.ys if math.isfinite(y)]
-    ys = figure.y_range or span([y for y in shown if y > 0] if figure.log_y else [0.0, *shown])
+    finite = [y for line in figure.lines for y in line.ys if math.isfinite(y)]
+    ys = figure.y_range or span([y for y in finite if y > 0] if figure.log_y else [0.0, *finite])
     across = _Scale(*xs, _LEFT, _WIDTH - _RIGHT, figure.log_x)
     up = _Scale(*ys, _HEIGHT - _BOTTOM, _TOP, figure.log_y)
     parts = _axes(across, up, figure.x_label, figure.y_label)
@@ -58,9 +58,9 @@ def _icons(figure: IconFigure) -> str:
     parts = []
     for number, (caption, share) in enumerate(figure.shares):
         left = start + number * (10 * side + gap)
-        for place in range(100):
-            x, y = left + place % 10 * side, _TOP + 8 + place // 10 * side
-            filled = min(1.0, max(0.0, 100 * share - place))
+        for person in range(100):
+            x, y = left + person % 10 * side, _TOP + 8 + person // 10 * side
+            filled = min(1.0, max(0.0, 100 * share - person))
             parts.append(_person(x, y, PALE))
             if filled:
                 # The last person may be dark in part: the share need not be a whole number of people.
@@ -116,7 +116,7 @@ def _bars(figure: BarFigure) -> str:
 
 
 class _Scale:
-    """From numbers to places on the page."""
+    """Maps numbers to coordinates on the page."""
 
     def __init__(self, low: float, high: float, start: float, end: float, log: bool) -> None:
         self.low, self.high, self.log = low, high, log
@@ -133,10 +133,10 @@ class _Scale:
 
     @property
     def ticks(self) -> list[float]:
-        found = (
+        ticks_inside = (
             figures.logarithmic_ticks(self.low, self.high) if self.log else figures.linear_ticks(self.low, self.high)
         )
-        return found or [self.low, self.high]
+        return ticks_inside or [self.low, self.high]
 
     def label(self, value: float) -> str:
         return figures.tick_label(value, log=self.log and math.log10(value).is_integer())
@@ -181,11 +181,11 @@ def _short(words: str, most: int) -> str:
 
 
 def _document(title: str, alt: str, parts: list[str], *, height: float) -> str:
-    shown = escape_html(title)
+    heading = escape_html(title)
     return (
         f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {_WIDTH} {height:.0f}" role="img"'
         f' style="max-width:600px;width:100%;height:auto;background:#fff" font-family="system-ui, sans-serif"'
-        f' font-size="13" fill="{INK}"><title>{shown}</title><desc>{escape_html(alt)}</desc>'
-        f'<text x="{_WIDTH / 2}" y="22" text-anchor="middle" font-size="15" font-weight="600">{shown}</text>'
+        f' font-size="13" fill="{INK}"><title>{heading}</title><desc>{escape_html(alt)}</desc>'
+        f'<text x="{_WIDTH / 2}" y="22" text-anchor="middle" font-size="15" font-weight="600">{heading}</text>'
         f"{''.join(parts)}</svg>"
     )

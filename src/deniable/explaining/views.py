@@ -1,7 +1,7 @@
-"""How a notebook shows a promise, an event, a curve, a ledger, a training plan or an audit: facts, then pictures.
+"""Notebook views of a promise, an event, a curve, a ledger, a training plan or an audit: facts, then pictures.
 
-Every object brings what it has; nothing is asked of data. Names and purposes are people's own words and are escaped.
-The pictures carry their text alternatives. What cannot be accounted for is shown as text by the notebook itself.
+A view never touches data. Names and purposes are other people's text and are escaped. Pictures have text alternatives.
+An object whose cost cannot be computed has no view; the notebook then shows its text.
 
 >>> from deniable.guarantees import PureDP
 >>> view = html(PureDP(0.5, unit="patient_id"))
@@ -75,40 +75,40 @@ class RecordView(Protocol):
 def html(what: Explainable) -> str | None:
     """The view of an object; None, so that its text is shown, where its cost cannot be computed."""
     try:
-        found = subject(what)
-        figures = _figures(what, found)
+        topic = subject(what)
+        figures = _figures(what, topic)
     except DeniableError:
         return None
-    parts = [f"<div style='font-weight:600'>{escape_html(found.title)}</div>", _table(_facts(what, found))]
+    parts = [f"<div style='font-weight:600'>{escape_html(topic.title)}</div>", _table(_facts(what, topic))]
     if isinstance(what, RecordView):
         parts.append(_charges(list(what.charges())))
-    drawn = "".join(f"<div style='flex:1 1 20rem;max-width:30rem'>{render(figure)}</div>" for figure in figures)
-    return f"<div style='{_FRAME}'>{''.join(parts)}<div style='{_ROW}'>{drawn}</div></div>"
+    pictures = "".join(f"<div style='flex:1 1 20rem;max-width:30rem'>{render(figure)}</div>" for figure in figures)
+    return f"<div style='{_FRAME}'>{''.join(parts)}<div style='{_ROW}'>{pictures}</div></div>"
 
 
-def _facts(what: Explainable, found: Subject) -> list[tuple[str, str]]:
-    """The promise, or ε at several δ where there is a curve and no promise; then what the object says of itself."""
-    if found.guarantee is not None:
+def _facts(what: Explainable, topic: Subject) -> list[tuple[str, str]]:
+    """The promise, or ε at several δ for a curve without a promise; then the object's own facts."""
+    if topic.guarantee is not None:
         name = "claimed" if isinstance(what, Audit) else "promise"
-        promised = [] if isinstance(what, Guarantee) else [(name, str(found.guarantee))]
+        promise = [] if isinstance(what, Guarantee) else [(name, str(topic.guarantee))]
     else:
-        deltas = (0,) if math.isfinite(found.profile.epsilon(0)) else DELTAS
-        promised = [("cost", found.profile.cost(delta)) for delta in deltas]
-    # A promise is not computed; what is drawn of it is.
-    drawn = "computed by" if found.guarantee is None else "drawn by"
-    return [*promised, *found.facts, (drawn, found.profile.method)]
+        deltas = (0,) if math.isfinite(topic.profile.epsilon(0)) else DELTAS
+        promise = [("cost", topic.profile.cost(delta)) for delta in deltas]
+    # A promise is stated, not computed; only its pictures are computed.
+    method_name = "computed by" if topic.guarantee is None else "drawn by"
+    return [*promise, *topic.facts, (method_name, topic.profile.method)]
 
 
-def _figures(what: Explainable, found: Subject) -> list[Figure]:
-    labels = ENGLISH.about(found.unit).labels
-    crowd = icon_array(odds(found.profile), labels=labels)
+def _figures(what: Explainable, topic: Subject) -> list[Figure]:
+    labels = ENGLISH.about(topic.unit).labels
+    crowd = icon_array(odds(topic.profile), labels=labels)
     if isinstance(what, Audit):
         attack = audit_tradeoff(what, labels=labels)
-        return [attack] if found.refuted else [attack, crowd]
+        return [attack] if topic.refuted else [attack, crowd]
     if isinstance(what, RecordView):
         days = Counter(charge.time[:10] for charge in what.charges())
         return [crowd, charges_figure(days)] if days else [crowd]
-    curve = {"this curve" if isinstance(what, Profile) else "no test is below": found.profile}
+    curve = {"this curve" if isinstance(what, Profile) else "no test is below": topic.profile}
     return [profile_figure(curve) if isinstance(what, Profile) else crowd, tradeoff_figure(curve, labels=labels)]
 
 
@@ -129,7 +129,7 @@ def _table(rows: Iterable[Sequence[str]], *, head: Sequence[str] = ()) -> str:
     first, other = "white-space:nowrap", "min-width:7rem" if head else "overflow-wrap:anywhere"
     lines = "".join(
         "<tr style='background:none'>"
-        + "".join(f"<td style='{_CELL};{other if place else first}'>{escape_html(c)}</td>" for place, c in row)
+        + "".join(f"<td style='{_CELL};{other if index else first}'>{escape_html(c)}</td>" for index, c in row)
         + "</tr>"
         for row in map(enumerate, rows)
     )

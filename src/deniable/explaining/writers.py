@@ -1,12 +1,12 @@
-"""Three readers, three writers: a participant, an analyst, a regulator.
+"""Writers of explanations for three readers: a participant, an analyst, a regulator.
 
-A writer turns a subject into sentences. All numbers come from `odds` and `risks`, all words from `texts`; a writer
-chooses which, and in what order.
+A writer turns a subject into sentences. It chooses which sentences to write and in what order; the numbers come from
+`odds` and from the curve, the words from `texts`.
 
 >>> from deniable.explaining.subjects import subject
 >>> from deniable.events import Laplace
->>> told = Participant(observer="your manager", belief="you said no").write(subject(Laplace(scale=2)))
->>> print(told.sections[0].sentences[0])  # doctest: +ELLIPSIS
+>>> explanation = Participant(observer="your manager", belief="you said no").write(subject(Laplace(scale=2)))
+>>> print(explanation.sections[0].sentences[0])  # doctest: +ELLIPSIS
 If you do not take part, 39 of 100 possible reports would lead your manager to believe you said no; if you do, ...
 """
 
@@ -35,7 +35,8 @@ FAILURES = (Fraction(0), Fraction(1, 10**6), Fraction(1, 1000), Fraction(1, 20))
 """Shares of possible outputs that a bound on beliefs may leave out."""
 
 FALSE_POSITIVES = (Fraction(1, 1000), Fraction(1, 10**5))
-"""Where to look: a test that accuses few innocents says more than one that is often right (Carlini et al. 2022)."""
+"""False positive rates at which attacks are judged. A test with few false positives is the more dangerous one, even if
+it is right less often (Carlini et al. 2022)."""
 
 _SLACK = 1 + 2.0**-40
 """More than the rounding of a dozen float operations and of the standard library's normal quantile."""
@@ -49,9 +50,7 @@ class Belief(NamedTuple):
 
 
 def beliefs(profile: Profile, *, prior: Number, own: bool) -> tuple[Belief, ...]:
-    """The posterior bound for each share in `FAILURES`; the exact quantile where Gaussian noise itself was added.
-
-    What an attacker can come to believe, in numbers that are rounded against us.
+    """What an attacker can come to believe, for each share in `FAILURES`, rounded up.
 
     With prior odds o and loss L, the posterior odds are o·e^L. Pure ε bounds L for every output. A curve with δ > 0
     bounds it for all but a stated share of the outputs (`Profile.posterior`). For Gaussian noise itself the quantile of
@@ -68,13 +67,13 @@ def beliefs(profile: Profile, *, prior: Number, own: bool) -> tuple[Belief, ...]
     >>> [f"{b.most:.3f}" for b in beliefs(account(Claimed(GDP(1))), prior=0.1, own=False)]
     ['1.000', '0.962', '0.838', '0.578']
     """
-    found = []
+    bounds = []
     for failure in FAILURES:
         most = profile.posterior(prior, failure=failure)
         if own and failure and isinstance(profile.curve, GaussianCurve):
             most = min(most, gaussian_posterior(profile.curve.mu_squared, prior=prior, failure=failure))
-        found.append(Belief(failure, most))
-    return tuple(found)
+        bounds.append(Belief(failure, most))
+    return tuple(bounds)
 
 
 def gaussian_posterior(mu_squared: Fraction, *, prior: Number, failure: Number) -> float:
@@ -99,7 +98,7 @@ class Section:
 
 @dataclass(frozen=True)
 class Explanation(Plain):
-    """What was explained, in sections; `odds` is what an icon array draws."""
+    """An explanation in sections. An icon array draws its `odds`."""
 
     title: str
     sections: tuple[Section, ...]
@@ -144,10 +143,10 @@ class Explanation(Plain):
 
 @runtime_checkable
 class Writer(Protocol):
-    """Somebody who explains a subject to one kind of reader."""
+    """Explains a subject to one kind of reader."""
 
     def write(self, subject: Subject, *, prior: Number | None = None) -> Explanation:
-        """The explanation; with a prior, also what an attacker who holds it can come to believe."""
+        """The explanation. With a prior, it also says what an attacker with that prior can come to believe."""
         ...
 
 
@@ -161,21 +160,21 @@ class Participant:
 
     def write(self, subject: Subject, *, prior: Number | None = None) -> Explanation:
         """The odds first, then the prior, then what is not promised."""
-        words, found = self.texts.about(subject.unit), odds(subject.profile)
+        words, counts = self.texts.about(subject.unit), odds(subject.profile)
         yours = [
-            _odds_sentence(words, subject, found, self.observer, self.belief),
+            _odds_sentence(words, subject, counts, self.observer, self.belief),
             words.odds_own if subject.own else words.odds_any,
             *_beliefs(words, subject, prior, several=False),
         ]
         return Explanation(
             subject.title,
             (
-                *_refuted(words, subject),
+                *_refutation(words, subject),
                 Section(words.heading_you, tuple(yours)),
                 Section(words.heading_scope, _scope(words, subject)),
                 Section(words.heading_not, (words.not_population, words.not_told)),
             ),
-            found,
+            counts,
             words.labels,
         )
 
@@ -188,9 +187,9 @@ class Analyst:
 
     def write(self, subject: Subject, *, prior: Number | None = None) -> Explanation:
         """The promise, the attack risks, δ, the facts."""
-        words, found = self.texts.about(subject.unit), odds(subject.profile)
+        words, counts = self.texts.about(subject.unit), odds(subject.profile)
         numbers = [
-            _odds_sentence(words, subject, found, None, None),
+            _odds_sentence(words, subject, counts, None, None),
             words.odds_own if subject.own else words.odds_any,
             words.odds_most.format(most=_percent(success(subject.profile))),
             *_risks(words, subject),
@@ -199,14 +198,14 @@ class Analyst:
         return Explanation(
             subject.title,
             (
-                *_refuted(words, subject),
+                *_refutation(words, subject),
                 *_promise(words, subject),
                 Section(words.heading_numbers, tuple(numbers)),
                 *_delta(words, subject),
                 Section(words.heading_not, (words.not_population, words.not_true)),
                 *_facts(words, subject),
             ),
-            found,
+            counts,
             words.labels,
         )
 
@@ -219,7 +218,7 @@ class Regulator:
 
     def write(self, subject: Subject, *, prior: Number | None = None) -> Explanation:
         """Scope first, then the promise with its method, the risks, δ, and what is not covered."""
-        words, found = self.texts.about(subject.unit), odds(subject.profile)
+        words, counts = self.texts.about(subject.unit), odds(subject.profile)
         numbers = [
             words.method.format(method=subject.profile.method),
             words.odds_own if subject.own else words.odds_any,
@@ -230,7 +229,7 @@ class Regulator:
         return Explanation(
             subject.title,
             (
-                *_refuted(words, subject),
+                *_refutation(words, subject),
                 Section(words.heading_scope, _scope(words, subject)),
                 *_promise(words, subject),
                 Section(words.heading_numbers, tuple(numbers)),
@@ -238,21 +237,21 @@ class Regulator:
                 Section(words.heading_not, (words.not_population, words.not_told, words.not_true)),
                 *_facts(words, subject),
             ),
-            found,
+            counts,
             words.labels,
         )
 
 
-def _odds_sentence(words: Texts, subject: Subject, found: Odds, observer: str | None, belief: str | None) -> str:
+def _odds_sentence(words: Texts, subject: Subject, counts: Odds, observer: str | None, belief: str | None) -> str:
     return words.odds[subject.relation].format(
-        **found._asdict(),
+        **counts._asdict(),
         observer=observer or words.someone,
         belief=belief or words.belief[subject.relation],
     )
 
 
-def _refuted(words: Texts, subject: Subject) -> tuple[Section, ...]:
-    """First of all, where it applies: a refuted promise must not be read as one that holds."""
+def _refutation(words: Texts, subject: Subject) -> tuple[Section, ...]:
+    """The first section for a refuted promise, so that nobody reads it as one that holds."""
     return (Section(words.heading_refuted, (words.refuted,)),) if subject.refuted else ()
 
 
@@ -270,30 +269,30 @@ def _scope(words: Texts, subject: Subject) -> tuple[str, ...]:
 
 
 def _beliefs(words: Texts, subject: Subject, prior: Number | None, *, several: bool) -> list[str]:
-    """What a prior can grow to: for every output if that is bounded, else for all but a share of outputs."""
+    """How far a belief can grow from a prior: for every output if that is bounded, else for all but a share of them."""
     if prior is None:
         return []
     start = shown(100 * _checks.inner_probability("prior", prior))
-    found = beliefs(subject.profile, prior=prior, own=subject.own)
-    always, *almost = found
+    bounds = beliefs(subject.profile, prior=prior, own=subject.own)
+    always, *almost = bounds
     one = subject.unit.one
     if always.most < 1:
         return [words.prior.format(prior=start, unit=one, most=_percent(always.most))]
-    told = [
+    sentences = [
         words.prior_almost.format(prior=start, unit=one, most=_percent(b.most), failure=_one_in(b.failure))
         for b in almost
         if b.most < 1
     ]
-    return [words.no_bound, *told] if several else told[:1] or [words.no_bound]
+    return [words.no_bound, *sentences] if several else sentences[:1] or [words.no_bound]
 
 
 def _risks(words: Texts, subject: Subject) -> list[str]:
     profile = subject.profile
-    caught = [
+    sentences = [
         words.caught.format(false=_one_in(at), true=f"{_percent(profile.true_positive_rate(at))} %")
         for at in FALSE_POSITIVES
     ]
-    return [words.advantage.format(advantage=rounded_up(profile.advantage)), *caught]
+    return [words.advantage.format(advantage=rounded_up(profile.advantage)), *sentences]
 
 
 def _delta(words: Texts, subject: Subject) -> tuple[Section, ...]:
@@ -317,7 +316,7 @@ def _facts(words: Texts, subject: Subject) -> tuple[Section, ...]:
 
 
 def _percent(chance: float) -> str:
-    """A chance in percent, one decimal, rounded up; never 100.0 for less than certainty without saying so."""
+    """A chance in percent, with one decimal, rounded up."""
     return "100" if chance >= 1 else rounded_up(100 * chance, decimals=1)
 
 

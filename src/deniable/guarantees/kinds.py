@@ -37,7 +37,7 @@ from deniable.guarantees.printing import cost_line, figures, rounded_up, small
 from deniable.guarantees.reading import parse, read_form
 from deniable.guarantees.tradeoff import TradeOff
 from deniable.numerics.rounding import typed_above
-from deniable.units import RECORD, AnyRelation, Relation, Unit, changed, one_relation, one_unit
+from deniable.units import RECORD, AnyRelation, Relation, Unit, change_text, one_relation, one_unit
 
 
 @dataclass(frozen=True, init=False, eq=True, repr=False)
@@ -65,7 +65,7 @@ class Guarantee(Shown, Plain):
     @property
     def neighbours(self) -> str:
         """ "one patient added or removed"."""
-        return changed(self.unit, self.relation)
+        return change_text(self.unit, self.relation)
 
     def about(self, unit: Unit | str) -> Self:
         """The same promise, said of a named unit."""
@@ -84,10 +84,10 @@ class Guarantee(Shown, Plain):
     @staticmethod
     def from_dict(form: dict[str, Any]) -> Guarantee:
         """The guarantee that `to_dict` described."""
-        found = read_form(form, {**Guarantee.kinds(), "TradeOff": TradeOff})
-        if not isinstance(found, Guarantee):
+        guarantee = read_form(form, {**Guarantee.kinds(), "TradeOff": TradeOff})
+        if not isinstance(guarantee, Guarantee):
             raise InvalidArgument("text", "…", "a guarantee's JSON, as guarantee.to_json() writes it")
-        return found
+        return guarantee
 
     @staticmethod
     def from_json(text: str) -> Guarantee:
@@ -320,5 +320,5 @@ def read_promise(
         raise InvalidArgument(extra, epsilon if epsilon is not None else delta, f"left out where {name} is given")
     if isinstance(promise, Guarantee):
         return promise
-    written = f"Write epsilon={promise}, or {name}=dn.PureDP({promise})." if isinstance(promise, int | float) else ""
-    raise InvalidArgument(name, promise, "a guarantee", written or f"For example {name}=dn.ApproxDP(1, 1e-6).")
+    example = f"Write epsilon={promise}, or {name}=dn.PureDP({promise})." if isinstance(promise, int | float) else ""
+    raise InvalidArgument(name, promise, "a guarantee", example or f"For example {name}=dn.ApproxDP(1, 1e-6).")

@@ -32,16 +32,16 @@ def rounded_up(value: Number | str, *, decimals: int = 2) -> str:
     """
     if isinstance(value, float) and value == math.inf:
         return "∞"
-    found = _decimal_above(Fraction(value) if isinstance(value, str) else exact(value))
-    if found == 0:
+    decimal = _decimal_above(Fraction(value) if isinstance(value, str) else exact(value))
+    if decimal == 0:
         return "0"
-    if abs(found) < Decimal("1e-3") or found.adjusted() >= 15:
-        return small(found)
-    places = decimals
-    if abs(found) < Decimal(10) ** (1 - decimals):
-        places = -found.adjusted() + 1
-    step = Decimal(1).scaleb(-places)
-    return f"{found.quantize(step, context=_CEILING):f}"
+    if abs(decimal) < Decimal("1e-3") or decimal.adjusted() >= 15:
+        return small(decimal)
+    digits = decimals
+    if abs(decimal) < Decimal(10) ** (1 - decimals):
+        digits = -decimal.adjusted() + 1
+    step = Decimal(1).scaleb(-digits)
+    return f"{decimal.quantize(step, context=_CEILING):f}"
 
 
 def small(value: Number | str) -> str:
@@ -50,11 +50,11 @@ def small(value: Number | str) -> str:
     >>> small(1e-6), small(9.8487e-06), small(0), small(0.25)
     ('1e-6', '9.9e-6', '0', '0.25')
     """
-    found = _decimal_above(Fraction(value) if isinstance(value, str) else exact(value))
-    if found == 0:
+    decimal = _decimal_above(Fraction(value) if isinstance(value, str) else exact(value))
+    if decimal == 0:
         return "0"
-    step = Decimal(1).scaleb(found.adjusted() - 1)
-    up = found.quantize(step, context=_CEILING).normalize()
+    step = Decimal(1).scaleb(decimal.adjusted() - 1)
+    up = decimal.quantize(step, context=_CEILING).normalize()
     if -3 <= up.adjusted() < 15:
         return f"{up:f}"
     digits = "".join(map(str, up.as_tuple().digits))
@@ -65,18 +65,18 @@ LETTERS = {"epsilon": "ε", "delta": "δ", "rho": "ρ", "mu": "μ", "omega": "ω
 
 
 def figures(numbers: Mapping[str, Fraction]) -> str:
-    """What is left or asked for, as a person would type it; a long number is cut to six figures, downwards.
+    """Numbers as a person would type them, with Greek letters. A long number is cut to six figures, downwards.
 
     >>> figures({"epsilon": Fraction(1, 3), "delta": Fraction("1e-6")})
     'ε = 0.333333, δ = 1e-6'
     >>> figures({"order": Fraction(8), "epsilon": Fraction(1, 2)})
     'ε = 0.5 at Rényi order 8'
     """
-    said = ", ".join(f"{LETTERS[name]} = {_typed(value)}" for name, value in numbers.items() if name != "order")
-    return f"{said} at Rényi order {_typed(numbers['order'])}" if "order" in numbers else said
+    text = ", ".join(f"{LETTERS[name]} = {_number_text(value)}" for name, value in numbers.items() if name != "order")
+    return f"{text} at Rényi order {_number_text(numbers['order'])}" if "order" in numbers else text
 
 
-def _typed(value: Fraction) -> str:
+def _number_text(value: Fraction) -> str:
     text = shown(value)
     if len(text) > 12 or "/" in text:
         text = shown(short_below(value, figures=6))
@@ -84,5 +84,5 @@ def _typed(value: Fraction) -> str:
 
 
 def cost_line(epsilon: Number | str, delta: Number | str, neighbours: str) -> str:
-    """`ε ≤ 0.50, δ = 0, one patient added or removed`: how every cost is said."""
+    """`ε ≤ 0.50, δ = 0, one patient added or removed`: the one line for every cost."""
     return f"ε ≤ {rounded_up(epsilon)}, δ = {small(delta)}, {neighbours}"

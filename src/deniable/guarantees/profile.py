@@ -21,11 +21,11 @@ from deniable._notebook import Shown
 from deniable.guarantees.printing import cost_line
 from deniable.numerics.roots import highest
 from deniable.numerics.rounding import Bracket, above, below, float_above, log_of, typed_below
-from deniable.units import RECORD, Relation, Unit, changed
+from deniable.units import RECORD, Relation, Unit, change_text
 
 
 class Curve(Protocol):
-    """What an engine answers: both directions of the pair, the larger of the two."""
+    """The answer of an engine: the larger of both directions of the pair."""
 
     @property
     def method(self) -> str:
@@ -97,7 +97,7 @@ def odds_of(curve: Curve) -> tuple[LossOdds, ...]:
 
 
 _LARGEST_EPSILON = 700.0
-"""Beyond this, e^ε is no float; where a search over ε stops."""
+"""A search over ε stops here: beyond it, e^ε overflows a float."""
 
 _SLACK = 2.0**-50
 """What rounding may add to a sum of three numbers of at most 1."""
@@ -112,7 +112,7 @@ class Profile(Shown):
     unit: Unit = RECORD
 
     def __repr__(self) -> str:
-        return f"Profile({self.method}; {changed(self.unit, self.relation)})"
+        return f"Profile({self.method}; {change_text(self.unit, self.relation)})"
 
     @property
     def method(self) -> str:
@@ -134,11 +134,11 @@ class Profile(Shown):
     def delta_bracket(self, epsilon: Number) -> Bracket:
         """Both proven ends of δ at an ε."""
         at = typed_below(_checks.nonnegative("epsilon", epsilon))
-        found = self.curve.delta_bracket(at)
-        if found.upper == 0 and at < self.curve.epsilon_bracket(0.0).upper:
-            # Too small for a float is not nothing: only a loss that is never exceeded has δ = 0.
-            return Bracket(found.lower, math.ulp(0.0))
-        return found
+        bracket = self.curve.delta_bracket(at)
+        if bracket.upper == 0 and at < self.curve.epsilon_bracket(0.0).upper:
+            # δ is positive but too small for a float. It is 0 only where the loss is never above ε.
+            return Bracket(bracket.lower, math.ulp(0.0))
+        return bracket
 
     def tradeoff(self, alpha: Number) -> float:
         """The smallest false-negative rate of any test with false-positive rate `alpha`: a proven lower end.
@@ -156,9 +156,9 @@ class Profile(Shown):
 
         # The steep line is above 0 only where e^ε α < 1.
         last = min(_LARGEST_EPSILON, -math.log(at)) if at else _LARGEST_EPSILON
-        found = highest(steep, last, most=lambda epsilon: 1 - math.exp(epsilon) * at)
-        found = max(found, highest(shallow, _LARGEST_EPSILON, most=lambda epsilon: math.exp(-epsilon), least=found))
-        return max(0.0, below(found))
+        best = highest(steep, last, most=lambda epsilon: 1 - math.exp(epsilon) * at)
+        best = max(best, highest(shallow, _LARGEST_EPSILON, most=lambda epsilon: math.exp(-epsilon), least=best))
+        return max(0.0, below(best))
 
     @property
     def advantage(self) -> float:
@@ -216,4 +216,4 @@ class Profile(Shown):
 
     def cost(self, delta: Number) -> str:
         """One line of cost at a δ."""
-        return cost_line(self.epsilon(delta), delta, changed(self.unit, self.relation))
+        return cost_line(self.epsilon(delta), delta, change_text(self.unit, self.relation))

@@ -37,9 +37,9 @@ def read_form(form: object, known: Mapping[str, type]) -> Any:
     if not isinstance(kind, str) or kind not in known:
         raise InvalidArgument("kind", kind, "a known kind", f"This version knows {', '.join(sorted(known))}.")
     make: Any = known[kind]
-    written: dict[str, str] = {name: field for field, name in getattr(make, "_written", {}).items()}
+    field_names: dict[str, str] = {name: field for field, name in getattr(make, "_written", {}).items()}
     names = {field.name for field in fields(make)}
-    values: dict[str, Any] = {written.get(str(name), str(name)): v for name, v in form.items() if name != "kind"}
+    values: dict[str, Any] = {field_names.get(str(name), str(name)): v for name, v in form.items() if name != "kind"}
     if unknown := sorted(values.keys() - names):
         raise InvalidArgument(unknown[0], values[unknown[0]], f"left out: {kind} has no such field")
     relation, unit = values.pop("relation", None), values.pop("unit", None)

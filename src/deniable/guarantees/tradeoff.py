@@ -42,7 +42,7 @@ Line: TypeAlias = tuple[Fraction, Fraction]
 _END: Corner = (Fraction(1), Fraction(0))
 
 _READABLE = 12
-"""As many corners as one prints."""
+"""A `repr` prints at most so many corners."""
 
 
 @dataclass(frozen=True, init=False, repr=False)
@@ -52,16 +52,16 @@ class TradeOff(Plain):
     corners: tuple[Corner, ...]
 
     def __init__(self, corners: Iterable[tuple[Number, Number]]) -> None:
-        given = [(_checks.probability("alpha", a), _checks.probability("beta", b)) for a, b in corners]
-        found = _without_straight(given)
-        if len(found) < 2 or found[0][0] != 0 or found[-1] != _END:
-            raise InvalidArgument("corners", _said(given), "corners from (0, f(0)) to (1, 0)")
-        slopes = [(b1 - b0) / (a1 - a0) for (a0, b0), (a1, b1) in _segments(found)]
-        if any(a + b > 1 for a, b in found):
-            raise InvalidArgument("corners", _said(given), "at or below 1 − α everywhere")
+        points = [(_checks.probability("alpha", a), _checks.probability("beta", b)) for a, b in corners]
+        turning_points = _without_straight(points)
+        if len(turning_points) < 2 or turning_points[0][0] != 0 or turning_points[-1] != _END:
+            raise InvalidArgument("corners", _code(points), "corners from (0, f(0)) to (1, 0)")
+        slopes = [(b1 - b0) / (a1 - a0) for (a0, b0), (a1, b1) in _segments(turning_points)]
+        if any(a + b > 1 for a, b in turning_points):
+            raise InvalidArgument("corners", _code(points), "at or below 1 − α everywhere")
         if any(after < before for before, after in itertools.pairwise(slopes)) or slopes[-1] > 0:
-            raise InvalidArgument("corners", _said(given), "convex and non-increasing")
-        object.__setattr__(self, "corners", tuple(found))
+            raise InvalidArgument("corners", _code(points), "convex and non-increasing")
+        object.__setattr__(self, "corners", tuple(turning_points))
 
     @classmethod
     def of_lines(cls, bounds: Iterable[tuple[Number, Number]]) -> TradeOff:
@@ -89,8 +89,8 @@ class TradeOff(Plain):
     def __call__(self, alpha: Number) -> Fraction:
         """The false-negative rate at a false-positive rate, exactly."""
         at = _checks.probability("alpha", alpha)
-        place = max(bisect_left(self.corners, at, key=lambda corner: corner[0]), 1)
-        (a0, b0), (a1, b1) = self.corners[place - 1], self.corners[place]
+        index = max(bisect_left(self.corners, at, key=lambda corner: corner[0]), 1)
+        (a0, b0), (a1, b1) = self.corners[index - 1], self.corners[index]
         return b0 + (b1 - b0) * (at - a0) / (a1 - a0)
 
     def inverse(self) -> TradeOff:
@@ -106,7 +106,7 @@ class TradeOff(Plain):
         return self == self.inverse()
 
     def symmetrized(self) -> TradeOff:
-        """max(f, f⁻¹): what a promise of f about *both* orders of every pair amounts to."""
+        """max(f, f⁻¹): the trade-off function that a promise of f for *both* orders of every pair implies."""
         return TradeOff(_envelope([*self.lines, *self.inverse().lines]))
 
     @property
@@ -133,9 +133,9 @@ class TradeOff(Plain):
 
     def delta(self, epsilon: Number) -> float:
         """δ(ε) by the convex conjugate, rounded up; for the pair in this order (symmetrise for both)."""
-        wanted = float(_checks.nonnegative("epsilon", epsilon))
+        loss = float(_checks.nonnegative("epsilon", epsilon))
         # δ falls as the odds grow, so odds rounded down (and cut at e^700) give an upper end.
-        odds = Fraction(below(math.exp(min(wanted, 700.0)))) if wanted else Fraction(1)
+        odds = Fraction(below(math.exp(min(loss, 700.0)))) if loss else Fraction(1)
         return float_above(self.delta_at(max(odds, Fraction(1))))
 
     def epsilon(self, delta: Number) -> float:
@@ -146,22 +146,22 @@ class TradeOff(Plain):
         odds = max([(1 - b - allowed) / a for a, b in self.corners if a > 0], default=Fraction(1))
         return 0.0 if odds <= 1 else above(log_of(odds))
 
-    def lowered(self, most: int, *, bits: int = 128) -> TradeOff:
-        """A function at or below this one with at most `most` lines of numbers of bounded length; itself if it has.
+    def simplify(self, most: int, *, bits: int = 128) -> TradeOff:
+        """A function at or below this one, with at most `most` lines whose numbers have a bounded length.
 
-        Leaving out a line of a maximum, lowering its height or steepening it can only lower the maximum.
+        The function is a maximum of lines. Omitting a line, lowering it or steepening it can only lower the maximum.
         """
         lines = self.lines
         if len(lines) <= most and max(a.denominator.bit_length() for a, _ in self.corners) <= 4 * bits:
             return self
         chosen = {round(i * (len(lines) - 1) / (most - 1)) for i in range(most)}
-        kept = [lines[i] for i in sorted(chosen)]
-        return TradeOff(_envelope([(bits_above(m, bits=bits), bits_below(c, bits=bits)) for m, c in kept]))
+        chosen_lines = [lines[i] for i in sorted(chosen)]
+        return TradeOff(_envelope([(bits_above(m, bits=bits), bits_below(c, bits=bits)) for m, c in chosen_lines]))
 
     def __ge__(self, other: TradeOff) -> bool:
-        """Whether f ≥ g everywhere: f promises at least as much. Enough to look at both functions' corners."""
-        places = {a for a, _ in (*self.corners, *other.corners)}
-        return all(self(a) >= other(a) for a in places)
+        """Whether f ≥ g everywhere, so that f promises at least as much. Comparing at all corners decides it."""
+        rates = {a for a, _ in (*self.corners, *other.corners)}
+        return all(self(a) >= other(a) for a in rates)
 
     def __le__(self, other: TradeOff) -> bool:
         return other >= self
@@ -169,7 +169,7 @@ class TradeOff(Plain):
     def __repr__(self) -> str:
         """As code, or how many corners when there are too many to read."""
         few = len(self.corners) <= _READABLE
-        return f"TradeOff({_said(self.corners)})" if few else f"<TradeOff of {len(self.corners)} corners>"
+        return f"TradeOff({_code(self.corners)})" if few else f"<TradeOff of {len(self.corners)} corners>"
 
 
 def lower_hull(points: Iterable[Corner]) -> list[Corner]:
@@ -195,15 +195,15 @@ def _segments(corners: Iterable[Corner]) -> list[tuple[Corner, Corner]]:
 
 
 def _without_straight(corners: list[Corner]) -> list[Corner]:
-    """The corners in order, without those where nothing turns, so that equal functions are equal values."""
-    kept: list[Corner] = []
+    """The corners in order, without those on a straight line, so that equal functions are equal values."""
+    hull: list[Corner] = []
     for corner in sorted(set(corners)):
-        if kept and kept[-1][0] == corner[0]:
-            raise InvalidArgument("corners", _said(corners), "one value at every α")
-        while len(kept) >= 2 and _straight(kept[-2], kept[-1], corner):
-            kept.pop()
-        kept.append(corner)
-    return kept
+        if hull and hull[-1][0] == corner[0]:
+            raise InvalidArgument("corners", _code(corners), "one value at every α")
+        while len(hull) >= 2 and _straight(hull[-2], hull[-1], corner):
+            hull.pop()
+        hull.append(corner)
+    return hull
 
 
 def _straight(one: Corner, two: Corner, three: Corner) -> bool:
@@ -231,6 +231,6 @@ def _envelope(lines: Iterable[Line]) -> list[Corner]:
     return [*corners, (Fraction(1), c - m)]
 
 
-def _said(corners: Iterable[Corner]) -> str:
+def _code(corners: Iterable[Corner]) -> str:
     """Corners as code."""
     return "[" + ", ".join(f"({_checks.shown(a)}, {_checks.shown(b)})" for a, b in corners) + "]"

@@ -4,9 +4,9 @@
     {"seq":1,"prev":"…","totals":{…},…,"event":{…},"hash":"…"}                        one line for each row
     {"deniable_ledger_end":1,"head":"1:…","balances":[…]}                             the head, and the totals after it
 
-A row's hash is over the row without it. The first row names the hash of the header, every other that of the row before,
-so an edited line is found; the last line shows that nothing was cut. The totals of the last line are those whose hashes
-the rows carry. Lines are ASCII and end in a line feed.
+The hash of a row covers the row without its own hash. The first row names the hash of the header and every later row
+the hash of the row before, so an edited line is noticed. The last line shows that nothing was cut. It also holds the
+totals whose hashes the rows carry. Lines are ASCII and end in a line feed.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from deniable.errors import LedgerDamaged, LedgerError, LedgerMissing
 from deniable.ledger import records
 from deniable.ledger.records import Head
 from deniable.ledger.stores import Balance, RecordSource, Row
-from deniable.ledger.stores.places import file_at, shown_place
+from deniable.ledger.stores.locations import file_at, printable_location
 
 FORMAT = 1
 """The version of the last line; the header states the version of the rows."""
@@ -31,7 +31,7 @@ _LAST = b'{"deniable_ledger_end":'
 _HASH = b',"hash":"'
 _TAIL = len(_HASH) + 64 + len(b'"}\n')
 _STEP = 1000
-"""Every so many rows their place in the file is noted, so that later rows are found without reading all before them."""
+"""The offset of every thousandth row is remembered, so that a later row is reached without reading all before it."""
 
 
 def export(source: RecordSource) -> Iterator[str]:
@@ -57,11 +57,11 @@ def is_export(path: str | os.PathLike[str]) -> bool:
 
 
 class ExportFile:
-    """An export that can be read, and nothing else. A file that changes after it was opened is refused."""
+    """An export, open for reading. A file that changes after it was opened is refused."""
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
         self.path = file_at(path).absolute()
-        self.place = shown_place(path)
+        self.place = printable_location(path)
         self._state: tuple[int, ...] | None = None
         with self._open() as file:
             self._header = self._text(file.readline(), 1).removesuffix("\n")
@@ -71,7 +71,7 @@ class ExportFile:
                 records.Header.from_json(self._header)
             except LedgerDamaged as damage:
                 raise LedgerDamaged(f"line 1 of {self.place}: {damage}") from None
-            self._places = {1: file.tell()}
+            self._offsets = {1: file.tell()}
             self._end = self._read_end(file)
 
     # what a source answers
@@ -92,17 +92,17 @@ class ExportFile:
     def rows(self, *, start: int = 1, stop: int | None = None) -> Iterator[Row]:
         end = self._end.head.seq
         stop = end if stop is None else min(stop, end)
-        seq = max(place for place in self._places if place <= max(start, 1))
+        seq = max(number for number in self._offsets if number <= max(start, 1))
         with self._open() as file:
-            file.seek(self._places[seq])
+            file.seek(self._offsets[seq])
             while seq <= stop:
                 if seq % _STEP == 1:
-                    self._places[seq] = file.tell()
+                    self._offsets[seq] = file.tell()
                 row = self._row(file.readline(), seq)
                 if seq >= start:
                     yield row
                 seq += 1
-            if seq > end and file.tell() != self._end.place:
+            if seq > end and file.tell() != self._end.offset:
                 raise LedgerDamaged(f"{self.where(seq)} is one too many: the last line counts {end} rows.")
 
     def balance(self, owner: str) -> Balance | None:
@@ -112,7 +112,7 @@ class ExportFile:
         return list(self._end.balances)
 
     def examine(self) -> None:
-        """Everything is checked as it is read; here that the last line names the last row."""
+        """Check that the last line names the last row. Everything else is checked while it is read."""
         last = self.last()
         hash = records.digest(self._header) if last is None else last.hash
         if hash != self._end.head.hash:
@@ -136,8 +136,8 @@ class ExportFile:
             reason = failure.strerror if isinstance(failure, OSError) else failure
             raise LedgerError(f"{self.place} cannot be read: {reason}.") from None
         with file:
-            found = os.fstat(file.fileno())
-            state = (found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns)
+            status = os.fstat(file.fileno())
+            state = (status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns)
             if self._state not in (None, state):
                 raise LedgerDamaged(f"{self.place} changed after it was read; read it again.")
             self._state = state
@@ -178,7 +178,7 @@ class ExportFile:
                 " head. Export the ledger again."
             )
         try:
-            plain = records.parsed(line.decode("ascii"))
+            plain = records.parse_object(line.decode("ascii"))
             if plain["deniable_ledger_end"] != FORMAT or records.canonical(plain) != line.decode("ascii").rstrip("\n"):
                 raise ValueError
             return End(Head.parse(plain["head"]), tuple(map(_balance, plain["balances"])), size - len(line))
@@ -196,15 +196,15 @@ class End(NamedTuple):
 
     head: Head
     balances: tuple[Balance, ...]
-    place: int
+    offset: int
 
 
 def _plain(balance: Balance) -> dict[str, Any]:
     return {
         "owner": balance.owner,
         "seq": balance.seq,
-        "terms": records.parsed(balance.terms),
-        "totals": records.parsed(balance.totals),
+        "terms": records.parse_object(balance.terms),
+        "totals": records.parse_object(balance.totals),
     }
 
 

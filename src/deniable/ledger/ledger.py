@@ -1,6 +1,7 @@
 """The ledger: a budget that cannot be overspent.
 
-A charge is refused, or it is on disk before `charge` returns. Only then may anything touch the data. No refunds.
+A charge is refused, or it is on disk before `charge` returns. Only then may anything touch the data. A charge is never
+refunded.
 
 >>> import tempfile, pathlib
 >>> from deniable.events import Laplace
@@ -36,7 +37,7 @@ from deniable.ledger.accounts import COMMON, Account, decide
 from deniable.ledger.reading import LedgerRecord, read_export
 from deniable.ledger.records import Charge, Head, Header, Terms
 from deniable.ledger.stores import Row, Store
-from deniable.ledger.stores.places import created, opened
+from deniable.ledger.stores.locations import create_store, open_store
 from deniable.units import AnyRelation, Relation, Unit, one_relation, one_unit
 
 
@@ -66,32 +67,36 @@ class Ledger(LedgerRecord):
         relation: AnyRelation | None = None,
         basic_only: bool = False,
     ) -> Ledger:
-        """A new ledger at a path where there is nothing, or at an address `postgresql://user@host/database#name`.
+        """Create a ledger in a new file, or in PostgreSQL at an address `postgresql://user@host/database#name`.
 
         Args:
-            path: where to create it.
+            path: the file, which must not exist yet, or the address.
             unit: who is protected: the column that says whom a row is about, or "row".
             budget: the limit of all that is ever released, a guarantee.
             epsilon: with `delta`, the short form of `budget`.
             delta: of the short form; without it the budget is pure.
-            relation: restates the budget under another relation than the one it carries.
-            basic_only: keeps the basic filter alone, with all of δ for the events' own δ: right when many charges have
-                a δ and few of them are small.
+            relation: the relation of the budget, if it is another than the one that `budget` carries.
+            basic_only: use the basic filter alone, which keeps all of δ for the events' own δ. This suits ledgers
+                in which many charges have a δ and few of them are small.
         """
         promise = read_promise("budget", budget, epsilon=epsilon, delta=delta)
         if relation is not None:
             promise = replace(promise, relation=Relation.of(relation))
-        promised = promise.about(Unit.of(unit))
-        records.check_unit(promised.unit)
-        terms = Terms(promised, _filters(promised, basic_only=basic_only))
-        header = Header(promised.unit, terms, records.now())
-        first = Account.opened(COMMON, terms).balance(0)
-        return cls(created(path, header=header.to_json(), balance=first))
+        limit = promise.about(Unit.of(unit))
+        records.check_unit(limit.unit)
+        terms = Terms(limit, _filters(limit, basic_only=basic_only))
+        header = Header(limit.unit, terms, records.now())
+        first = Account.empty(COMMON, terms).balance(0)
+        return cls(create_store(path, header=header.to_json(), balance=first))
 
     @classmethod
     def open(cls, path: str | os.PathLike[str]) -> Ledger:
-        """The ledger at a path or address. Opening never creates."""
-        return cls(opened(path))
+        """Open the ledger at a path or address. Opening never creates one.
+
+        Args:
+            path: the file, or the address `postgresql://user@host/database#name`.
+        """
+        return cls(open_store(path))
 
     @classmethod
     def of(cls, ledger: Ledger | str | os.PathLike[str]) -> Ledger:
@@ -107,7 +112,7 @@ class Ledger(LedgerRecord):
 
     @staticmethod
     def read_export(path: str | os.PathLike[str], *, head: Head | str | None = None) -> LedgerRecord:
-        """The record in a file that `deniable ledger export` wrote: all of it is verified, and nothing can be charged.
+        """Read and verify a file that `deniable ledger export` wrote. Nothing can be charged to it.
 
         Args:
             path: the file, with one line of JSON for each row.
@@ -129,9 +134,13 @@ class Ledger(LedgerRecord):
     ) -> Charge:
         """Pay for an event, or raise `BudgetExceeded`. When this returns, the charge is on disk.
 
-        `key` makes it idempotent: the same key and event pay once, and the second call returns the first charge with
-        `fresh=False`. Such a charge pays for resuming the one release it was made for, never for a second one.
-        `at` is the (ε, δ) at which the event enters the basic filter; the accountant must confirm it.
+        Args:
+            event: what is about to be done to the data.
+            purpose: why, in words.
+            who: the analyst in whose name it is charged; needed once budgets were allotted.
+            key: makes the charge idempotent. The same key and event pay once, and the second call returns the first
+                charge with `fresh=False`: it pays for resuming that release, never for a second one.
+            at: the (ε, δ) at which the event enters the basic filter; the accountant must confirm it.
         """
         self._check(event, at)
         records.check_purpose(purpose)
@@ -139,20 +148,20 @@ class Ledger(LedgerRecord):
             records.check_who(who)
         if key is not None:
             records.check_key(key)
-        entry = FilterEntry(event) if at is None else points.stated(event, at)
-        made = self._attempt(entry, curves=False, purpose=purpose, who=who, key=key)
-        if made is None and at is None:
+        entry = FilterEntry(event) if at is None else points.entry_at(event, at)
+        charge = self._attempt(entry, curves=False, purpose=purpose, who=who, key=key)
+        if charge is None and at is None:
             # An event may fit at a point of its curve. That takes time, so it is computed while no lock is held.
             points.curve(event)
-            made = self._attempt(entry, curves=True, purpose=purpose, who=who, key=key)
-        if made is None:
+            charge = self._attempt(entry, curves=True, purpose=purpose, who=who, key=key)
+        if charge is None:
             raise self._refusal(entry, who)
-        return made
+        return charge
 
     def fits(self, event: Event, *, who: str | None = None, at: ApproxDP | PureDP | None = None) -> bool:
-        """Whether `charge` would take the event now. Looking is free and charges nothing."""
+        """Whether `charge` would accept the event now. Asking charges nothing."""
         self._check(event, at)
-        entry = FilterEntry(event) if at is None else points.stated(event, at)
+        entry = FilterEntry(event) if at is None else points.entry_at(event, at)
         return decide(entry, self._payers(who), curves=at is None) is not None
 
     @public
@@ -166,11 +175,17 @@ class Ledger(LedgerRecord):
     ) -> None:
         """Give an analyst a budget of their own inside the common one; from then on every charge names its analyst.
 
-        An allotment is made once and never changed. It promises that what this analyst alone was told, before and
-        after it, keeps that budget, as long as analysts do not pool their answers; the common budget covers them all
-        together. What was charged before in this analyst's name counts, and so does what was charged in nobody's,
-        for it may have been told to anybody. An allotment that does not hold this, or that the whole common budget
-        does not hold, is refused. `epsilon` and `delta` are the short form of `budget`.
+        An allotment is made once and never changed. It promises that the answers this analyst saw, before and after it,
+        keep that budget, as long as analysts do not pool their answers. The common budget covers all analysts together.
+        Earlier charges in this analyst's name count, and so do charges in nobody's name, because anybody may have seen
+        their answers. The allotment is refused if these charges do not fit it, or if it does not fit the whole common
+        budget.
+
+        Args:
+            who: the analyst.
+            budget: the analyst's own limit, a guarantee.
+            epsilon: with `delta`, the short form of `budget`.
+            delta: of the short form; without it the budget is pure.
         """
         budget = read_promise("budget", budget, epsilon=epsilon, delta=delta, relation=self.relation)
         records.check_who(who)
@@ -179,7 +194,7 @@ class Ledger(LedgerRecord):
         own = budget.about(self.unit)
         terms = Terms(own, filters_for(own))
         self._refuse_second(who)
-        if decide(FilterEntry(Claimed(own)), [Account.opened(COMMON, self._header.terms)], curves=True) is None:
+        if decide(FilterEntry(Claimed(own)), [Account.empty(COMMON, self._header.terms)], curves=True) is None:
             raise refusals.allotment_refusal(own, self.budget, who=who)
         # Rows never change: all that are there are read while no lock is held, and under the lock only newer ones.
         chain = verification.Chain(self._header_text)
@@ -187,7 +202,7 @@ class Ledger(LedgerRecord):
         with self._store.writing():
             self._refuse_second(who)
             common = self._common()
-            last = self._vouched_last([common])
+            last = self._check_last([common])
             chain.follow(self._store, stop=0 if last is None else last.seq)
             totals = verification.replay(who, terms, chain.kinds())
             # Why this is sound: fix the terms, and let the filters that they state cut the run from its first row on,
@@ -199,7 +214,7 @@ class Ledger(LedgerRecord):
             # refused; to choose again in its light would be to choose after seeing answers.
             if not accepts(terms.filters, totals):
                 raise refusals.late_refusal(own, who=who)
-            own_account = replace(Account.opened(who, terms), totals=totals.shorten())
+            own_account = replace(Account.empty(who, terms), totals=totals.shorten())
             what = records.ending({"who": who, "allot": terms.to_plain()})
             self._append(what, [common, own_account], last, time=records.now(), purpose="allotment", key=None)
 
@@ -208,13 +223,13 @@ class Ledger(LedgerRecord):
         return self
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """Pickled as its address, without a password; whoever unpickles it opens the ledger again."""
+        """Pickle the address, without a password. Unpickling opens the ledger again."""
         return Ledger.open, (self._store.address,)
 
     # inside
 
     def _check(self, event: Event, at: ApproxDP | PureDP | None) -> None:
-        """Refuse, before the store is asked, what can never be charged here."""
+        """Refuse an event that can never be charged here, before the store is read."""
         _checks.member("event", event, Event, remedy="For example Laplace(scale=2).")
         one_relation(self.relation, event.relation, doing="charge")
         one_unit(self.unit, event.unit, doing="charge")
@@ -230,45 +245,45 @@ class Ledger(LedgerRecord):
     def _attempt(
         self, entry: FilterEntry, *, curves: bool, purpose: str, who: str | None, key: str | None
     ) -> Charge | None:
-        """One try, as the sole writer; None when it does not fit."""
-        what = records.what(entry, who)
+        """Try to charge, as the only writer; None when the entry does not fit."""
+        what = records.charge_ending(entry, who)
         with self._store.writing():
             if key is not None and (paid := self._store.by_key(key)) is not None:
-                return _resumed(paid, entry.event, who=who, key=key)
+                return _resume(paid, entry.event, who=who, key=key)
             accounts = self._accounts(who)
-            last = self._vouched_last(accounts)
-            decided = decide(entry, accounts, curves=curves)
-            if decided is None:
+            last = self._check_last(accounts)
+            decision = decide(entry, accounts, curves=curves)
+            if decision is None:
                 return None
-            settled, accounts = decided
-            if settled is not entry:
-                what = records.what(settled, who)
+            accepted, accounts = decision
+            if accepted is not entry:
+                what = records.charge_ending(accepted, who)
             time = records.now()
             row = self._append(what, accounts, last, time=time, purpose=purpose, key=key)
         return Charge(row.seq, time, purpose, who, key, row.hash, what)
 
     def _payers(self, who: str | None) -> list[Account]:
-        """The accounts that a charge must fit, in one view."""
+        """The accounts that a charge must fit, read in one transaction."""
         with self._store.reading():
             accounts = self._accounts(who)
-            self._vouch(accounts, self._store.last())
+            self._check_vouchers(accounts, self._store.last())
         return accounts
 
-    def _vouched_last(self, accounts: list[Account]) -> Row | None:
-        """The newest row, which must vouch for the totals that are about to be added to."""
+    def _check_last(self, accounts: list[Account]) -> Row | None:
+        """The newest row, after a check that it carries the hashes of the totals."""
         last = self._store.last()
         if last is None and self._store.header() != self._header_text:
             raise LedgerDamaged(f"the header of {self.place} was changed after the ledger was opened.")
-        self._vouch(accounts, last)
+        self._check_vouchers(accounts, last)
         return last
 
     def _append(
         self, what: str, accounts: list[Account], last: Row | None, *, time: str, purpose: str, key: str | None
     ) -> Row:
-        """One more row, and the accounts after it."""
+        """Append one row, with the accounts after it."""
         seq = 1 if last is None else last.seq + 1
         balances = [account.balance(seq) for account in accounts]
-        row = records.written(
+        row = records.make_row(
             seq=seq,
             prev=records.digest(self._header_text) if last is None else last.hash,
             totals={balance.owner: records.voucher(balance) for balance in balances},
@@ -281,7 +296,7 @@ class Ledger(LedgerRecord):
         return row
 
     def _recount(self) -> None:
-        """Compute all totals again by this version's cost rules, and write down that it was done."""
+        """Compute all totals again by this version's cost rules, and record that in a row."""
         with self._store.writing():
             if self._common().rules == records.RULES:
                 return  # another process was faster
@@ -291,19 +306,21 @@ class Ledger(LedgerRecord):
             self._append(what, accounts, last, time=records.now(), purpose="recount", key=None)
 
     def _refusal(self, entry: FilterEntry, who: str | None) -> Exception:
-        """Why it does not fit. An analyst is told about their own budget only."""
+        """The exception that says why an entry does not fit. It tells an analyst about their own budget only."""
         own = self._payers(who)[-1]
-        asked = refusals.requested(entry, own.terms.budget)
+        request = refusals.request_cost(entry, own.terms.budget)
         if own.owner != COMMON and decide(entry, [own], curves=entry.at is None) is not None:
-            return refusals.shared_refusal(asked, own.left, who=own.owner)
-        return refusals.refusal(asked, own.left, whose="the ledger's" if own.owner == COMMON else f"{own.owner}'s")
+            return refusals.shared_refusal(request, own.remainder, who=own.owner)
+        return refusals.refusal(
+            request, own.remainder, whose="the ledger's" if own.owner == COMMON else f"{own.owner}'s"
+        )
 
 
-def _resumed(paid: Row, event: Event, *, who: str | None, key: str) -> Charge:
-    found = records.charge_of(paid)
-    if found is None or found.event != event or found.who != who:
+def _resume(paid: Row, event: Event, *, who: str | None, key: str) -> Charge:
+    charge = records.charge_of(paid)
+    if charge is None or charge.event != event or charge.who != who:
         raise LedgerError(f"key={key!r} already paid for another event (row {paid.seq}); choose another key.")
-    return found
+    return charge
 
 
 def _filters(budget: Guarantee, *, basic_only: bool) -> Filters:

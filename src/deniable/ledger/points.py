@@ -23,23 +23,26 @@ _STEP = 10**12
 
 
 def basic_room(filters: Filters, totals: FilterTotals, *, alone: bool = False) -> ApproxDP | None:
-    """What the basic filter still holds; with `alone`, what it would hold if the first request chose it alone."""
+    """What the basic filter can still add.
+
+    With `alone`, and before the first charge: what it could add if the first charge chose the basic filter alone.
+    """
     if alone and totals.choice == "open" and filters.alone is not None:
         return ApproxDP(filters.alone.sums[0].limit, filters.alone.cap)
     for family, tally in zip(families_of(filters, totals), totals.tallies, strict=True):
-        for kept, left in room_left(family, tally):
-            if kept.kind == "epsilon":
-                return ApproxDP(left, family.cap - tally.delta)
+        for sum_filter, amount in room_left(family, tally):
+            if sum_filter.kind == "epsilon":
+                return ApproxDP(amount, family.cap - tally.delta)
     return None
 
 
 def entry_within(event: Event, rooms: Iterable[ApproxDP | None]) -> FilterEntry | None:
-    """The event at a point of its curve that fits every room, with the least ε there; None when there is none."""
-    found = list(rooms)
-    held = [room for room in found if room is not None]
-    if not held or len(held) < len(found):
+    """The event at the point of its curve that fits every room with the least ε; None when no point fits."""
+    all_rooms = list(rooms)
+    known_rooms = [room for room in all_rooms if room is not None]
+    if not known_rooms or len(known_rooms) < len(all_rooms):
         return None
-    epsilon, delta = min(r.epsilon for r in held), min(r.delta for r in held)
+    epsilon, delta = min(r.epsilon for r in known_rooms), min(r.delta for r in known_rooms)
     if not delta:
         # Without a δ only the loss itself counts, and the plain sum of ε is its bound.
         return None
@@ -52,8 +55,8 @@ def entry_within(event: Event, rooms: Iterable[ApproxDP | None]) -> FilterEntry 
     return FilterEntry(event, ApproxDP(epsilon, delta))
 
 
-def stated(event: Event, at: ApproxDP | PureDP) -> FilterEntry:
-    """The event at a point that the caller stated, if the event keeps that promise."""
+def entry_at(event: Event, at: ApproxDP | PureDP) -> FilterEntry:
+    """The event entered at the (ε, δ) of the caller, after a check that the event keeps that promise."""
     point = at if isinstance(at, ApproxDP) else ApproxDP(at.epsilon, 0)
     if _is_plain(event, point):
         return FilterEntry(event, ApproxDP(point.epsilon, point.delta))
@@ -66,10 +69,10 @@ def stated(event: Event, at: ApproxDP | PureDP) -> FilterEntry:
 def _is_plain(event: Event, point: ApproxDP) -> bool:
     """Whether the sums of the event's parts already keep the promise."""
     try:
-        found = cost(event)
+        sums = cost(event)
     except NotSupported:
         return False
-    return found.epsilon is not None and found.epsilon <= point.epsilon and found.delta <= point.delta
+    return sums.epsilon is not None and sums.epsilon <= point.epsilon and sums.delta <= point.delta
 
 
 def _keeps(profile: Profile, epsilon: Fraction, delta: Fraction) -> bool:

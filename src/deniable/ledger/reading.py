@@ -1,4 +1,4 @@
-"""A record that can be read: a ledger, or an export of one.
+"""`LedgerRecord`: everything that can be read from a ledger or from an export of one.
 
 >>> import tempfile, pathlib
 >>> from deniable.events import Laplace
@@ -30,7 +30,7 @@ from deniable.descriptions import Description
 from deniable.errors import LedgerDamaged, LedgerError
 from deniable.guarantees import Guarantee
 from deniable.ledger import exports, records, verification
-from deniable.ledger.accounts import COMMON, Account, read, vouched
+from deniable.ledger.accounts import COMMON, Account, check_voucher, read
 from deniable.ledger.exports import ExportFile
 from deniable.ledger.records import Charge, Head, Header, Terms
 from deniable.ledger.stores import RecordSource, Row
@@ -41,10 +41,10 @@ PAGE = 1000
 
 
 class LedgerRecord(Shown):
-    """What was charged against one budget, for one unit under one relation. `Ledger.read_export` reads one."""
+    """The charges against one budget, for one unit under one relation. `Ledger.read_export` returns one."""
 
     def __init__(self, source: RecordSource) -> None:
-        """The record in a source, whose header and whose end are checked; `verify` checks all of it."""
+        """Read a record. The header and the last totals are checked here; `verify` checks everything."""
         self._source = source
         with source.reading():
             self._header_text = source.header()
@@ -55,7 +55,7 @@ class LedgerRecord(Shown):
                 raise LedgerDamaged(
                     f"the header of {source.place} does not state the budget that is charged; it was edited."
                 )
-            self._vouch([common], source.last())
+            self._check_vouchers([common], source.last())
 
     @property
     def place(self) -> str:
@@ -78,36 +78,38 @@ class LedgerRecord(Shown):
         return self._header.terms.budget
 
     def remaining(self, *, who: str | None = None) -> Guarantee:
-        """The largest request that fits, as a guarantee: of a fresh budget, all of it.
+        """The largest request that fits, as a guarantee. A fresh budget remains whole.
 
-        With `who`, what remains of their own budget; the common one may hold less, and is not told to an analyst.
+        Args:
+            who: an analyst: answers for their own budget. The common one may hold less, and is not shown to analysts.
         """
-        return self._look(who)[-1].left.largest
+        return self._look(who)[-1].remainder.largest
 
     def room(self, *, who: str | None = None) -> Guarantee:
-        """What a plan may be calibrated to: a charge within it fits the budget (`fits` says so for one event).
+        """The guarantee that a plan may be calibrated to: a charge within it fits (`fits` checks one event).
 
-        With `who`, their own budget; the common one may hold less.
+        Args:
+            who: an analyst: answers for their own budget. The common one may hold less.
         """
-        return self._look(who)[-1].left.room
+        return self._look(who)[-1].remainder.room
 
     def analysts(self) -> dict[str, Guarantee]:
-        """Who has a budget of their own, and which."""
+        """The analysts with a budget of their own, and those budgets."""
         return {b.owner: Terms.from_json(b.terms).budget for b in self._source.balances() if b.owner != COMMON}
 
     def charges(self, *, who: str | None = None, last: int | None = None) -> Iterator[Charge]:
-        """Every charge, oldest first; of one analyst; or the last so many, of these.
+        """The charges, oldest first.
 
         Args:
-            who: the analyst who is named in the charges.
-            last: how many, counted from the end; all if not given.
+            who: only the charges in this analyst's name.
+            last: only so many of the newest; all if left out.
         """
         if last is None:
             return _charges(self._source.rows(), who)
         return iter(list(islice(self._backwards(who), _checks.count("last", last)))[::-1])
 
     def head(self) -> Head:
-        """Where the record ends. A copy kept elsewhere lets `verify` notice a ledger that was set back."""
+        """The end of the record. A copy kept elsewhere lets `verify` notice a ledger that was set back."""
         return verification.head(self._source)
 
     def export(self) -> Iterator[str]:
@@ -117,14 +119,15 @@ class LedgerRecord(Shown):
     def verify(self, head: Head | str | None = None) -> Head:
         """Check every hash and recompute every total; returns the head, or raises `LedgerDamaged`.
 
-        With a head from before, also check that the record still contains it: a restored old copy does not.
+        Args:
+            head: an earlier head, or its text. The record must still contain it; a restored old copy does not.
         """
         return verification.verify(self._source, Head.parse(head) if isinstance(head, str) else head)
 
     def describe(self) -> Description:
-        """The budget, which is what is promised, and where the record stands. What remains is rounded down."""
+        """A summary: the budget, which is the promise, what remains of it (rounded down), and the head."""
         head = self.head()
-        remaining = self._look(None)[-1].left.largest.figures
+        remaining = self._look(None)[-1].remainder.largest.figures
         facts = (("remaining", remaining), ("rows", str(head.seq)), ("head", head.hash))
         return Description(f"ledger {Path(self.place).name}", self.budget, facts)
 
@@ -149,7 +152,7 @@ class LedgerRecord(Shown):
         """The common account, and the analyst's own where budgets were allotted, in one view."""
         with self._source.reading():
             accounts = [self._common()] if who is None else self._accounts(who)
-            self._vouch(accounts, self._source.last())
+            self._check_vouchers(accounts, self._source.last())
         return accounts
 
     def _common(self) -> Account:
@@ -159,7 +162,7 @@ class LedgerRecord(Shown):
         return account
 
     def _accounts(self, who: str | None) -> list[Account]:
-        """The accounts that a charge must fit: the common one, and the analyst's own where budgets were allotted."""
+        """The accounts that a charge must fit: the common one, and the analyst's own if they have one."""
         common = self._common()
         if who is not None:
             records.check_who(who)
@@ -172,8 +175,8 @@ class LedgerRecord(Shown):
             )
         return [common]
 
-    def _vouch(self, accounts: list[Account], last: Row | None) -> None:
-        """Refuse totals for which the row that they are of, the newest for the common ones, does not vouch."""
+    def _check_vouchers(self, accounts: list[Account], last: Row | None) -> None:
+        """Refuse totals whose hash is not in their row. The common totals belong to the newest row."""
         end = 0 if last is None else last.seq
         for account in accounts:
             if account.owner == COMMON and account.seq != end:
@@ -181,7 +184,7 @@ class LedgerRecord(Shown):
                     f"the ledger's totals are of row {account.seq}, its rows end at {end}; restore its latest state."
                 )
             row = last if last is not None and last.seq == account.seq else self._source.row(account.seq)
-            vouched(account, row, self._header)
+            check_voucher(account, row, self._header)
 
     def _backwards(self, who: str | None) -> Iterator[Charge]:
         """Charges from the newest to the oldest."""

@@ -1,11 +1,11 @@
-"""What is written down: the header, the rows, and the chain of hashes that ties them together.
+"""The record: the header, the rows, and the chain of hashes that ties them together.
 
 A row is one line of canonical JSON: fixed order of fields, no spaces, ASCII. It names the SHA-256 of the row before it
 (of the header, for the first), so that no row can be changed, removed or put in without changing every hash after it.
-It also names the SHA-256 of the totals after it. The number of a row gives its place; its time is what the clock said,
-and nothing depends on it.
+It also names the SHA-256 of the totals after it. The number of a row orders it. Its time is the clock's; nothing
+depends on it.
 
->>> first = written(seq=1, prev="00", totals={}, time="2026-01-01T00:00Z", purpose="a", key=None, what='"who":null}')
+>>> first = make_row(seq=1, prev="00", totals={}, time="2026-01-01T00:00Z", purpose="a", key=None, what='"who":null}')
 >>> first.body
 '{"seq":1,"prev":"00","totals":{},"time":"2026-01-01T00:00Z","purpose":"a","key":null,"who":null}'
 >>> first.hash == digest(first.body)
@@ -51,7 +51,7 @@ LONGEST_KEY = 500
 
 
 class Head(NamedTuple):
-    """Where the record ends: how many rows there are, and the hash of the last. Keep a copy elsewhere."""
+    """The end of a record: the number of its rows, and the hash of the last. Keep a copy elsewhere."""
 
     seq: int
     hash: str
@@ -62,12 +62,12 @@ class Head(NamedTuple):
     @classmethod
     def parse(cls, text: str) -> Head:
         """The head that `str(head)` wrote."""
-        seq, _, found = text.strip().partition(":")
-        if not seq.isdigit() or len(found) != 64:
+        seq, _, hash_text = text.strip().partition(":")
+        if not seq.isdigit() or len(hash_text) != 64:
             raise LedgerDamaged(
                 Remedy(f"this is not a ledger's head; it looks like 12:9f2c…, as {HEAD} gives it.", HEAD)
             )
-        return cls(int(seq), found)
+        return cls(int(seq), hash_text)
 
 
 class Charge(NamedTuple):
@@ -82,7 +82,7 @@ class Charge(NamedTuple):
     what: str
     """The end of the row as it is written: `"who":…,"at":…,"event":{…}}`."""
     fresh: bool = True
-    """False when an idempotency key found a charge already paid: then only the release it paid for may be resumed."""
+    """False when the key named a charge that was paid before: it pays only for resuming that release."""
 
     @property
     def event(self) -> Event:
@@ -118,13 +118,13 @@ class Terms:
 
     def to_plain(self) -> dict[str, Any]:
         """As a JSON value."""
-        return {"budget": plain(Claimed(self.budget)), "filters": self.filters.to_plain()}
+        return {"budget": Claimed(self.budget).to_record(), "filters": self.filters.to_plain()}
 
     @staticmethod
-    def from_plain(found: Any) -> Terms:
+    def from_plain(plain: Any) -> Terms:
         """What `to_plain` wrote."""
         try:
-            return Terms(promise(found["budget"]), Filters.from_plain(found["filters"]))
+            return Terms(guarantee_of(plain["budget"]), Filters.from_plain(plain["filters"]))
         except (KeyError, TypeError, ValueError, AttributeError):
             raise LedgerDamaged("the terms of a budget in the ledger cannot be read; they were edited.") from None
 
@@ -140,7 +140,7 @@ class Terms:
 
 @lru_cache(maxsize=1024)
 def _terms_of(text: str) -> Terms:
-    return Terms.from_plain(parsed(text))
+    return Terms.from_plain(parse_object(text))
 
 
 @dataclass(frozen=True)
@@ -170,7 +170,7 @@ class Header:
 
 @lru_cache(maxsize=64)
 def _header_of(text: str) -> Header:
-    plain_header = parsed(text)
+    plain_header = parse_object(text)
     version = plain_header.get("deniable_ledger")
     if version is None:
         raise LedgerDamaged("the header of the ledger is not one that Ledger.create wrote.")
@@ -202,33 +202,28 @@ def canonical(value: Any) -> str:
     return json.dumps(value, separators=(",", ":"), ensure_ascii=True, allow_nan=False)
 
 
-def parsed(text: str) -> dict[str, Any]:
+def parse_object(text: str) -> dict[str, Any]:
     """A JSON object, or `LedgerDamaged`."""
     try:
-        found = json.loads(text)
+        value = json.loads(text)
     except (ValueError, RecursionError):
-        found = None
-    if not isinstance(found, dict):
+        value = None
+    if not isinstance(value, dict):
         raise LedgerDamaged("a line of the ledger is not JSON; it was cut or edited.")
-    return found
+    return value
 
 
-def plain(event: Event) -> Any:
-    """An event as a JSON value."""
-    return event.to_record()
-
-
-def event_of(found: Any) -> Event:
+def event_of(plain: Any) -> Event:
     """The event that a JSON value describes."""
     try:
-        return Event.from_json(json.dumps(found))
+        return Event.from_json(json.dumps(plain))
     except (DeniableError, KeyError, TypeError, ValueError, AttributeError, ArithmeticError, RecursionError) as error:
         raise LedgerDamaged(f"an event of the ledger cannot be read ({error}).") from None
 
 
-def promise(found: Any) -> Guarantee:
+def guarantee_of(plain: Any) -> Guarantee:
     """The guarantee that a claimed event states."""
-    event = event_of(found)
+    event = event_of(plain)
     if not isinstance(event, Claimed):
         raise LedgerDamaged("a guarantee of the ledger cannot be read; it was edited.")
     return event.guarantee
@@ -237,10 +232,10 @@ def promise(found: Any) -> Guarantee:
 # rows
 
 
-def what(entry: FilterEntry, who: str | None) -> str:
-    """The end of a row, which decides what it costs: the same text for equal charges."""
-    at = None if entry.at is None else plain(Claimed(entry.at))
-    return ending({"who": who, "at": at, "event": plain(entry.event)})
+def charge_ending(entry: FilterEntry, who: str | None) -> str:
+    """The end of a charge's row. It decides what the row costs: equal charges have equal endings."""
+    at = None if entry.at is None else Claimed(entry.at).to_record()
+    return ending({"who": who, "at": at, "event": entry.event.to_record()})
 
 
 def ending(fields: Mapping[str, Any]) -> str:
@@ -248,10 +243,10 @@ def ending(fields: Mapping[str, Any]) -> str:
     return canonical(fields)[1:]
 
 
-def written(
+def make_row(
     *, seq: int, prev: str, totals: Mapping[str, str], time: str, purpose: str, key: str | None, what: str
 ) -> Row:
-    """A row, in its canonical spelling, with its hash. `what` is its `ending`."""
+    """A row in its canonical spelling, with its hash. `what` is the row's ending, as `ending` writes it."""
     first = {"seq": seq, "prev": prev, "totals": dict(totals), "time": time, "purpose": purpose, "key": key}
     body = f"{canonical(first)[:-1]},{what}"
     return Row(seq, key, body, digest(body))
@@ -274,25 +269,25 @@ def fields_of(body: str) -> Fields | None:
     return None if match is None else match.groups()  # type: ignore[return-value]
 
 
-def entry_of(found: Mapping[str, Any]) -> FilterEntry:
+def entry_of(fields: Mapping[str, Any]) -> FilterEntry:
     """The entry in a parsed row."""
-    at = None if found["at"] is None else promise(found["at"])
+    at = None if fields["at"] is None else guarantee_of(fields["at"])
     if at is not None and not isinstance(at, ApproxDP):
         raise LedgerDamaged("a row of the ledger enters at something that is not an (ε, δ); it was edited.")
-    return FilterEntry(event_of(found["event"]), at)
+    return FilterEntry(event_of(fields["event"]), at)
 
 
 @lru_cache(maxsize=4096)
 def entry_in(what: str) -> FilterEntry:
     """The entry at the end of a row."""
     try:
-        return entry_of(parsed("{" + what))
+        return entry_of(parse_object("{" + what))
     except KeyError:
         raise LedgerDamaged("a row of the ledger has no event; it was edited.") from None
 
 
 def charge_of(row: Row) -> Charge | None:
-    """The charge in a row, which was paid before; None for a row that charges nothing."""
+    """The charge in a row, with `fresh=False`; None for a row that charges nothing."""
     fields = fields_of(row.body)
     if fields is None:
         raise LedgerDamaged(f"row {row.seq} of the ledger cannot be read; it was edited.")
@@ -305,8 +300,8 @@ def charge_of(row: Row) -> Charge | None:
 
 @lru_cache(maxsize=4096)
 def _kind(what: str) -> tuple[str | None, str]:
-    """Whom a row is about, and the field behind the name: `at` of a charge, `allot` or `recount`."""
-    who, kind = list(parsed("{" + what).items())[:2]
+    """The analyst whom a row names, and the next field, which tells the kind: `at` (a charge), `allot` or `recount`."""
+    who, kind = list(parse_object("{" + what).items())[:2]
     return who[1], kind[0]
 
 
@@ -346,7 +341,7 @@ def check_unit(unit: Unit) -> None:
 
 
 def as_purpose(text: str) -> str:
-    """Any text as a purpose: on one line, what would act unseen as an escape, and the end of a long one left out.
+    """Any text as a purpose: on one line, with control characters escaped, and cut when it is too long.
 
     >>> as_purpose("SELECT city,\\n       COUNT(*) FROM visits GROUP BY city")
     'SELECT city, COUNT(*) FROM visits GROUP BY city'
@@ -366,7 +361,7 @@ def voucher(balance: Balance) -> str:
 def vouchers(row: Row) -> dict[str, Any]:
     """The hashes of totals that a row carries, by owner."""
     fields = fields_of(row.body)
-    return {} if fields is None else parsed(fields[2])
+    return {} if fields is None else parse_object(fields[2])
 
 
 def totals_text(totals: FilterTotals, *, rules: int) -> str:
@@ -376,9 +371,9 @@ def totals_text(totals: FilterTotals, *, rules: int) -> str:
 
 def totals_of(text: str) -> tuple[FilterTotals, int]:
     """The running totals that `totals_text` wrote, and the version of their rules."""
-    found = parsed(text)
+    plain = parse_object(text)
     try:
-        return FilterTotals.from_plain(found), int(found["rules"])
+        return FilterTotals.from_plain(plain), int(plain["rules"])
     except (KeyError, TypeError, ValueError, AttributeError):
         raise LedgerDamaged("the running totals of the ledger cannot be read; they were edited.") from None
 

@@ -1,8 +1,8 @@
-"""Reading a whole record again: every hash, every link, every total. A ledger and its export are read by the same code.
+"""Verification: reads a whole record again and checks every hash, every link, every total.
 
-What this notices: a row that was changed, removed or put in; totals that are not the sum of the rows; a record that was
-cut. What it cannot notice without help: a whole record exchanged for an older copy of itself. Give it a head that was
-kept elsewhere, and it notices that too.
+A ledger and its export are read by the same code. It notices a row that was changed, removed or inserted, totals that
+are not the sum of the rows, and a record that was cut. Given a head that was kept elsewhere, it also notices a record
+that was replaced by an older copy of itself.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from deniable.ledger.stores import Balance, RecordSource, Row
 
 @dataclass
 class Tail:
-    """Rows that end in the same words, and so cost the same: how many, and the first and the last."""
+    """Rows with the same ending, which cost the same: how many there are, and the first and the last."""
 
     count: int
     first: int
@@ -32,7 +32,7 @@ class Tail:
 
 @dataclass(frozen=True)
 class RowKind:
-    """What rows with one ending say: a charge (`entry`), or a budget for an analyst (`terms`), or a recount."""
+    """The content of rows with one ending: a charge (`entry`), an analyst's budget (`terms`), or a recount."""
 
     who: str | None
     entry: FilterEntry | None
@@ -41,7 +41,7 @@ class RowKind:
 
 
 class Chain:
-    """A record as far as it was followed from its header. Rows never change, so it can be followed further later."""
+    """The verified beginning of a record. Rows never change, so `follow` can continue where it stopped."""
 
     def __init__(self, header: str) -> None:
         self.head = Head(0, records.digest(header))
@@ -49,11 +49,14 @@ class Chain:
         self._keys: set[str] = set()
 
     def follow(
-        self, source: RecordSource, *, stop: int, known: Head | None = None, wanted: Collection[int] = ()
+        self, source: RecordSource, *, stop: int, expected: Head | None = None, picks: Collection[int] = ()
     ) -> dict[int, Row]:
-        """Check every hash and link up to a row; the wanted rows, by number. `known` is a head that must be met."""
+        """Check every hash and link up to row `stop`, and return the rows whose numbers are in `picks`.
+
+        `expected` is a head that the record must contain.
+        """
         seq, prev = self.head
-        if known is not None and known.seq == seq == 0 and known.hash != prev:
+        if expected is not None and expected.seq == seq == 0 and expected.hash != prev:
             raise LedgerDamaged("the ledger's header is not the one that the kept head names: the ledger was replaced.")
         tails, keys, picked = self._tails, self._keys, {}
         for row in source.rows(start=seq + 1, stop=stop):
@@ -78,9 +81,9 @@ class Chain:
                 tail.count += 1
                 tail.last = seq
             prev = row.hash
-            if known is not None and known.seq == seq and known.hash != prev:
+            if expected is not None and expected.seq == seq and expected.hash != prev:
                 raise LedgerDamaged(f"{source.where(seq)} is not the one that the kept head names: it was replaced.")
-            if seq in wanted:
+            if seq in picks:
                 picked[seq] = row
         if seq != stop:
             raise LedgerDamaged(f"the record ends at row {seq}, before row {stop}.")
@@ -88,12 +91,12 @@ class Chain:
         return picked
 
     def kinds(self) -> list[RowKind]:
-        """What the rows say, in the order in which it was said first. Rows with the same ending are read once."""
+        """The kinds of rows, in order of first appearance. Rows with the same ending are read once."""
         return [_kind(what, tail) for what, tail in self._tails.items()]
 
 
 def _kind(what: str, tail: Tail) -> RowKind:
-    plain = records.parsed("{" + what)
+    plain = records.parse_object("{" + what)
     who = plain["who"]
     if records.ending(plain) == what:
         match list(plain):
@@ -112,43 +115,43 @@ def head(source: RecordSource) -> Head:
     return Head(0, records.digest(source.header())) if last is None else Head(last.seq, last.hash)
 
 
-def verify(source: RecordSource, known: Head | None) -> Head:
-    """The head of a record that verifies; `LedgerDamaged` with the first row that does not."""
+def verify(source: RecordSource, expected: Head | None) -> Head:
+    """Verify a record and return its head; `LedgerDamaged` names the first row that does not verify."""
     source.examine()
     with source.reading():
         last, balances, header_text = source.last(), source.balances(), source.header()
     end = 0 if last is None else last.seq
-    if known is not None and known.seq > end:
-        raise LedgerDamaged(f"the kept head names row {known.seq}, the ledger ends at row {end}: it was set back.")
+    if expected is not None and expected.seq > end:
+        raise LedgerDamaged(f"the kept head names row {expected.seq}, the ledger ends at row {end}: it was set back.")
     chain = Chain(header_text)
-    rows = chain.follow(source, stop=end, known=known, wanted={balance.seq for balance in balances})
+    rows = chain.follow(source, stop=end, expected=expected, picks={balance.seq for balance in balances})
     try:
         _check_accounts(Header.from_json(header_text), chain.kinds(), rows, balances, end)
     except LedgerDamaged as damage:
-        place = source.where(None)
-        raise LedgerDamaged(f"{place}: {damage}" if place else str(damage)) from None
+        location = source.where(None)
+        raise LedgerDamaged(f"{location}: {damage}" if location else str(damage)) from None
     return chain.head
 
 
 def _check_accounts(
     header: Header, kinds: list[RowKind], rows: Mapping[int, Row], balances: Sequence[Balance], end: int
 ) -> None:
-    """Every owner's totals must be the sum of what the rows charge them, and their budget must hold it."""
+    """Check that every owner's totals are the sum of the rows that charge them, and fit their budget."""
     terms = {COMMON: header.terms} | _allotments(header, kinds)
     if sorted(terms) != sorted(balance.owner for balance in balances):
         raise LedgerDamaged("the ledger's totals are not those of the analysts who were given a budget.")
     for balance in balances:
-        account = accounts.of(balance)
+        account = accounts.account_of(balance)
         if account.terms != terms[balance.owner]:
             raise LedgerDamaged("the filters of the ledger are not those it was created with.")
         if account.owner == COMMON and account.seq != end:
             raise LedgerDamaged(f"the totals are of row {account.seq}, and the rows end at {end}.")
-        accounts.vouched(account, rows.get(account.seq), header)
+        accounts.check_voucher(account, rows.get(account.seq), header)
         _check_totals(account, kinds)
 
 
 def _allotments(header: Header, kinds: Iterable[RowKind]) -> dict[str, Terms]:
-    """The budget of every analyst. From the first of them on, every charge names an analyst who has one."""
+    """The budget of every analyst. After the first allotment every charge must name an analyst who has one."""
     terms: dict[str, Terms] = {}
     for kind in kinds:
         if kind.terms is None or kind.who is None:
@@ -173,14 +176,14 @@ def _allotments(header: Header, kinds: Iterable[RowKind]) -> dict[str, Terms]:
 def concerns(owner: str, who: str | None) -> bool:
     """Whether a charge in the name of `who` counts for an owner.
 
-    Everything counts for the common budget. For an analyst's own count the charges in their name, before the allotment
-    too, and the charges in nobody's name: their answers may have been told to anybody.
+    Every charge counts for the common budget. For an analyst's own budget, charges in their name count, also those
+    before the allotment, and so do charges in nobody's name, because anybody may have seen their answers.
     """
     return owner == COMMON or who is None or who == owner
 
 
 def replay(owner: str, terms: Terms, kinds: Iterable[RowKind], *, choice: str | None = None) -> FilterTotals:
-    """An owner's totals, exactly, as if their filters had been there from the first row."""
+    """An owner's exact totals, computed as if their filters had existed from the first row."""
     entries = [(k.entry, k.rows.count) for k in kinds if k.entry is not None and concerns(owner, k.who)]
     return replay_filters(terms.filters, entries, choice="alone" if choice == "alone" else "list" if choice else None)
 
@@ -196,7 +199,7 @@ def _check_totals(account: Account, kinds: list[RowKind]) -> None:
         return
     if account.seq < max(kind.rows.last for kind in mine):
         raise LedgerDamaged(f"{whose} totals stop before their last charge.")
-    # Older rules may have chosen otherwise; whoever counted again wrote that down, and kept the choice.
+    # Older rules may have chosen another filter. A recount is recorded as a row and keeps the old choice.
     recounted = any(kind.entry is None and kind.terms is None for kind in kinds)
     exact = replay(account.owner, account.terms, mine, choice=stored.choice if recounted else None)
     if stored.choice != exact.choice or len(stored.tallies) != len(exact.tallies):
@@ -204,11 +207,18 @@ def _check_totals(account: Account, kinds: list[RowKind]) -> None:
     if not accepts(filters, stored):
         raise LedgerDamaged(f"{whose} budget is overspent: no filter accepts the charges.")
     slack = Fraction(sum(kind.rows.count for kind in mine), ROUNDED)
-    for sums, kept in zip(exact.tallies, stored.tallies, strict=True):
-        for true, said in [(sums.delta, kept.delta), *zip(sums.amounts, kept.amounts, strict=True)]:
-            if true is said is None:
+    for exact_tally, stored_tally in zip(exact.tallies, stored.tallies, strict=True):
+        for exact_amount, stored_amount in [
+            (exact_tally.delta, stored_tally.delta),
+            *zip(exact_tally.amounts, stored_tally.amounts, strict=True),
+        ]:
+            if exact_amount is stored_amount is None:
                 continue
-            if true is None or said is None or not true <= said <= true + slack:
+            if (
+                exact_amount is None
+                or stored_amount is None
+                or not exact_amount <= stored_amount <= exact_amount + slack
+            ):
                 raise LedgerDamaged(f"{whose} totals are not the sum of the rows.")
 
 
@@ -219,14 +229,14 @@ def recount(source: RecordSource) -> list[Account]:
     chain.follow(source, stop=0 if last is None else last.seq)
     header, kinds = Header.from_json(header_text), chain.kinds()
     terms = {COMMON: header.terms} | _allotments(header, kinds)
-    stored = [accounts.of(balance) for balance in source.balances()]
+    stored = [accounts.account_of(balance) for balance in source.balances()]
     if {account.owner: account.terms for account in stored} != terms:
         raise LedgerDamaged("the filters of the ledger are not those it was created with.")
-    return [_count_again(account, kinds) for account in stored]
+    return [_recount_account(account, kinds) for account in stored]
 
 
-def _count_again(account: Account, kinds: list[RowKind]) -> Account:
-    # The choice was made by the first charge, and stands. By the first rules an analyst's account did not know it.
+def _recount_account(account: Account, kinds: list[RowKind]) -> Account:
+    # The first charge chose the filter, and the choice stands. Version 1 of the rules did not store it for analysts.
     stands = account.totals.choice != "open" and (account.owner == COMMON or account.rules > 1)
     totals = replay(account.owner, account.terms, kinds, choice=account.totals.choice if stands else None)
     return replace(account, totals=totals.shorten(), rules=records.RULES)

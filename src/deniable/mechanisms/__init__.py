@@ -11,7 +11,14 @@ probability 95 %, and `size` turns that around.
 'with probability 95 % the error is at most 6'
 """
 
-from deniable.mechanisms.answers import Gaussian, Laplace, analytic_scale, classic_scale, gaussian, laplace
+from deniable.mechanisms.answers import (
+    GaussianMechanism,
+    LaplaceMechanism,
+    analytic_scale,
+    classic_scale,
+    gaussian,
+    laplace,
+)
 from deniable.mechanisms.base import Mechanism
 from deniable.mechanisms.counts import (
     Count,
@@ -27,7 +34,7 @@ from deniable.mechanisms.local import (
     BinaryResponse,
     CategoryResponse,
     Estimate,
-    Shuffled,
+    ShuffledResponse,
     UnaryResponse,
     binary_response,
     category_response,
@@ -36,7 +43,7 @@ from deniable.mechanisms.local import (
 )
 from deniable.mechanisms.moments import (
     ColumnMeans,
-    Mean,
+    MeanOfKnownSize,
     MeanOfUnknownSize,
     Sum,
     Variance,
@@ -47,7 +54,7 @@ from deniable.mechanisms.moments import (
     variance,
 )
 from deniable.mechanisms.quantiles import Median, Quantile, median, quantile
-from deniable.mechanisms.sample_size import CentralAndLocal, Size, central_and_local, size
+from deniable.mechanisms.sample_size import CentralAndLocal, SizePlan, central_and_local, size
 from deniable.mechanisms.selection import (
     AuctionPrice,
     Exponential,
@@ -72,7 +79,7 @@ from deniable.mechanisms.stable import (
     propose_test_release,
 )
 from deniable.mechanisms.tables import Contingency, Marginals, consistent, contingency, marginals, nonnegative, simplex
-from deniable.mechanisms.trials import Best, BestOf, Search, best_of, search
+from deniable.mechanisms.trials import Best, BestOf, PrivateSearch, best_of, search
 
 __all__ = [
     "AboveThreshold",
@@ -88,12 +95,12 @@ __all__ = [
     "Count",
     "Estimate",
     "Exponential",
-    "Gaussian",
+    "GaussianMechanism",
     "Histogram",
-    "Laplace",
+    "LaplaceMechanism",
     "LinearQueries",
     "Marginals",
-    "Mean",
+    "MeanOfKnownSize",
     "MeanOfUnknownSize",
     "Mechanism",
     "Median",
@@ -101,11 +108,11 @@ __all__ = [
     "ModeComparison",
     "NoisyMax",
     "PermuteAndFlip",
+    "PrivateSearch",
     "ProposeTestRelease",
     "Quantile",
-    "Search",
-    "Shuffled",
-    "Size",
+    "ShuffledResponse",
+    "SizePlan",
     "StabilityHistogram",
     "Sum",
     "TopK",

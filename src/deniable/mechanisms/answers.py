@@ -90,7 +90,7 @@ class AnswerMechanism(AdditiveMechanism):
         return float_above(self.noise.radius(failure(confidence)) * self.step + rounding)
 
 
-class Laplace(AnswerMechanism):
+class LaplaceMechanism(AnswerMechanism):
     """An answer with discrete Laplace noise."""
 
 
@@ -103,7 +103,7 @@ def laplace(
     dimension: int | None = None,
     step: Number | None = None,
     relation: AnyRelation = Relation.ADD_REMOVE,
-) -> Laplace:
+) -> LaplaceMechanism:
     """The Laplace mechanism: an answer plus discrete Laplace noise of scale Δ₁/ε, ε-differentially private.
 
     Theorem 3.6 of Dwork and Roth (2014), in its integer form by Ghosh, Roughgarden and Sundararajan (2009).
@@ -131,7 +131,7 @@ def laplace(
     """
     relation = Relation.of(relation)
     exact_epsilon, _ = check_budget(epsilon, 0)
-    return Laplace(**_fields(sensitivity, norm, dimension, exact_epsilon, Fraction(0), step, relation))
+    return LaplaceMechanism(**_fields(sensitivity, norm, dimension, exact_epsilon, Fraction(0), step, relation))
 
 
 def _fields(
@@ -199,7 +199,7 @@ def _norms(sensitivity: Fraction, norm: float, size: int) -> tuple[Fraction, Fra
     return sensitivity * size, sensitivity * root
 
 
-class Gaussian(AnswerMechanism):
+class GaussianMechanism(AnswerMechanism):
     """An answer with discrete Gaussian noise."""
 
 
@@ -213,7 +213,7 @@ def gaussian(
     dimension: int | None = None,
     step: Number | None = None,
     relation: AnyRelation = Relation.ADD_REMOVE,
-) -> Gaussian:
+) -> GaussianMechanism:
     """The Gaussian mechanism: an answer plus discrete Gaussian noise, (ε, δ)-differentially private.
 
     With noise of scale σ and L2 sensitivity Δ it is Δ²/(2σ²)-zCDP (Canonne, Kamath and Steinke 2020, Theorem 4). σ is
@@ -238,4 +238,4 @@ def gaussian(
     relation = Relation.of(relation)
     _checks.inner_probability("delta", delta, remedy="laplace(...) needs no delta.")
     epsilon, delta = check_budget(epsilon, delta)
-    return Gaussian(**_fields(sensitivity, norm, dimension, epsilon, delta, step, relation))
+    return GaussianMechanism(**_fields(sensitivity, norm, dimension, epsilon, delta, step, relation))

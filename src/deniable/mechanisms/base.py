@@ -54,7 +54,7 @@ class Mechanism(ABC):
         """The accuracy in words: "with probability 95 % the error is at most 5.99"."""
         bound = self.error(confidence, **assumptions)
         chance = f"{float(_checks.exact(confidence) * 100):.6g} %"
-        return f"with probability {chance} the error is at most {shown_up(bound)}"
+        return f"with probability {chance} the error is at most {round_up_text(bound)}"
 
     def __repr__(self) -> str:
         # The relation that was stated is a field by another name, since every mechanism has one by its event.
@@ -76,10 +76,10 @@ def failure(confidence: Number) -> float:
     return float(1 - _checks.inner_probability("confidence", confidence, remedy="For example 0.95."))
 
 
-def shown_up(value: float) -> str:
+def round_up_text(value: float) -> str:
     """Three significant digits, rounded up.
 
-    >>> shown_up(5.991), shown_up(0.00123456), shown_up(400.0)
+    >>> round_up_text(5.991), round_up_text(0.00123456), round_up_text(400.0)
     ('6', '0.00124', '400')
     """
     if value <= 0 or not math.isfinite(value):

@@ -188,9 +188,9 @@ class StabilityHistogram(Mechanism):
             return ([key] for key in records.read_keys(values))
         if isinstance(values, str | bytes | Mapping) or not isinstance(values, Iterable):
             raise DataError("expected one collection of keys per unit")
-        return (self._bounded(unit) for unit in values)
+        return (self._first_keys(unit) for unit in values)
 
-    def _bounded(self, unit: object) -> list[Hashable]:
+    def _first_keys(self, unit: object) -> list[Hashable]:
         """The first `per_unit` keys of one unit. What is not a collection has no keys."""
         try:
             unit_keys = [] if isinstance(unit, str | bytes) else list(unit)  # type: ignore[call-overload]

@@ -294,7 +294,7 @@ Local: TypeAlias = BinaryResponse | CategoryResponse | UnaryResponse
 
 
 @dataclass(frozen=True, repr=False)
-class Shuffled(Mechanism):
+class ShuffledResponse(Mechanism):
     """The local reports of n people, in an order that hides who sent which."""
 
     local: Local
@@ -322,7 +322,7 @@ class Shuffled(Mechanism):
 
 
 @sized
-def shuffled(local: Local, *, size: int) -> Shuffled:
+def shuffled(local: Local, *, size: int) -> ShuffledResponse:
     """Local reports in random order: the same estimate, and much less to learn about anybody.
 
     A shuffler that the analyst cannot see through mixes the reports of n people. Everybody keeps the local guarantee
@@ -343,4 +343,4 @@ def shuffled(local: Local, *, size: int) -> Shuffled:
         raise InvalidArgument(
             "local", local, "a local mechanism", "Use binary_response, category_response or unary_response."
         )
-    return Shuffled(local, _checks.count("size", size))
+    return ShuffledResponse(local, _checks.count("size", size))

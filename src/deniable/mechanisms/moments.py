@@ -106,7 +106,7 @@ def _grid_statistic(
 
 
 @dataclass(frozen=True, repr=False)
-class Mean(AdditiveMechanism):
+class MeanOfKnownSize(AdditiveMechanism):
     """A mean of clamped records whose number is public."""
 
     epsilon: Fraction
@@ -184,7 +184,7 @@ def mean(
     size: int | None = None,
     relation: AnyRelation = Relation.ADD_REMOVE,
     step: Number | None = None,
-) -> Mean | MeanOfUnknownSize:
+) -> MeanOfKnownSize | MeanOfUnknownSize:
     """The mean of a bounded column, by the relation that says whether its length is public.
 
     Under REPLACE the number n of records is public and one record moves the mean of values in [a, b] by (b − a)/n, not
@@ -222,7 +222,7 @@ def mean(
         return MeanOfUnknownSize(epsilon, delta, grid, total, counted)
     sensitivity = 2 * width if relation is Relation.REPLACE else width
     (additive_noise,) = fit([_grid_statistic(sensitivity, step)], epsilon=epsilon, delta=delta, relation=relation)
-    return Mean(epsilon, delta, grid, public_n, additive_noise)
+    return MeanOfKnownSize(epsilon, delta, grid, public_n, additive_noise)
 
 
 @dataclass(frozen=True, repr=False)

@@ -18,7 +18,7 @@ from deniable._checks import Number
 from deniable._forms import Plain
 from deniable._signatures import sized
 from deniable.errors import InvalidArgument
-from deniable.mechanisms.base import Mechanism, shown_up
+from deniable.mechanisms.base import Mechanism, round_up_text
 from deniable.mechanisms.local import binary_response
 from deniable.mechanisms.moments import mean
 from deniable.numerics.exact import short_above
@@ -30,7 +30,7 @@ _LEAST_EPSILON, _MOST_EPSILON = Fraction(1, 10**6), Fraction(10**4)
 
 
 @dataclass(frozen=True)
-class Size(Plain):
+class SizePlan(Plain):
     """A plan: the number of people, ε and the error. `size` is None where the error does not depend on it."""
 
     size: int | None
@@ -46,7 +46,7 @@ class Size(Plain):
     def __str__(self) -> str:
         people = "" if self.size is None else f"n = {self.size}, "
         chance = f"{float(self.confidence * 100):.6g} %"
-        error = shown_up(self.error)
+        error = round_up_text(self.error)
         return f"{people}ε = {_checks.shown(self.epsilon)}: with probability {chance} the error is at most {error}"
 
 
@@ -54,8 +54,8 @@ class Size(Plain):
 class CentralAndLocal(Plain):
     """The same plan with a trusted curator (central) and without one (local)."""
 
-    central: Size
-    local: Size
+    central: SizePlan
+    local: SizePlan
 
     def to_dict(self) -> dict[str, Any]:
         return {"central": self.central.to_dict(), "local": self.local.to_dict()}
@@ -68,7 +68,7 @@ class CentralAndLocal(Plain):
             answers = tuple(f"ε = {_checks.shown(plan.epsilon)}" for plan in (one, other))  # type: ignore[assignment]
             ratio = f"{float(other.epsilon / one.epsilon):.3g} times as much"
         else:
-            answers = tuple(f"error {shown_up(plan.error)}" for plan in (one, other))  # type: ignore[assignment]
+            answers = tuple(f"error {round_up_text(plan.error)}" for plan in (one, other))  # type: ignore[assignment]
             ratio = f"{other.error / one.error:.3g} times as large"
         return f"with a trusted curator: {answers[0]}; with randomised response: {answers[1]} ({ratio})"
 
@@ -83,7 +83,7 @@ def size(
     confidence: Number = Fraction(19, 20),
     relative: bool = False,
     **settings: Any,
-) -> Size:
+) -> SizePlan:
     """The missing one of n, ε and error, for a mechanism given by its function (`mechanisms.mean`) and other settings.
 
     `relative=True` reads `error` as a share of n, for counts and tables, whose absolute error does not depend on n. The
@@ -115,13 +115,13 @@ def size(
     """
     exact_confidence = _checks.inner_probability("confidence", confidence, remedy="For example 0.95.")
     family = _MechanismFamily(mechanism, settings, exact_confidence, relative)
-    arguments = {"epsilon": epsilon, "error": error, **({"size": size} if family.sized else {})}
+    arguments = {"epsilon": epsilon, "error": error, **({"size": size} if family.depends_on_size else {})}
     missing = [name for name, value in arguments.items() if value is None]
     if len(missing) != 1:
         raise InvalidArgument(
             "size", missing or "all of them", f"left without exactly one of {', '.join(sorted(arguments))}"
         )
-    if not family.sized and size is not None:
+    if not family.depends_on_size and size is not None:
         raise InvalidArgument(
             "size", size, "left out: this error does not depend on n", "For a share of n say relative=True."
         )
@@ -135,7 +135,7 @@ def size(
             people = _smallest_count(lambda people: family.error(people, budget) <= goal)
     if budget is None:
         raise InvalidArgument("epsilon", epsilon, "given")
-    return Size(people, budget, family.error(people, budget), exact_confidence, family.build(people, budget))
+    return SizePlan(people, budget, family.error(people, budget), exact_confidence, family.build(people, budget))
 
 
 _solve = size  # where a parameter is called size
@@ -178,7 +178,7 @@ class _MechanismFamily:
         return "size" in inspect.signature(self.mechanism).parameters and not self._private_n
 
     @property
-    def sized(self) -> bool:
+    def depends_on_size(self) -> bool:
         """Whether the error depends on n."""
         return self.relative or self._builds_with_n or "size" in self._error_parameters
 

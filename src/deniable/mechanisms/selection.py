@@ -41,7 +41,7 @@ from deniable.events import Claimed, Event, ExponentialMechanism
 from deniable.guarantees import ApproxDP, PureDP
 from deniable.mechanisms import grids, records
 from deniable.mechanisms.base import Mechanism, failure
-from deniable.noise import EXPONENTIAL, GUMBEL, LAPLACE, Noise, Source
+from deniable.noise import EXPONENTIAL, GUMBEL, LAPLACE, ContinuousNoise, Source
 from deniable.numerics.exact import short_below
 from deniable.numerics.rounding import float_above
 from deniable.units import AnyRelation, Relation
@@ -114,7 +114,7 @@ def _check_choice(
 class NoisyMax(SelectionMechanism):
     """The position of the largest noisy utility."""
 
-    noise: Noise = EXPONENTIAL
+    noise: ContinuousNoise = EXPONENTIAL
 
     @property
     def event(self) -> Event:
@@ -137,7 +137,7 @@ def noisy_max(
     candidates: int,
     sensitivity: Number,
     epsilon: Number,
-    noise: Noise = EXPONENTIAL,
+    noise: ContinuousNoise = EXPONENTIAL,
     monotone: bool = False,
     step: Number | None = None,
     relation: AnyRelation = Relation.ADD_REMOVE,
@@ -163,7 +163,7 @@ def noisy_max(
     ExponentialMechanism(epsilon=1)
     """
     relation = Relation.of(relation)
-    _checks.member("noise", noise, Noise, remedy="Use deniable.noise.EXPONENTIAL, LAPLACE or GUMBEL.")
+    _checks.member("noise", noise, ContinuousNoise, remedy="Use deniable.noise.EXPONENTIAL, LAPLACE or GUMBEL.")
     fields = _check_choice(candidates, sensitivity, epsilon, step, relation, monotone=monotone)
     return NoisyMax(**fields, noise=noise)  # type: ignore[arg-type]
 
@@ -172,7 +172,7 @@ def noisy_max(
 class Exponential(NoisyMax):
     """A choice by the exponential mechanism: the largest utility after Gumbel noise."""
 
-    noise: Noise = field(default=GUMBEL, init=False, repr=False)
+    noise: ContinuousNoise = field(default=GUMBEL, init=False, repr=False)
 
 
 @sized
@@ -216,7 +216,7 @@ def exponential(
 class PermuteAndFlip(NoisyMax):
     """A choice by permute-and-flip: the largest utility after exponential noise."""
 
-    noise: Noise = field(default=EXPONENTIAL, init=False, repr=False)
+    noise: ContinuousNoise = field(default=EXPONENTIAL, init=False, repr=False)
 
 
 @sized

@@ -190,7 +190,7 @@ _MOST = 1e4
 
 
 @dataclass(frozen=True)
-class Search:
+class PrivateSearch:
     """The best of a random number of trials of candidates with any guarantee."""
 
     events: tuple[Event, ...]
@@ -257,7 +257,7 @@ class Search:
 
 
 @sized
-def search(events: Sequence[Event], *, trials: Number, eta: Number = 0, scoring: Event | None = None) -> Search:
+def search(events: Sequence[Event], *, trials: Number, eta: Number = 0, scoring: Event | None = None) -> PrivateSearch:
     """Private search over trainings: run some of them, keep the best, and pay little more than for one.
 
     Each trial picks one of the candidates uniformly, runs it, and scores its *output*; after K trials the best output
@@ -308,7 +308,7 @@ def search(events: Sequence[Event], *, trials: Number, eta: Number = 0, scoring:
     exact_trials = _checks.between("trials", trials, low=1, expected="1 or more")
     if scoring is not None:
         candidates = tuple(event + scoring for event in candidates)
-    return Search(candidates, solve_gamma(exact_trials, exact_eta), exact_eta)
+    return PrivateSearch(candidates, solve_gamma(exact_trials, exact_eta), exact_eta)
 
 
 def _smallest_holding(holds: Callable[[float], bool]) -> float:

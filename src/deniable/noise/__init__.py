@@ -10,7 +10,16 @@ means the operating system's randomness; tests pass an `InsecureSource`.
 """
 
 from deniable.noise.bernoulli import bernoulli, bernoulli_exp
-from deniable.noise.choices import EXPONENTIAL, GUMBEL, LAPLACE, Categorical, Noise, categorical, race, ranking
+from deniable.noise.choices import (
+    EXPONENTIAL,
+    GUMBEL,
+    LAPLACE,
+    Categorical,
+    ContinuousNoise,
+    categorical,
+    race,
+    ranking,
+)
 from deniable.noise.discrete import discrete_gaussian, discrete_laplace
 from deniable.noise.grid import Grid, add
 from deniable.noise.shapes import blocks
@@ -22,9 +31,9 @@ __all__ = [
     "GUMBEL",
     "LAPLACE",
     "Categorical",
+    "ContinuousNoise",
     "Grid",
     "InsecureSource",
-    "Noise",
     "RecordingSource",
     "ReplaySource",
     "SecureSource",

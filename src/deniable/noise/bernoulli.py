@@ -1,7 +1,7 @@
 """Coins with an exact bias: a rational number p, or exp(-x) for a rational x.
 
-A word that lies wholly below the bias is heads, one wholly above is tails; the one word that contains it is continued
-with further words until it is decided (see `comparison`).
+A word of 64 bits that lies wholly below the bias is heads; one wholly above is tails. The one word whose interval
+contains the bias is extended by further words until it is decided (see `enclosure.is_below`).
 
 >>> from deniable.noise.source import InsecureSource
 >>> bernoulli(1, 3), bernoulli(0)
@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 
 from deniable._checks import Number, nonnegative, probability
 from deniable.noise.enclosure import Enclosure, ceil_div, ceil_shift, exp_neg, is_below, take
-from deniable.noise.shapes import Shape, Size, shaped
+from deniable.noise.shapes import Shape, Size, fill
 from deniable.noise.source import Source, secure
 
 _MARGIN = 16
@@ -38,12 +38,12 @@ class Coin:
 
     def toss(self, size: int, source: Source) -> NDArray[np.bool_]:
         words = source.words(size) >> np.uint64(64 - self.word_bits)
-        found = words <= np.uint64(self._heads - 1) if self._heads else np.zeros(size, dtype=np.bool_)
+        heads = words <= np.uint64(self._heads - 1) if self._heads else np.zeros(size, dtype=np.bool_)
         if self._tails > self._heads:
             open_ = (words >= np.uint64(self._heads)) & (words <= np.uint64(self._tails - 1))
-            for place in np.flatnonzero(open_):
-                found[place] = self._settle(int(words[place]), source)
-        return found
+            for index in np.flatnonzero(open_):
+                heads[index] = self._settle(int(words[index]), source)
+        return heads
 
     def toss_one(self, source: Source) -> bool:
         word = take(source, self.word_bits)
@@ -80,7 +80,13 @@ def bernoulli(p: Number, size: None = None, *, source: Source | None = None) -> 
 @overload
 def bernoulli(p: Number, size: Shape, *, source: Source | None = None) -> NDArray[np.bool_]: ...
 def bernoulli(p: Number, size: Size = None, *, source: Source | None = None) -> NDArray[np.bool_] | bool:
-    """True with probability p exactly: a bool, or an array of shape `size`."""
+    """True with probability p, exactly.
+
+    Args:
+        p: the probability; a float means its shortest decimal.
+        size: None for one bool, else the shape of an array.
+        source: where random bits come from; the operating system, if it is left out.
+    """
     return _toss(_rational_coin(probability("p", p)), size, source)
 
 
@@ -89,10 +95,16 @@ def bernoulli_exp(x: Number, size: None = None, *, source: Source | None = None)
 @overload
 def bernoulli_exp(x: Number, size: Shape, *, source: Source | None = None) -> NDArray[np.bool_]: ...
 def bernoulli_exp(x: Number, size: Size = None, *, source: Source | None = None) -> NDArray[np.bool_] | bool:
-    """True with probability exp(-x) exactly, x >= 0: a bool, or an array of shape `size`."""
+    """True with probability exp(-x), exactly.
+
+    Args:
+        x: at least 0.
+        size: None for one bool, else the shape of an array.
+        source: where random bits come from; the operating system, if it is left out.
+    """
     return _toss(_exponential_coin(nonnegative("x", x)), size, source)
 
 
 def _toss(coin: Coin, size: Size, source: Source | None) -> NDArray[np.bool_] | bool:
     source = source or secure()
-    return shaped(size, lambda: coin.toss_one(source), lambda many: coin.toss(many, source))
+    return fill(size, lambda: coin.toss_one(source), lambda many: coin.toss(many, source))

@@ -1,4 +1,4 @@
-"""Choosing among candidates by exact scores: the exponential mechanism, and who wins with noise of their own.
+"""Exact choices among candidates by their scores: the exponential mechanism, and the winner of a race with noise.
 
 `categorical` draws with probabilities proportional to multiples·exp(rate·score). `race` and `ranking` add continuous
 noise to every score and find the largest, without computing the noise to more digits than the decision needs.
@@ -6,19 +6,19 @@ noise to every score and find the largest, without computing the noise to more d
 >>> int(categorical([0, -50])) in (0, 1), race([0, 100], rate=1) in (0, 1)
 (True, True)
 
-Who wins when each score gets continuous noise of its own, decided exactly.
-
-Contestant i runs with ``rate * scores[i] + N_i``, the N_i independent with a continuous law. The winner under
+**Races.** Contestant i runs with ``rate * scores[i] + N_i``, the N_i independent with a continuous law. The winner
+under
 
 - `GUMBEL` noise is i with probability proportional to exp(rate * scores[i]): the exponential mechanism (Gumbel 1954;
   Yellott 1977); the first k in order are k draws of it without replacement;
 - `EXPONENTIAL` noise is the choice of permute-and-flip (McKenna and Sheldon 2020; Ding, Kifer et al. 2021);
 - `LAPLACE` noise is report noisy max.
 
-A noise is its quantile function at a uniform U, of which one word is read per contestant. Quantile functions increase,
-so a word confines the noise to an interval with certified ends. A table of coarse intervals drops the contestants that
-cannot win, all at once and in integers; the few left are compared with all bits of their words, and two that still
-overlap get more bits. Ties have probability 0, so no rule for ties is needed and nothing is rounded.
+The noise of a contestant is the quantile function at a uniform U, of which one word is read. Quantile functions
+increase, so a word confines the noise to an interval with certified ends. A table of coarse intervals excludes the
+contestants that cannot win, all at once and in integers. The others are compared with all bits of their words, and two
+whose intervals still overlap get more bits. Ties have probability 0, so no rule for ties is needed and nothing is
+rounded.
 
 >>> from deniable.noise.source import InsecureSource
 >>> race([0, 0, 10**6], source=InsecureSource(1)), ranking([5, 900, 70, 40000], 2, source=InsecureSource(1))
@@ -43,7 +43,7 @@ from deniable._checks import Number, count, exact, member, positive
 from deniable.errors import InvalidArgument
 from deniable.noise.enclosure import log, take
 from deniable.noise.laws import DrawTable, Weights
-from deniable.noise.shapes import Shape, Size, shaped
+from deniable.noise.shapes import Shape, Size, fill
 from deniable.noise.source import Source, Words, secure
 
 
@@ -56,17 +56,17 @@ class Gaps:
 
 
 def gaps(scores: Iterable[int | Fraction], *, rate: Number = 1, eligible: list[bool] | None = None) -> Gaps:
-    """How far each score lies below the best eligible one; 0 for those that are not eligible.
+    """How far each score lies below the best eligible one, as exact multiples of one unit.
 
-    Scores as exact multiples of one unit, counted down from the best: what selection compares.
+    Scores that are not eligible have gap 0.
 
     >>> gaps([3, Fraction(5, 2), 0], rate=2)
     Gaps(below=[0, 1, 6], unit=Fraction(1, 1))
     """
-    found = list(scores)
+    exact_scores = list(scores)
     unit = positive("rate", rate)
-    common = lcm(*{score.denominator for score in found})
-    heights = [score.numerator * (common // score.denominator) for score in found]
+    common = lcm(*{score.denominator for score in exact_scores})
+    heights = [score.numerator * (common // score.denominator) for score in exact_scores]
     if eligible is None:
         best = max(heights, default=0)
         return Gaps([best - height for height in heights], unit / common)
@@ -76,7 +76,7 @@ def gaps(scores: Iterable[int | Fraction], *, rate: Number = 1, eligible: list[b
 
 
 def read_scores(scores: object) -> list[int | Fraction]:
-    """Scores that may be private, one by one: a float is its shortest decimal, what is no finite number is 0."""
+    """Read private scores one by one: a float means its shortest decimal, and a score that is not finite is 0."""
     array = _values.array_of(scores)
     if array is not None and array.ndim != 1:
         raise InvalidArgument("scores", f"an array of {array.ndim} dimensions", "a list of numbers")
@@ -94,28 +94,31 @@ def _score(score: object) -> int | Fraction:
 
 
 def check_exact_numbers(name: str, values: Iterable[Number]) -> list[Fraction | int]:
-    """Finite numbers that are parameters of a law: a refusal names the type of the one at fault, not its value."""
-    found: list[Fraction | int] = []
+    """Read finite numbers that are parameters of a law. A refusal names the type of the wrong one, not its value."""
+    exact_values: list[Fraction | int] = []
     for value in values.tolist() if isinstance(values, np.ndarray) else values:
         if type(value) is int:
-            found.append(value)
+            exact_values.append(value)
             continue
         try:
-            found.append(exact(value))
+            exact_values.append(exact(value))
         except (TypeError, ValueError):
             kind = "a float that is not finite" if isinstance(value, float) else type(value).__name__
             raise InvalidArgument(name, kind, "finite numbers") from None
-    return found
+    return exact_values
 
 
 class Categorical:
-    """A sampler for many draws from the same weights. It is not cached: weights may hold private data.
+    """Draws k with probability proportional to multiples[k] * exp(rate * log_weights[k]), exactly.
 
-    A choice among finitely many, with probabilities proportional to multiples[k] * exp(rate * log_weights[k]), exactly.
+    One object serves many draws from the same weights. It is not cached, because weights may hold private data. Their
+    normalising sum is irrational; it is bounded to as many bits as a draw needs, never rounded (see `laws.DrawTable`).
 
-    Log-weights and the rate are rational numbers, multiples whole ones (the length of an interval, the size of a
-    group). Their normalising sum is irrational; it is bounded to as many bits as a draw needs, never rounded (see
-    `laws.DrawTable`).
+    Args:
+        log_weights: rational numbers, one for each choice.
+        rate: a factor of all log-weights.
+        multiples: whole numbers, such as the size of a group; 1 for every choice if left out.
+        word_bits: below 64 only in tests.
 
     >>> from deniable.noise.source import InsecureSource
     >>> categorical([0, -1, -50], 8, source=InsecureSource(4)).tolist()
@@ -130,17 +133,17 @@ class Categorical:
         multiples: Iterable[int] | None = None,
         word_bits: int = 64,
     ) -> None:
-        given = list(log_weights)
-        times = [1] * len(given) if multiples is None else check_exact_numbers("multiples", multiples)
+        weights = list(log_weights)
+        times = [1] * len(weights) if multiples is None else check_exact_numbers("multiples", multiples)
         if any(m < 0 or m.denominator > 1 for m in times):
             raise InvalidArgument("multiples", "another number", "whole numbers, 0 or more")
-        if len(times) != len(given):
-            raise InvalidArgument("multiples", len(times), f"as many as log_weights, {len(given)}")
+        if len(times) != len(weights):
+            raise InvalidArgument("multiples", len(times), f"as many as log_weights, {len(weights)}")
         if not any(times):
             raise InvalidArgument("log_weights", "none", "at least one choice of positive weight")
-        found = gaps(check_exact_numbers("log_weights", given), rate=rate, eligible=[m > 0 for m in times])
+        distances = gaps(check_exact_numbers("log_weights", weights), rate=rate, eligible=[m > 0 for m in times])
         self._table = DrawTable(
-            Weights(tuple(found.below), found.unit, tuple(m.numerator for m in times)), word_bits=word_bits
+            Weights(tuple(distances.below), distances.unit, tuple(m.numerator for m in times)), word_bits=word_bits
         )
 
     def draw_one(self, source: Source) -> int:
@@ -176,46 +179,63 @@ def categorical(
     multiples: Iterable[int] | None = None,
     source: Source | None = None,
 ) -> NDArray[np.int64] | int:
-    """Positions in `log_weights`, each with probability proportional to its weight: an int, or an int64 array."""
+    """Positions in `log_weights`, drawn with probability proportional to multiples * exp(rate * log_weights).
+
+    Args:
+        log_weights: rational numbers, one for each choice.
+        size: None for one position, else the shape of an array.
+        rate: a factor of all log-weights.
+        multiples: whole numbers, such as the size of a group; 1 for every choice if left out.
+        source: where random bits come from; the operating system, if it is left out.
+    """
     sampler = Categorical(log_weights, rate=rate, multiples=multiples)
     source = source or secure()
-    return shaped(size, lambda: sampler.draw_one(source), lambda many: sampler.draw(many, source))
+    return fill(size, lambda: sampler.draw_one(source), lambda many: sampler.draw(many, source))
 
 
-class Noise(Enum):
+class ContinuousNoise(Enum):
     """A continuous law, by its quantile function."""
 
     GUMBEL = "gumbel"
     EXPONENTIAL = "exponential"
     LAPLACE = "laplace"
 
-    def quantile(self, place: int, of_bits: int, *, bits: int) -> tuple[int | None, int | None]:
-        """Bounds of the quantile at ``U = place / 2**of_bits``, times ``2**bits``; None is the infinity at that end."""
+    def quantile(self, index: int, of_bits: int, *, bits: int) -> tuple[int | None, int | None]:
+        """Bounds of the quantile at ``U = index / 2**of_bits``, times ``2**bits``; None is the infinity at that end."""
         one = 1 << of_bits
-        if place == 0:
-            return (0, 0) if self is Noise.EXPONENTIAL else (None, None)
-        if place == one:
+        if index == 0:
+            return (0, 0) if self is ContinuousNoise.EXPONENTIAL else (None, None)
+        if index == one:
             return None, None
-        if self is Noise.EXPONENTIAL:
-            return log(one, one - place, bits=bits)
-        if self is Noise.LAPLACE:
-            return log(2 * place, one, bits=bits) if 2 * place <= one else log(one, 2 * (one - place), bits=bits)
+        if self is ContinuousNoise.EXPONENTIAL:
+            return log(one, one - index, bits=bits)
+        if self is ContinuousNoise.LAPLACE:
+            return log(2 * index, one, bits=bits) if 2 * index <= one else log(one, 2 * (one - index), bits=bits)
         # Gumbel: -log(-log U). Near U = 1 the inner logarithm is as small as 2**-of_bits, and must stay positive.
         inner = bits + 2 * of_bits + 8
-        low, high = log(one, place, bits=inner)
+        low, high = log(one, index, bits=inner)
         return -log(high, 1 << inner, bits=bits)[1], -log(low, 1 << inner, bits=bits)[0]
 
     def __repr__(self) -> str:
         return self.name
 
 
-GUMBEL = Noise.GUMBEL
-EXPONENTIAL = Noise.EXPONENTIAL
-LAPLACE = Noise.LAPLACE
+GUMBEL = ContinuousNoise.GUMBEL
+EXPONENTIAL = ContinuousNoise.EXPONENTIAL
+LAPLACE = ContinuousNoise.LAPLACE
 
 
-def race(scores: Iterable[Number], *, rate: Number = 1, noise: Noise = GUMBEL, source: Source | None = None) -> int:
-    """The position of the winner."""
+def race(
+    scores: Iterable[Number], *, rate: Number = 1, noise: ContinuousNoise = GUMBEL, source: Source | None = None
+) -> int:
+    """The position of the winner.
+
+    Args:
+        scores: one for each contestant. They may be private: one that is not a finite number is 0.
+        rate: a factor of all scores.
+        noise: the law of the noise: `GUMBEL`, `EXPONENTIAL` or `LAPLACE`.
+        source: where random bits come from; the operating system, if it is left out.
+    """
     return ranking(scores, 1, rate=rate, noise=noise, source=source)[0]
 
 
@@ -224,15 +244,21 @@ def ranking(
     places: int,
     *,
     rate: Number = 1,
-    noise: Noise = GUMBEL,
+    noise: ContinuousNoise = GUMBEL,
     source: Source | None = None,
     word_bits: int = 64,
 ) -> list[int]:
-    """The positions of the first `places`, winner first. `word_bits` below 64 serves tests.
+    """The positions of the first contestants, winner first.
 
-    Scores may be private: one that is no finite number is 0.
+    Args:
+        scores: one for each contestant. They may be private: one that is not a finite number is 0.
+        places: how many positions to return.
+        rate: a factor of all scores.
+        noise: the law of the noise: `GUMBEL`, `EXPONENTIAL` or `LAPLACE`.
+        source: where random bits come from; the operating system, if it is left out.
+        word_bits: below 64 only in tests.
     """
-    member("noise", noise, Noise, remedy="Pass noise.GUMBEL, noise.EXPONENTIAL or noise.LAPLACE.")
+    member("noise", noise, ContinuousNoise, remedy="Pass noise.GUMBEL, noise.EXPONENTIAL or noise.LAPLACE.")
     starts = gaps(read_scores(scores), rate=rate)
     places = count("places", places)
     if len(starts.below) < places:
@@ -245,14 +271,14 @@ def ranking(
     def compare(one: _Runner, other: _Runner) -> int:
         return one.against(other, source, word_bits)
 
-    ordered = sorted(field, key=cmp_to_key(compare), reverse=True)
-    return [runner.index for runner in ordered[:places]]
+    runners = sorted(field, key=cmp_to_key(compare), reverse=True)
+    return [runner.index for runner in runners[:places]]
 
 
 class _Runner:
-    """A contestant with as many bits of its U as were needed so far."""
+    """A contestant, with the bits of its U that were read so far."""
 
-    def __init__(self, index: int, start: Fraction, prefix: int, bits: int, noise: Noise) -> None:
+    def __init__(self, index: int, start: Fraction, prefix: int, bits: int, noise: ContinuousNoise) -> None:
         self.index, self.start, self.prefix, self.bits, self.noise = index, start, prefix, bits, noise
         self._enclose()
 
@@ -287,7 +313,8 @@ class _Runner:
                 return 1
             if other.ahead_of(self):
                 return -1
-            # The shorter one first, so that a runner compared often does not outgrow the rest.
+            # The runner with fewer bits is extended first, so that one that is compared often does not outgrow the
+            # rest.
             shorter, longer = (self, other) if self.bits < other.bits else (other, self)
             shorter.extend(source, word_bits)
             if longer.bits < shorter.bits:
@@ -299,8 +326,10 @@ _FURTHEST = -(1 << 60)  # starts further behind are cut to this
 _UNBOUNDED = 1 << 62  # stands for infinity, at either end
 
 
-def _possible_winners(gaps: Gaps, words: Words, places: int, noise: Noise, word_bits: int) -> NDArray[np.intp]:
-    """The runners that may finish among the first `places`, by coarse intervals; never drops one that does."""
+def _possible_winners(
+    gaps: Gaps, words: Words, places: int, noise: ContinuousNoise, word_bits: int
+) -> NDArray[np.intp]:
+    """The runners that may finish among the first `places`, by coarse intervals. No runner who does is excluded."""
     edges, noise_low, noise_high = _coarse(noise, word_bits)
     cells = np.searchsorted(edges, words, side="right") - 1
     low, high = noise_low[cells], noise_high[cells]
@@ -314,7 +343,7 @@ def _possible_winners(gaps: Gaps, words: Words, places: int, noise: Noise, word_
 
 
 @lru_cache(maxsize=8)
-def _coarse(noise: Noise, word_bits: int) -> tuple[Words, NDArray[np.int64], NDArray[np.int64]]:
+def _coarse(noise: ContinuousNoise, word_bits: int) -> tuple[Words, NDArray[np.int64], NDArray[np.int64]]:
     """Cells of words, finer towards both ends, with bounds of the noise on each."""
     half = 1 << (word_bits - 1)
     corners = {0} | {lead << shift for lead in (4, 5, 6, 7) for shift in range(word_bits)} | {1, 2, 3}

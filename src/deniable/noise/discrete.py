@@ -3,9 +3,8 @@
 >>> isinstance(int(discrete_laplace(2)), int), discrete_gaussian(2.5, 3).shape
 (True, (3,))
 
-Integer noise in place of the continuous Gaussian: how much wider, and what is left between the two.
-
-Let the sum x be an integer and let Y = x + N(0, τ²). Round Y at random to the integer k with probability
+**Integer noise instead of the continuous Gaussian.** How much wider it must be, and how far the two laws then differ:
+let the sum x be an integer and let Y = x + N(0, τ²). Round Y at random to the integer k with probability
 exp(−(k − Y)²/(2r²))/Z(Y). By Poisson summation Z(Y) = r√(2π)(1 + η(Y)) with |η| ≤ η₀ = 2 Σ_{j≥1} exp(−2π²r²j²). The
 product of two Gaussians integrates to one of variance σ² = τ² + r², so the law P̃ of k and the discrete Gaussian P of
 variance σ² around x satisfy (1 − η₀)/(1 + η₀) ≤ P/P̃ ≤ (1 + η₀)/(1 − η₀) at every integer. P̃ is a post-processing of
@@ -35,7 +34,7 @@ from deniable._checks import Number, positive
 from deniable.errors import InvalidArgument
 from deniable.noise.enclosure import exp_neg, is_below, product, take
 from deniable.noise.laws import DrawTable, Ladder, Run
-from deniable.noise.shapes import Shape, Size, shaped
+from deniable.noise.shapes import Shape, Size, fill
 from deniable.noise.source import Source, secure
 
 _LAPLACE_RUNGS = 256  # leading parts per sign, at most
@@ -46,9 +45,9 @@ FITS = 1 << 62
 
 
 class DiscreteLaplaceSampler:
-    """The sampler of one scale. `discrete_laplace` keeps the recent ones.
+    """Draws exactly from the discrete Laplace law of one scale: Pr[X = x] proportional to exp(-|x| / scale).
 
-    The discrete Laplace law: Pr[X = x] proportional to exp(-|x| / scale) on the integers, drawn exactly.
+    `discrete_laplace` caches recent samplers.
 
     An integer is its sign and the binary digits of ``y = x`` (x >= 0) or ``y = -1 - x`` (x < 0). Its weight, ``exp(-(y
     + [x < 0]) / scale)``, is a product over the sign, the leading part of y and its digits, so these are independent:
@@ -106,14 +105,19 @@ def discrete_laplace(scale: Number, size: None = None, *, source: Source | None 
 @overload
 def discrete_laplace(scale: Number, size: Shape, *, source: Source | None = None) -> NDArray[Any]: ...
 def discrete_laplace(scale: Number, size: Size = None, *, source: Source | None = None) -> NDArray[Any] | int:
-    """Discrete Laplace noise of the exact scale given: an integer, or an int64 array of shape `size`.
+    """Discrete Laplace noise of exactly this scale: an integer, or an int64 array of shape `size`.
 
     No value is ever wrapped or clipped. An array that holds a magnitude of 2**62 or more has dtype object and holds
     Python integers: every array at scales from about 2**54 on; at smaller ones that has probability below exp(-256).
+
+    Args:
+        scale: the b of exp(-abs(x)/b); a float means its shortest decimal.
+        size: None for one integer, else the shape of an array.
+        source: where random bits come from; the operating system, if it is left out.
     """
     sampler = _laplace_sampler(scale if isinstance(scale, Hashable) else positive("scale", scale))
     source = source or secure()
-    return shaped(size, lambda: sampler.draw_one(source), lambda many: sampler.draw(many, source))
+    return fill(size, lambda: sampler.draw_one(source), lambda many: sampler.draw(many, source))
 
 
 _GAUSSIAN_RUNGS = 1024  # rungs per sign within reach, at most
@@ -122,18 +126,18 @@ _GUARD = 40
 
 
 class DiscreteGaussianSampler:
-    """The sampler of one variance. `discrete_gaussian` keeps the recent ones.
+    """Draws exactly from the discrete Gaussian of one variance: Pr[X = x] proportional to exp(-x**2 / (2 sigma**2)).
 
-    The discrete Gaussian: Pr[X = x] proportional to exp(-x**2 / (2 sigma**2)) on the integers, drawn exactly.
+    `discrete_gaussian` caches recent samplers.
 
     The integers are cut into rungs of length L, a power of two about sigma / 100 (see `laws.Ladder`). A rung is drawn
-    from a table by the weight at its foot c, a place r on it uniformly, and the proposal is kept with probability
+    from a table by the weight at its foot c, an offset r on it uniformly, and the proposal is accepted with probability
 
         exp(-((c + r)**2 - c**2) / (2 sigma**2)),
 
-    which makes the kept value exactly discrete Gaussian and happens in more than 98 of 100 cases. A word below a
-    certified bound, tabulated per rung, accepts at once; only what is left, about one draw in a hundred, is compared
-    with the exponential itself, in integers. For sigma up to about 100 L is 1, and a single look-up is the whole draw.
+    which makes an accepted value exactly discrete Gaussian and happens in more than 98 of 100 cases. A word below a
+    certified bound, tabulated per rung, accepts at once. Only about one draw in a hundred is compared with the
+    exponential itself, in integers. For sigma up to about 100, L is 1 and a single look-up is the whole draw.
 
     A rejected proposal is dropped whole, so the number of words read is independent of the values returned. The law and
     its privacy are those of Canonne, Kamath and Steinke (2020), Definition 1 and Theorem 4: added to an integer of
@@ -150,12 +154,12 @@ class DiscreteGaussianSampler:
         self._length = 1 << self.low_bits
         self._law = Ladder(1 / (2 * variance), degree=2, length=self._length)
         self._table = DrawTable(self._law, word_bits=word_bits)
-        self._sure_list = self._sure_bounds(2 * rungs) if self.low_bits else []
+        self._sure_list = self._acceptance_bounds(2 * rungs) if self.low_bits else []
         self._sure = np.array(self._sure_list, dtype=np.uint64)
         self.wide = self.low_bits + (2 * rungs).bit_length() > 61
 
-    def _sure_bounds(self, count: int) -> list[int]:
-        """Per rung, a word below this accepts every place on it: it lies below the acceptance of the far end.
+    def _acceptance_bounds(self, count: int) -> list[int]:
+        """Per rung, the bound below which a word accepts every offset: a lower bound of the acceptance at the far end.
 
         At the far end r = L - 1 the exponent is ``(r**2 + 2 r s + 2 r L q) / (2 sigma**2)`` on rung ``2 q + s``, so
         the acceptances are a geometric sequence in q.
@@ -163,34 +167,34 @@ class DiscreteGaussianSampler:
         far, bits, rate = self._length - 1, self.word_bits + _GUARD, self._law.rate
         ratio = exp_neg(2 * far * self._length * rate.numerator, rate.denominator, bits=bits)
         sides = [exp_neg((far * far + 2 * far * side) * rate.numerator, rate.denominator, bits=bits) for side in (0, 1)]
-        found = []
+        bounds = []
         for _ in range(count // 2):
-            found += [low >> _GUARD for low, _ in sides]
+            bounds += [low >> _GUARD for low, _ in sides]
             sides = [product(side, ratio, bits) for side in sides]
-        return found
+        return bounds
 
     def draw_one(self, source: Source) -> int:
         while True:
             rung = self._table.draw_one(source)
             if not self.low_bits:
                 return ~(rung >> 1) if rung & 1 else rung >> 1
-            place = self._place(source)
+            offset = self._draw_offset(source)
             word = take(source, self.word_bits)
             sure = rung < len(self._sure_list) and word < self._sure_list[rung]
-            if sure or self._accepts(rung, place, word, source):
-                y = (rung >> 1) << self.low_bits | place
+            if sure or self._accepts(rung, offset, word, source):
+                y = (rung >> 1) << self.low_bits | offset
                 return ~y if rung & 1 else y
 
-    def _place(self, source: Source) -> int:
-        """Uniform on the rung."""
-        found, bits = source.word(), 64
+    def _draw_offset(self, source: Source) -> int:
+        """A uniform offset on the rung."""
+        word, bits = source.word(), 64
         while bits < self.low_bits:
-            found, bits = found << 64 | source.word(), bits + 64
-        return found >> (bits - self.low_bits)
+            word, bits = word << 64 | source.word(), bits + 64
+        return word >> (bits - self.low_bits)
 
-    def _accepts(self, rung: int, place: int, word: int, source: Source) -> bool:
+    def _accepts(self, rung: int, offset: int, word: int, source: Source) -> bool:
         rate = self._law.rate
-        exponent = place * (2 * self._law.foot(rung) + place) * rate.numerator
+        exponent = offset * (2 * self._law.foot(rung) + offset) * rate.numerator
         return is_below(
             word, self.word_bits, lambda bits: exp_neg(exponent, rate.denominator, bits=bits),
             word_bits=self.word_bits, source=source,
@@ -202,24 +206,24 @@ class DiscreteGaussianSampler:
         if not self.low_bits:
             rungs = self._table.draw(size, source)
             return (rungs >> 1) ^ -(rungs & 1)
-        kept = self._propose(size, source)
-        while len(kept) < size:
-            kept = np.concatenate([kept, self._propose(size - len(kept), source)])
-        return kept
+        draws = self._propose(size, source)
+        while len(draws) < size:
+            draws = np.concatenate([draws, self._propose(size - len(draws), source)])
+        return draws
 
     def _propose(self, size: int, source: Source) -> NDArray[Any]:
         """Those of `size` proposals that are accepted."""
         rungs = self._table.draw(size, source)
-        places = (source.words(size) >> np.uint64(64 - self.low_bits)).view(np.int64)
+        offsets = (source.words(size) >> np.uint64(64 - self.low_bits)).view(np.int64)
         words = source.words(size) >> np.uint64(64 - self.word_bits)
         accepted = words < self._sure.take(rungs, mode="clip")
         accepted &= rungs < len(self._sure)
         for i in np.flatnonzero(~accepted):
-            accepted[i] = self._accepts(int(rungs[i]), int(places[i]), int(words[i]), source)
-        rungs, places = rungs[accepted], places[accepted]
+            accepted[i] = self._accepts(int(rungs[i]), int(offsets[i]), int(words[i]), source)
+        rungs, offsets = rungs[accepted], offsets[accepted]
         if rungs.size and int(rungs.max()) >> 1 >= FITS >> self.low_bits:
             rungs = rungs.astype(object)
-        return ((rungs >> 1) << self.low_bits | places) ^ -(rungs & 1)
+        return ((rungs >> 1) << self.low_bits | offsets) ^ -(rungs & 1)
 
 
 @lru_cache(maxsize=64, typed=True)
@@ -250,6 +254,12 @@ def discrete_gaussian(
     An integer, or an int64 array of shape `size`. No value is ever wrapped or clipped: an array that holds a magnitude
     of 2**62 or more has dtype object and holds Python integers, as every array does at scales from about 2**56 on; at
     smaller ones that has probability below exp(-500). The true variance of this law is at most sigma**2.
+
+    Args:
+        scale: sigma; a float means its shortest decimal.
+        size: None for one integer, else the shape of an array.
+        variance: sigma**2, instead of `scale`.
+        source: where random bits come from; the operating system, if it is left out.
     """
     if (scale is None) == (variance is None):
         raise InvalidArgument("scale", scale, "given, or variance, and not both")
@@ -258,11 +268,11 @@ def discrete_gaussian(
     else:
         sampler = _gaussian_of_variance(variance if isinstance(variance, Hashable) else positive("variance", variance))
     source = source or secure()
-    return shaped(size, lambda: sampler.draw_one(source), lambda many: sampler.draw(many, source))
+    return fill(size, lambda: sampler.draw_one(source), lambda many: sampler.draw(many, source))
 
 
 SPREAD = 36
-"""r²: what is added to the variance, in squared steps of the integers."""
+"""r²: the integer noise needs so much more variance than the continuous Gaussian."""
 
 LEAK = Fraction(2, 10**308)
 """2.1η₀ for r² = 36 is 4.2·exp(−72π²)·(1 + …) = 1.02·10⁻³⁰⁸; rounded up."""

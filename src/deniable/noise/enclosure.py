@@ -6,8 +6,8 @@ mathematics library. More bits give a narrower pair: `high - low` is at most 2 f
 
 The two series, each used where its remainder is elementary:
 
-- ``exp(-y)`` for 0 <= y < 1/64 alternates with decreasing terms, so its remainder is smaller than the first term left
-  out (Leibniz); larger arguments are halved first and squared afterwards.
+- ``exp(-y)`` for 0 <= y < 1/64 alternates with decreasing terms, so its remainder is smaller than the first omitted
+  term (Leibniz); larger arguments are halved first and squared afterwards.
 - ``log(m) = 2 atanh((m-1)/(m+1))`` for 1 <= m < 2 has terms in z = (m-1)/(m+1) <= 1/3 that shrink ninefold.
 
 >>> exp_neg(1, 1, bits=20)  # 2**20 / e = 385749.8
@@ -15,11 +15,10 @@ The two series, each used where its remainder is elementary:
 >>> log(3, 1, bits=20)  # 2**20 * log 3 = 1151977.8
 (1151977, 1151980)
 
-Deciding whether a uniform real number lies below a given real number.
-
-The uniform number U is known by its leading bits; the other number by enclosures of any width. The first word nearly
-always decides. When the threshold falls inside the cell of width 2**-bits that the word names, U is given another word
-and the question asked again, so the answer has exactly the probability of the threshold, whatever its expansion.
+`is_below` decides whether a uniform real number lies below a threshold. The uniform number U is known by its leading
+bits, the threshold by enclosures of any width. The first word nearly always decides. When the threshold falls inside
+the cell of width 2**-bits that the word names, U gets another word and the comparison is repeated. So the answer has
+exactly the probability of the threshold.
 
 >>> from deniable.noise.enclosure import exp_neg
 >>> is_below(0, 64, lambda bits: exp_neg(3, 1, bits=bits), word_bits=64, source=None)   # decided without more bits

@@ -5,8 +5,8 @@ Floating-point sums depend on their order and have gaps that depend on their siz
 record contributes an integer between `lowest` and `highest`, and sensitivities are differences of those, exactly.
 
 A value is clamped to [low, high] and rounded to the nearest multiple of the step. The clamp is repeated in integers
-after the rounding, so the promised range holds whatever the rounding did. What is no number goes to the point of the
-range nearest to 0. These are rules for one record at a time, so they cannot touch the sensitivity.
+after the rounding, so the range holds whatever the rounding did. A value that is not a number becomes the point of the
+range nearest to 0. Each rule reads one record at a time, so none of them changes the sensitivity.
 
 >>> cents = Grid(low=0, high=100, step=0.01)
 >>> cents.place([12.345, -3, float("inf"), float("nan")]).tolist()
@@ -39,7 +39,13 @@ _FITS = 1 << 62
 
 @dataclass(frozen=True, init=False, repr=False)
 class Grid:
-    """The multiples of `step` that cover [low, high]."""
+    """The multiples of `step` that cover [low, high].
+
+    Args:
+        low: the least value; smaller ones are clamped to it.
+        high: the largest value; larger ones are clamped to it.
+        step: the distance of two points.
+    """
 
     low: Fraction
     high: Fraction
@@ -70,14 +76,14 @@ class Grid:
         return -(-self.high // self.step)
 
     def place(self, values: ArrayLike) -> NDArray[np.int64]:
-        """The index of each value, read by itself as `deniable._values` says, whatever the others are."""
-        real = np.clip(_values.floats(_given(values)), float(self.low), float(self.high))
+        """The index of each value on the grid. `deniable._values` reads each value by itself."""
+        real = np.clip(_values.floats(_array_of_values(values)), float(self.low), float(self.high))
         home = min(max(0, self.lowest), self.highest)
         indices = np.where(np.isnan(real), home, np.rint(real / float(self.step)))
         return np.clip(indices, self.lowest, self.highest).astype(np.int64)
 
     def total(self, indices: NDArray[np.int64]) -> int:
-        """The exact sum. Halves of 32 bits are added apart, so nothing overflows below 2**31 terms each."""
+        """The exact sum. The halves of 32 bits are added separately, so that nothing overflows."""
         flat = np.asarray(indices, dtype=np.int64).reshape(-1)
         sums = 0
         for start in range(0, flat.size, 1 << 30):
@@ -100,7 +106,7 @@ class Grid:
 def add(values: ArrayLike, noise: NDArray[Any] | int) -> NDArray[Any]:
     """Integers plus integer noise, exactly: int64 if every sum stays below 2**62, else Python integers.
 
-    The type of the result depends on the sums alone, never on the noise by itself, so it tells nothing more.
+    The type of the result depends on the sums alone, never on the noise by itself, so it reveals nothing else.
     """
     one, other = np.asarray(values), np.asarray(noise)
     for part in (one, other):
@@ -113,8 +119,8 @@ def add(values: ArrayLike, noise: NDArray[Any] | int) -> NDArray[Any]:
     return sums.astype(np.int64) if small else sums
 
 
-def _given(values: object) -> NDArray[Any]:
-    """Values as an array. Of a list, each stays what it is; rows of one length make two dimensions."""
+def _array_of_values(values: object) -> NDArray[Any]:
+    """Values as an array. The elements of a list keep their types; rows of one length make two dimensions."""
     array = _values.array_of(values)
     if array is not None:
         return array
@@ -124,10 +130,10 @@ def _given(values: object) -> NDArray[Any]:
     try:
         return np.array(listed, dtype=object)
     except Exception:  # noqa: BLE001  rows of different lengths, or a value whose own methods raise
-        found = np.empty(len(listed), dtype=object)
-        for place, value in enumerate(listed):
-            found[place] = value
-        return found
+        cells = np.empty(len(listed), dtype=object)
+        for index, value in enumerate(listed):
+            cells[index] = value
+        return cells
 
 
 def _magnitude(part: NDArray[np.int64]) -> int:

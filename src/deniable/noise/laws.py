@@ -1,17 +1,15 @@
 """Probability laws on 0, 1, 2, ... given by certified bounds of their weights.
 
-A law says, at any precision, how large each weight is and how much lies beyond the last one listed. It need not be
-normalised. `Weights` is finite and arbitrary; `Run` is a stretch of a geometric law; `Ladder` is a law on all
+A law gives, at any precision, bounds of each weight and of the sum of all weights beyond the last one listed. It need
+not be normalised. `Weights` is finite and arbitrary; `Run` is a stretch of a geometric law; `Ladder` is a law on all
 integers, decreasing on both sides, cut into rungs of equal length.
 
 >>> bounds = Ladder(Fraction(1, 2), degree=1).enclose(30)
 >>> bounds.low[0], bounds.low[1]   # exp(0), exp(-1/2): the rungs that start at 0 and at -1
 (1073741824, 651257336)
 
-Exact draws from a law by one table look-up.
-
-A law with probabilities p_k (irrational, possibly infinitely many) is split into a part that one word can draw and
-a remainder:
+**Exact draws by one table look-up.** A law with probabilities p_k (irrational, possibly infinitely many) is split into
+a part that one word can draw and a remainder:
 
     p_k = m_k / 2**W + r_k / 2**W,     m_k = a certified integer lower bound of p_k * 2**W,   r_k >= 0.
 
@@ -80,15 +78,15 @@ class Weights:
         return len(self.below)
 
     def enclose(self, bits: int) -> Bounds:
-        # Room for what powers lose, and for a large multiple of a small weight, which must keep its precision.
+        # Extra bits for the error of the powers, and for the precision of a large multiple of a small weight.
         bits += 24 + max(self.multiples).bit_length()
         powers = _Powers(self.unit, bits)
-        seen: dict[int, tuple[int, int]] = {}
+        pairs: dict[int, tuple[int, int]] = {}
         low, high = [], []
         for gap, multiple in zip(self.below, self.multiples, strict=True):
-            pair = seen.get(gap)
+            pair = pairs.get(gap)
             if pair is None:
-                pair = seen[gap] = powers(gap)
+                pair = pairs[gap] = powers(gap)
             low.append(multiple * pair[0])
             high.append(multiple * pair[1])
         return Bounds(low, high, 0)
@@ -105,13 +103,13 @@ class _Powers:
     def __call__(self, n: int) -> tuple[int, int]:
         if n > self._furthest:
             return 0, 1
-        found, place = (1 << self.bits, 1 << self.bits), 0
+        pair, digit = (1 << self.bits, 1 << self.bits), 0
         while n:
-            if place == len(self._digits):
-                self._digits.append(_geometric(self.unit * 256**place, 256, self.bits))
-            found = product(found, self._digits[place][n & 255], self.bits)
-            n, place = n >> 8, place + 1
-        return found
+            if digit == len(self._digits):
+                self._digits.append(_geometric(self.unit * 256**digit, 256, self.bits))
+            pair = product(pair, self._digits[digit][n & 255], self.bits)
+            n, digit = n >> 8, digit + 1
+        return pair
 
 
 @dataclass(frozen=True)
@@ -194,7 +192,7 @@ _TABLE_GUARD = 40  # bits of the weights beyond those of a word
 
 
 class DrawTable:
-    """A law, ready to be drawn from. Tests force refinement by `word_bits` below 64: the leading bits of each word."""
+    """A law as a table to draw from. Tests force refinement by `word_bits` below 64, the leading bits of a word."""
 
     def __init__(self, law: WeightLaw, *, word_bits: int = 64) -> None:
         self.law, self.word_bits = law, word_bits
@@ -214,7 +212,7 @@ class DrawTable:
         self._sums: dict[int, _Sums] = {}
 
     def look_up(self, words: Words) -> NDArray[np.int64]:
-        """What each word means: an outcome, or REFINE."""
+        """The outcome of each word, or REFINE."""
         if self._to_word:
             words = words >> np.uint64(self._to_word)
         slots = (words >> np.uint64(self._to_slot)).view(np.int64)
@@ -224,29 +222,29 @@ class DrawTable:
         return self._outcomes.take(slots, mode="wrap")
 
     def draw(self, size: int, source: Source) -> NDArray[np.int64]:
-        """Independent outcomes, one word each but for refinements."""
-        found = self.look_up(source.words(size))
-        if size and found.min() < 0:
-            for place in np.flatnonzero(found < 0):
-                found[place] = self.refine(source)
-        return found
+        """Independent outcomes. Each reads one word, and more only for a refinement."""
+        outcomes = self.look_up(source.words(size))
+        if size and outcomes.min() < 0:
+            for index in np.flatnonzero(outcomes < 0):
+                outcomes[index] = self.refine(source)
+        return outcomes
 
     def draw_one(self, source: Source) -> int:
         """One outcome, without the array machinery."""
         word = source.word() >> self._to_word
         slot = word >> self._to_slot
-        found = self._outcome_list[2 * slot + (word >= self._cut_list[slot])]
-        return found if found >= 0 else self.refine(source)
+        outcome = self._outcome_list[2 * slot + (word >= self._cut_list[slot])]
+        return outcome if outcome >= 0 else self.refine(source)
 
     def refine(self, source: Source) -> int:
-        """An outcome of the remainders, which a word that means REFINE stands for."""
+        """An outcome drawn from the remainders, for a word that means REFINE."""
         prefix, bits = below(self.remainder, source), 0  # a uniform real number in [0, remainder), cut to `bits`
         while True:
             prefix = prefix << self.word_bits | take(source, self.word_bits)
             bits += self.word_bits
-            found = self._locate(prefix, bits)
-            if found is not None:
-                return found
+            outcome = self._locate(prefix, bits)
+            if outcome is not None:
+                return outcome
 
     def _locate(self, prefix: int, bits: int) -> int | None:
         """The outcome whose stretch of remainders provably holds all of ``[prefix, prefix + 1) / 2**bits``, if any."""
@@ -272,7 +270,7 @@ class DrawTable:
 
 @dataclass(frozen=True)
 class _Sums:
-    """Running sums of weights, bounded, and of sure masses; and the bounds of the sum of all weights."""
+    """Bounds of the running sums of weights, the running sums of sure masses, and bounds of the sum of all weights."""
 
     low: list[int]
     high: list[int]

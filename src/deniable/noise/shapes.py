@@ -1,6 +1,6 @@
 """One number or an array of them, filled in pieces that fit in the processor's cache.
 
->>> shaped((2, 3), lambda: 7, lambda many: np.arange(many)).tolist()
+>>> fill((2, 3), lambda: 7, lambda many: np.arange(many)).tolist()
 [[0, 1, 2], [3, 4, 5]]
 """
 
@@ -25,7 +25,7 @@ PIECE = 1 << 14
 One = TypeVar("One", int, bool)
 
 
-def shaped(size: Size, one: Callable[[], One], many: Callable[[int], NDArray[Any]]) -> NDArray[Any] | One:
+def fill(size: Size, one: Callable[[], One], many: Callable[[int], NDArray[Any]]) -> NDArray[Any] | One:
     """`one()` for size None, else an array of that shape out of `many(n)` with n at most PIECE."""
     if size is None:
         return one()

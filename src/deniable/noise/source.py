@@ -1,4 +1,4 @@
-"""Where random bits come from. No other module of deniable touches entropy.
+"""Sources of random bits. No other module of deniable touches entropy.
 
 `SecureSource` is the keystream of AES-256 in counter mode, keyed by the operating system and rekeyed after every
 `REKEY_BYTES`. Within one key the stream is 2**20 distinct blocks, so telling it from true randomness by the absence of
@@ -36,7 +36,7 @@ from deniable.errors import InvalidArgument
 Words: TypeAlias = NDArray[np.uint64]
 
 REKEY_BYTES = 1 << 24
-"""How much keystream one key gives before the next one is asked from the operating system."""
+"""How many bytes one key encrypts before the operating system is asked for the next key."""
 
 _BLANK = memoryview(bytes(1 << 17))  # what is encrypted: the keystream is the cipher of zeros
 _READ_AHEAD = 256  # words kept for callers who want one at a time
@@ -58,7 +58,7 @@ class Source(Protocol):
 
 
 class _Keystream:
-    """AES-256-CTR over zeros. The subclass says where each key (32 bytes) and first counter (16 bytes) come from."""
+    """AES-256-CTR over zeros. `_next_key` of a subclass returns a key (32 bytes) and a first counter (16 bytes)."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -67,25 +67,25 @@ class _Keystream:
     def _reset(self) -> None:
         self._cipher: Any = None
         self._left = 0
-        self._ahead: list[int] = []
+        self._buffer: list[int] = []
 
     def _next_key(self) -> bytes:
         raise TypeError(f"{type(self).__name__} does not say where keys come from")
 
-    def _ready(self) -> None:
+    def _check_owner(self) -> None:
         """Called with the lock held, before every read."""
 
     def words(self, count: int) -> Words:
         with self._lock:
-            self._ready()
+            self._check_owner()
             return self._generate(count)
 
     def word(self) -> int:
         with self._lock:
-            self._ready()
-            if not self._ahead:
-                self._ahead = self._generate(_READ_AHEAD).tolist()
-            return self._ahead.pop()
+            self._check_owner()
+            if not self._buffer:
+                self._buffer = self._generate(_READ_AHEAD).tolist()
+            return self._buffer.pop()
 
     def _generate(self, count: int) -> Words:
         size = 8 * count
@@ -117,7 +117,7 @@ class SecureSource(_Keystream):
         super()._reset()
         self._owner = os.getpid()
 
-    def _ready(self) -> None:
+    def _check_owner(self) -> None:
         # The fork hook has already run where Python forks; this catches a fork made by foreign code.
         if self._owner != os.getpid():
             self._reset()
@@ -149,7 +149,11 @@ if hasattr(os, "register_at_fork"):
 
 
 class InsecureSource(_Keystream):
-    """Words that a seed repeats on every machine. For tests only: whoever knows the seed can remove the noise."""
+    """Words that a seed repeats on every machine. For tests only: whoever knows the seed can remove the noise.
+
+    Args:
+        seed: a whole number.
+    """
 
     secure = False
 
@@ -172,31 +176,35 @@ class InsecureSource(_Keystream):
 
 
 class RecordingSource:
-    """Another source's words, remembered. Not secure: a copy of the noise exists as long as the record does."""
+    """Passes on the words of another source and records them. Not secure: the record is a copy of the noise.
+
+    Args:
+        inner: the source whose words are recorded.
+    """
 
     secure = False
 
     def __init__(self, inner: Source) -> None:
         self._inner = inner
-        self._taken: list[Words] = []
+        self._blocks: list[Words] = []
         self.count = 0
 
     def words(self, count: int) -> Words:
-        found = self._inner.words(count)
-        self._taken.append(found.copy())
+        block = self._inner.words(count)
+        self._blocks.append(block.copy())
         self.count += count
-        return found
+        return block
 
     def word(self) -> int:
-        found = self._inner.word()
-        self._taken.append(np.array([found], dtype=np.uint64))
+        word = self._inner.word()
+        self._blocks.append(np.array([word], dtype=np.uint64))
         self.count += 1
-        return found
+        return word
 
     @property
     def record(self) -> Words:
         """Every word handed out so far, in order."""
-        return np.concatenate([np.empty(0, dtype=np.uint64), *self._taken])
+        return np.concatenate([np.empty(0, dtype=np.uint64), *self._blocks])
 
     def replay(self) -> ReplaySource:
         """A source that gives the same words again, then stops."""
@@ -207,7 +215,11 @@ class RecordingSource:
 
 
 class ReplaySource:
-    """The given words in order; asking for more is an error, never silent fresh randomness."""
+    """Returns recorded words in order. Asking for more is an error, never silent fresh randomness.
+
+    Args:
+        words: the words, as `RecordingSource.record` returns them.
+    """
 
     secure = False
 

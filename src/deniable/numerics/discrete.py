@@ -113,14 +113,14 @@ def laplace_sum_radius(scale: Fraction, weights: tuple[tuple[float, int], ...], 
     step = max(weight for weight, _ in used) * max(float(scale), 1.0) / 64
     size = 1 << max(6, math.ceil(math.log2(2 * reach / step)) + 1)
     law = np.ones(size // 2 + 1, dtype=np.complex128)
-    places = np.arange(-(size // 2), size // 2)
+    grid = np.arange(-(size // 2), size // 2)
     for weight, many in used:
-        below = laplace_cumulative(np.floor(places * (step / weight)), rate)
+        below = laplace_cumulative(np.floor(grid * (step / weight)), rate)
         below[-1] = 1.0
         law *= np.fft.rfft(np.roll(np.diff(below, prepend=0.0), size // 2)) ** many
     masses = np.roll(np.fft.irfft(law, size), size // 2)
     beyond = np.cumsum(masses[::-1])[::-1] - masses + 2 * rare + 1e-12
-    return float(places[np.argmax(beyond <= float(failure))] * step)
+    return float(grid[np.argmax(beyond <= float(failure))] * step)
 
 
 def laplace_cumulative(k: Floats, rate: float) -> Floats:

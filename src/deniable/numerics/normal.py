@@ -68,11 +68,11 @@ def epsilon_bracket(mu: float, delta: float) -> Bracket:
         return Bracket(math.inf, math.inf)
     if mu > 1e150:  # ε is about μ²/2, beyond the floats
         return Bracket(0.0, math.inf)
-    wanted = math.log(delta)
+    log_delta = math.log(delta)
     # μ²/2-zCDP reaches δ at this ε (Bun–Steinke 2016, Prop. 1.3).
-    most = 1.001 * (mu * mu / 2 + mu * math.sqrt(-2 * wanted)) + 1e-300
-    upper = _border(lambda epsilon: log_delta_bracket(mu, epsilon).upper <= below(wanted, ulps=1), most)[1]
-    lower = _border(lambda epsilon: log_delta_bracket(mu, epsilon).lower <= above(wanted, ulps=1), most)[0]
+    most = 1.001 * (mu * mu / 2 + mu * math.sqrt(-2 * log_delta)) + 1e-300
+    upper = _border(lambda epsilon: log_delta_bracket(mu, epsilon).upper <= below(log_delta, ulps=1), most)[1]
+    lower = _border(lambda epsilon: log_delta_bracket(mu, epsilon).lower <= above(log_delta, ulps=1), most)[0]
     return Bracket(min(lower, upper), above(upper, ulps=2))
 
 
@@ -82,8 +82,8 @@ def largest_mu(epsilon: float, delta: float) -> float:
         return 0.0
     if delta >= 1:
         return math.inf
-    wanted = below(math.log(delta), ulps=1)
-    return _border(lambda mu: log_delta_bracket(mu, epsilon).upper > wanted, 1.0)[0]
+    log_delta = below(math.log(delta), ulps=1)
+    return _border(lambda mu: log_delta_bracket(mu, epsilon).upper > log_delta, 1.0)[0]
 
 
 def tradeoff(mu: float, alpha: float) -> float:

@@ -103,11 +103,11 @@ def lowest(function: Callable[[float], float], low: float, high: float) -> tuple
     For bounds that hold at every place, so that the search can cost tightness only.
     """
     count = 33
-    places = [low * (high / low) ** (i / (count - 1)) for i in range(count)]
-    values = [function(place) for place in places]
+    points = [low * (high / low) ** (i / (count - 1)) for i in range(count)]
+    values = [function(point) for point in points]
     best = min(range(count), key=values.__getitem__)
-    left, right = places[max(best - 1, 0)], places[min(best + 1, count - 1)]
-    least = (values[best], places[best])
+    left, right = points[max(best - 1, 0)], points[min(best + 1, count - 1)]
+    least = (values[best], points[best])
     ratio = (math.sqrt(5) - 1) / 2
     one, two = right - ratio * (right - left), left + ratio * (right - left)
     at_one, at_two = function(one), function(two)
@@ -133,16 +133,16 @@ def highest(
     Doubling steps find the peak's neighbourhood; parabolas, with golden sections where they fail, find the peak
     (Brent).
     """
-    places, values = [0.0], [function(0.0)]
+    points, values = [0.0], [function(0.0)]
     step = min(last, 2.0**-7)
-    while places[-1] < last and most(places[-1]) > max(*values, least):
-        places.append(min(last, step))
-        values.append(function(places[-1]))
+    while points[-1] < last and most(points[-1]) > max(*values, least):
+        points.append(min(last, step))
+        values.append(function(points[-1]))
         step *= 2
         if values[-1] < values[-2] < max(values):
             break
-    best = max(range(len(places)), key=values.__getitem__)
-    low, high = places[max(best - 1, 0)], places[min(best + 1, len(places) - 1)]
+    best = max(range(len(points)), key=values.__getitem__)
+    low, high = points[max(best - 1, 0)], points[min(best + 1, len(points) - 1)]
     # 1 − δ − α grows with ε: between two places the shallow line is at most e^gap times its value at the second.
     if least and values[best] * math.exp(high - low) <= least:
         return values[best]

@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from deniable import _checks
-from deniable._remedies import Call
+from deniable._remedies import ExampleCall
 from deniable._signatures import public_class
 
 
@@ -37,7 +37,7 @@ class AtMost:
         return f"{groups}, {rows} in each"
 
 
-LIMITS = Call("dn.AtMost", {"groups": 2, "rows": 4})
+LIMITS = ExampleCall("dn.AtMost", {"groups": 2, "rows": 4})
 """An example of limits, for remedies."""
 
 ONE_ROW = AtMost(groups=1, rows=1)

@@ -19,14 +19,18 @@ from typing import Any
 import numpy as np
 
 from deniable.errors import DataError, InvalidArgument
-from deniable.strategies.base import Strategy, finite, packed, unpacked
+from deniable.strategies.base import Strategy, finite, pack, unpack
 from deniable.strategies.series import Array
 from deniable.strategies.streams import Stream, add
 from deniable.strategies.workloads import PREFIX, Workload, variances
 
 
 class Banded(Strategy):
-    """C by its columns: `entries[j, k]` is C[j + k, j]. What would lie below the last row must be 0."""
+    """A banded C, given by its columns.
+
+    Args:
+        entries: `entries[j, k]` is C[j + k, j]; entries that would lie below the last row must be 0.
+    """
 
     def __init__(self, entries: Any) -> None:
         self.entries = finite("entries", entries)
@@ -54,12 +58,12 @@ class Banded(Strategy):
     def lengths(self) -> Array:
         return np.asarray(np.linalg.norm(self.entries, axis=1))
 
-    def columns(self, places: Any) -> Array:
-        chosen = np.asarray(places)
-        found = np.zeros((self.steps + self.bands, len(chosen)))
+    def columns(self, indices: Any) -> Array:
+        picks = np.asarray(indices)
+        matrix = np.zeros((self.steps + self.bands, len(picks)))
         for k in range(self.bands):
-            found[chosen + k, np.arange(len(chosen))] = self.entries[chosen, k]
-        return found[: self.steps]
+            matrix[picks + k, np.arange(len(picks))] = self.entries[picks, k]
+        return matrix[: self.steps]
 
     def by_rows(self) -> Array:
         """C by its rows: [t, k] is C[t, t − k]."""
@@ -72,34 +76,34 @@ class Banded(Strategy):
         return variances(self.by_rows(), workload)
 
     def plain(self) -> dict[str, Any]:
-        return {"kind": "Banded", "steps": self.steps, "entries": packed(self.entries)}
+        return {"kind": "Banded", "steps": self.steps, "entries": pack(self.entries)}
 
     @classmethod
-    def _built(cls, found: dict[str, Any]) -> Strategy:
-        return cls(unpacked(found["entries"]).reshape(found["steps"], -1))
+    def _from_plain(cls, plain: dict[str, Any]) -> Strategy:
+        return cls(unpack(plain["entries"]).reshape(plain["steps"], -1))
 
     def __repr__(self) -> str:
         return f"Banded(steps={self.steps}, bands={self.bands})"
 
 
 def by_rows(entries: Array) -> Array:
-    """Columns to rows: [t, k] = entries[t − k, k]. Its own adjoint up to the direction, see `by_columns`."""
-    found = np.zeros_like(entries)
+    """Columns to rows: [t, k] = entries[t − k, k]. `by_columns` is its inverse and its adjoint."""
+    rows = np.zeros_like(entries)
     for k in range(entries.shape[1]):
-        found[k:, k] = entries[: len(entries) - k, k]
-    return found
+        rows[k:, k] = entries[: len(entries) - k, k]
+    return rows
 
 
 def by_columns(rows: Array) -> Array:
     """Rows to columns: [j, k] = rows[j + k, k]."""
-    found = np.zeros_like(rows)
+    columns = np.zeros_like(rows)
     for k in range(rows.shape[1]):
-        found[: len(rows) - k, k] = rows[k:, k]
-    return found
+        columns[: len(rows) - k, k] = rows[k:, k]
+    return columns
 
 
 class BandedStream(Stream):
-    """Back-substitution with the last b − 1 vectors of noise. `rows` has one row for all steps, or one per step."""
+    """Back-substitution with the last b − 1 vectors of noise. `rows` has one row per step, or one for all steps."""
 
     def __init__(self, rows: Array, steps: int) -> None:
         super().__init__(steps)
@@ -108,19 +112,19 @@ class BandedStream(Stream):
 
     def _next(self, fresh: Sequence[Any]) -> Any:
         row = self._rows[min(self.step, len(self._rows) - 1)]
-        found = fresh[0]
+        noise = fresh[0]
         for weight, past in zip(row[1:], self._past, strict=False):
             if weight:
-                add(found, -float(weight), past)
+                add(noise, -float(weight), past)
         if row[0] != 1.0:
-            found *= 1.0 / float(row[0])
+            noise *= 1.0 / float(row[0])
         if len(self._past) < len(row) - 1:
-            self._past.insert(0, found + 0.0)
+            self._past.insert(0, noise + 0.0)
         elif self._past:
             # The oldest vector makes room for the new one: nothing is allocated after the first b steps.
             self._past.insert(0, self._past.pop())
-            self._past[0][...] = found
-        return found
+            self._past[0][...] = noise
+        return noise
 
     def _memory(self) -> list[Any]:
         return list(self._past)
@@ -136,12 +140,13 @@ class BandedStream(Stream):
 
 
 class Dense(Strategy):
-    """C, written out.
+    """Any lower-triangular C, as a full matrix.
 
-    Any lower-triangular C. The best there is, and its stream keeps every past vector: for short runs and as a
-    yardstick.
+    It can reach the least error of all, but its stream keeps every past vector. It suits short runs and comparisons
+    (Denisov et al. 2022; Choquette-Choo et al. 2023, "Multi-epoch matrix factorization").
 
-    (Denisov et al. 2022; Choquette-Choo et al. 2023, "Multi-epoch matrix factorization".)
+    Args:
+        entries: the square matrix C, with a positive diagonal.
 
     >>> Dense([[1.0, 0.0], [0.5, 2.0]]).variances()
     array([1.    , 0.8125])
@@ -166,8 +171,8 @@ class Dense(Strategy):
     def positive(self) -> bool:
         return bool(np.all(self.entries >= 0))
 
-    def columns(self, places: Any) -> Array:
-        return np.asarray(self.entries[:, np.asarray(places)])
+    def columns(self, indices: Any) -> Array:
+        return np.asarray(self.entries[:, np.asarray(indices)])
 
     def stream(self) -> Stream:
         rows = np.zeros_like(self.entries)
@@ -184,12 +189,12 @@ class Dense(Strategy):
         return np.asarray((noise**2).sum(axis=0))
 
     def plain(self) -> dict[str, Any]:
-        return {"kind": "Dense", "steps": self.steps, "entries": packed(self.entries[np.tril_indices(self.steps)])}
+        return {"kind": "Dense", "steps": self.steps, "entries": pack(self.entries[np.tril_indices(self.steps)])}
 
     @classmethod
-    def _built(cls, found: dict[str, Any]) -> Strategy:
-        whole = np.zeros((found["steps"], found["steps"]))
-        whole[np.tril_indices(found["steps"])] = unpacked(found["entries"])
+    def _from_plain(cls, plain: dict[str, Any]) -> Strategy:
+        whole = np.zeros((plain["steps"], plain["steps"]))
+        whole[np.tril_indices(plain["steps"])] = unpack(plain["entries"])
         return Dense(whole)
 
     def __repr__(self) -> str:

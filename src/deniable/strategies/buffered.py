@@ -1,4 +1,4 @@
-"""Buffered linear Toeplitz strategies: a whole series of corrections from a handful of buffers.
+"""Buffered linear Toeplitz strategies: a few buffers replace the whole series of past vectors.
 
 C is Toeplitz with c_0 = 1 and c_k = Σ_i weight_i·decay_i^(k−1). Its noise is
 
@@ -21,14 +21,20 @@ import numpy as np
 
 from deniable import _checks
 from deniable.errors import DataError, InvalidArgument
-from deniable.strategies.base import Strategy, finite, packed, unpacked
+from deniable.strategies.base import Strategy, finite, pack, unpack
 from deniable.strategies.series import Array
 from deniable.strategies.streams import Stream, add
 from deniable.strategies.toeplitz import Toeplitz
 
 
 class Buffered(Toeplitz):
-    """A Toeplitz strategy by the decays and weights of its buffers."""
+    """A Toeplitz strategy, given by the decays and weights of its buffers.
+
+    Args:
+        decays: one number in [0, 1) per buffer.
+        weights: one number ≥ 0 per buffer.
+        steps: the steps of the run.
+    """
 
     def __init__(self, *, decays: Any, weights: Any, steps: int) -> None:
         self.decays, self.weights = finite("decays", decays), finite("weights", weights)
@@ -54,20 +60,20 @@ class Buffered(Toeplitz):
             others = np.poly(np.delete(self.decays, i))
             above[1:] += weight * others
         roots = np.roots(above)
-        found = [
+        inverse_weights = [
             np.prod(root - self.decays) / np.prod(root - np.delete(roots, i)) for i, root in enumerate(roots)
         ]  # fmt: skip
-        return np.real(roots), np.real(np.array(found))
+        return np.real(roots), np.real(np.array(inverse_weights))
 
     def stream(self) -> Stream:
         return BufferedStream(self.decays, self.weights, self.steps)
 
     def plain(self) -> dict[str, Any]:
-        return {"kind": "Buffered", "steps": self.steps, "decays": packed(self.decays), "weights": packed(self.weights)}
+        return {"kind": "Buffered", "steps": self.steps, "decays": pack(self.decays), "weights": pack(self.weights)}
 
     @classmethod
-    def _built(cls, found: dict[str, Any]) -> Strategy:
-        return Buffered(decays=unpacked(found["decays"]), weights=unpacked(found["weights"]), steps=found["steps"])
+    def _from_plain(cls, plain: dict[str, Any]) -> Strategy:
+        return Buffered(decays=unpack(plain["decays"]), weights=unpack(plain["weights"]), steps=plain["steps"])
 
     def __repr__(self) -> str:
         return f"Buffered(steps={self.steps}, buffers={self.memory})"
@@ -88,15 +94,15 @@ class BufferedStream(Stream):
         self._buffers: list[Any] = []
 
     def _next(self, fresh: Sequence[Any]) -> Any:
-        found = fresh[0]
+        noise = fresh[0]
         if not self._buffers:
-            self._buffers = [found * 0.0 for _ in self._decays]
+            self._buffers = [noise * 0.0 for _ in self._decays]
         for weight, buffer in zip(self._weights, self._buffers, strict=True):
-            add(found, -float(weight), buffer)
+            add(noise, -float(weight), buffer)
         for decay, buffer in zip(self._decays, self._buffers, strict=True):
             buffer *= float(decay)
-            add(buffer, 1.0, found)
-        return found
+            add(buffer, 1.0, noise)
+        return noise
 
     def _memory(self) -> list[Any]:
         return list(self._buffers)

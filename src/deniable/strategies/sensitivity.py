@@ -1,4 +1,4 @@
-"""How far one unit can move C·x: the largest |C·u| over what a participation pattern allows, rounded up.
+"""Sensitivity: the largest |C·u| that one unit can cause under a participation pattern, rounded up.
 
 A unit contributes rows u_i with |u_i| ≤ 1 (in clips, of any dimension) in the steps of a pattern π, and nothing
 elsewhere. With the Gram matrix X = CᵀC,
@@ -11,8 +11,8 @@ is worst:
 
 * **one step**: the longest column. Exact.
 * **a fixed order**: each of its patterns is tried. Exact where X ≥ 0.
-* **separated, orthogonal columns** (X_ij = 0 for |i − j| ≥ separation, as for a C of so many bands): the sum over the
-  pattern of X_ii, largest by dynamic programming. Exact.
+* **separated, orthogonal columns** (X_ij = 0 for |i − j| ≥ separation, as when C has at most `separation` bands): the
+  largest sum of X_ii over a pattern, by dynamic programming. Exact.
 * **separated, Toeplitz, c ≥ 0 and c_1 ≥ c_2 ≥ …**: the earliest pattern 0, b, 2b, …. Exact (Kalinin–Lampert 2024,
   Theorem 2, with c_0 ≥ c_1 as well, which is not needed). ⟨C e_i, C e_j⟩ = Σ_{t<T−j} c_t c_{t+j−i} for i ≤ j falls in j
   at a fixed gap (fewer terms), and in the gap once it is 1 or more; the m-th step of any pattern is at least m·b and
@@ -25,7 +25,7 @@ Floating point: an inner product of n terms errs by at most n·2⁻⁵²·|c_i||
 and the sum, then the root is rounded up to nine digits. C itself is exact: it is the matrix whose entries are these
 doubles, and what a stream applies.
 
-In which steps of a run one unit may take part: the public pattern that a sensitivity is about.
+A `Participation` states in which steps of a run one unit may take part. It is public.
 
 | pattern | a unit takes part in |
 |---|---|
@@ -60,7 +60,7 @@ from deniable.numerics.exact import short_above
 
 @dataclass(frozen=True)
 class Participation:
-    """At most `times` of `steps` steps, `separation` or more apart; exactly `separation` apart if `ordered`."""
+    """A unit takes part in at most `times` of `steps` steps, at least `separation` apart; exactly so if `ordered`."""
 
     steps: int
     times: int = 1
@@ -78,24 +78,39 @@ class Participation:
             raise InvalidArgument("times", self.times, f"{most} in a fixed order", "For fewer, use separated(...).")
 
     def phases(self) -> Iterator[range]:
-        """The patterns of a fixed order, one for each place in the first epoch. They hold every smaller pattern."""
+        """The patterns of a fixed order, one for each step of the first epoch. Every other pattern is part of one."""
         for first in range(min(self.separation, self.steps)):
             yield range(first, self.steps, self.separation)
 
 
 def once(steps: int) -> Participation:
-    """Every unit takes part in at most one step."""
+    """Every unit takes part in at most one step.
+
+    Args:
+        steps: the steps of the run.
+    """
     return Participation(steps)
 
 
 def separated(steps: int, *, separation: int, times: int | None = None) -> Participation:
-    """At most `times` steps (default: as many as fit), at least `separation` apart."""
+    """Every unit takes part in a few steps that are far apart.
+
+    Args:
+        steps: the steps of the run.
+        separation: the least distance between two steps of one unit.
+        times: the most steps of one unit; as many as fit, if left out.
+    """
     most = 1 + (_checks.count("steps", steps) - 1) // _checks.count("separation", separation)
     return Participation(steps, most if times is None else times, separation)
 
 
 def ordered(steps: int, *, period: int) -> Participation:
-    """Batches in one order, repeated every `period` steps."""
+    """Batches come in one fixed order, which repeats.
+
+    Args:
+        steps: the steps of the run.
+        period: after so many steps the order repeats.
+    """
     most = 1 + (_checks.count("steps", steps) - 1) // _checks.count("period", period)
     return Participation(steps, most, period, ordered=True)
 
@@ -105,7 +120,7 @@ Gram = Callable[[Any, Any], Array]
 """X[rows, columns], for two index arrays."""
 
 MARGIN = 2.0**-50
-"""Relative error allowed for each of the terms of an inner product; four times what floating point needs."""
+"""The relative error allowed for each term of an inner product: four times what floating point needs."""
 
 LARGEST = 8192
 """Steps up to which a general separated pattern is bounded; the Gram matrix is walked whole."""
@@ -115,7 +130,7 @@ _CHUNK = 128
 
 @dataclass(frozen=True)
 class Sensitivity:
-    """A proven bound on |C·u|, in clips; `exact` when it is attained (up to rounding), and why it holds."""
+    """A proven bound on |C·u|, in clips. `exact` says whether it is attained (up to rounding), `proof` why it holds."""
 
     value: Fraction
     exact: bool
@@ -130,19 +145,19 @@ def one_step(lengths: Array, rows: int) -> Sensitivity:
 
 def in_order(gram: Gram, lengths: Array, pattern: Participation, rows: int) -> Sensitivity:
     """The worst phase of a fixed order."""
-    found, exact, scale = 0.0, True, 0.0
+    worst, exact, scale = 0.0, True, 0.0
     for phase in pattern.phases():
-        places = np.array(phase)
-        block, long = gram(places, places), lengths[places]
+        indices = np.array(phase)
+        block, long = gram(indices, indices), lengths[indices]
         exact = exact and bool(np.all(block >= -MARGIN * rows * np.outer(long, long)))
-        found = max(found, float(np.abs(block).sum()))
+        worst = max(worst, float(np.abs(block).sum()))
         scale = max(scale, float(long.sum()) ** 2)
     proof = "every phase of the order" + ("" if exact else ", absolute Gram matrix")
-    return _above(found, rows * scale, exact=exact, proof=proof)
+    return _above(worst, rows * scale, exact=exact, proof=proof)
 
 
 def orthogonal(lengths: Array, pattern: Participation, rows: int) -> Sensitivity:
-    """Columns at least `separation` apart have nothing in common: the largest sum of squares over a pattern."""
+    """The largest sum of squares over a pattern, for columns that are orthogonal when `separation` or more apart."""
     squares = lengths**2
     if pattern.ordered:
         square = max(float(squares[list(phase)].sum()) for phase in pattern.phases())
@@ -163,7 +178,7 @@ def earliest(coefficients: Array, pattern: Participation) -> Sensitivity:
     return _above(square, (steps + pattern.times) * square, exact=True, proof="the earliest pattern, falling Toeplitz")
 
 
-def falling(coefficients: Array) -> bool:
+def is_falling(coefficients: Array) -> bool:
     """Whether Toeplitz coefficients are at least 0 and never rise behind the first."""
     return bool(np.all(coefficients >= 0) and np.all(np.diff(coefficients[1:]) <= 0))
 
@@ -177,14 +192,14 @@ def in_general(gram: Gram, lengths: Array, pattern: Participation, rows: int) ->
             " strategy with falling coefficients, one with at most `separation` bands, or batches in a fixed order."
         )
     every = np.arange(steps)
-    reached = np.empty(steps)
+    row_bounds = np.empty(steps)
     for start in range(0, steps, _CHUNK):
         here = every[start : start + _CHUNK]
         block = np.abs(gram(here, every))
         own = block[np.arange(len(here)), here]
         block[np.abs(here[:, None] - every) < apart] = 0.0
-        reached[here] = own + best(block, times - 1, apart)
-    square = float(best(reached, times, apart))
+        row_bounds[here] = own + best(block, times - 1, apart)
+    square = float(best(row_bounds, times, apart))
     scale = (times * float(np.max(lengths))) ** 2
     return _above(square, (rows + steps) * scale, exact=False, proof="absolute Gram matrix, dynamic programming")
 
@@ -195,9 +210,9 @@ def best(values: Array, times: int, separation: int) -> Array:
     recent = np.zeros((separation, times + 1, *values.shape[:-1]))
     last = recent[0].copy()
     for j in range(1, values.shape[-1] + 1):
-        place = recent[j % separation]
-        last[1:] = np.maximum(last[1:], place[:-1] + values[..., j - 1])
-        place[:] = last
+        slot = recent[j % separation]
+        last[1:] = np.maximum(last[1:], slot[:-1] + values[..., j - 1])
+        slot[:] = last
     return np.asarray(last[times])
 
 

@@ -25,27 +25,27 @@ def square_root(steps: int) -> Array:
 def inverse(series: Array, terms: int) -> Array:
     """1/series: by back-substitution for few coefficients, by doubling (Newton) for many."""
     if len(series) <= _FEW or terms <= _SHORT:
-        return _substituted(series[:terms], terms)
-    found = _substituted(series[:_SHORT], _SHORT)
-    while len(found) < terms:
-        size = min(2 * len(found), terms)
-        error = -product(series, found, size)
+        return _substitute(series[:terms], terms)
+    quotient = _substitute(series[:_SHORT], _SHORT)
+    while len(quotient) < terms:
+        size = min(2 * len(quotient), terms)
+        error = -product(series, quotient, size)
         error[0] += 2.0
-        found = product(found, error, size)
-    return found
+        quotient = product(quotient, error, size)
+    return quotient
 
 
 def product(left: Array, right: Array, terms: int) -> Array:
     """The first terms of a product of two series."""
-    return _convolved(left[:terms], right[:terms], 0, terms)
+    return _convolve(left[:terms], right[:terms], 0, terms)
 
 
 def correlation(left: Array, right: Array, terms: int) -> Array:
     """Σ_t left_{t+k}·right_t for k below `terms`: the adjoint of `product`."""
-    return _convolved(left, right[::-1], len(right) - 1, terms)
+    return _convolve(left, right[::-1], len(right) - 1, terms)
 
 
-def _substituted(series: Array, terms: int) -> Array:
+def _substitute(series: Array, terms: int) -> Array:
     """The first column of the inverse of a banded Toeplitz matrix."""
     from scipy.linalg.lapack import dtbtrs
 
@@ -55,9 +55,9 @@ def _substituted(series: Array, terms: int) -> Array:
     return np.asarray(dtbtrs(band, impulse, uplo="L")[0][:, 0])
 
 
-def _convolved(left: Array, right: Array, start: int, terms: int) -> Array:
+def _convolve(left: Array, right: Array, start: int, terms: int) -> Array:
     """A stretch of the full convolution, with zeros behind its end."""
     size = 1 << (len(left) + len(right) - 2).bit_length() if len(left) + len(right) > 2 else 1
     whole = np.fft.irfft(np.fft.rfft(left, size) * np.fft.rfft(right, size), size) if size > 1 else left * right
-    found = whole[: len(left) + len(right) - 1][start : start + terms]
-    return np.asarray(np.pad(found, (0, terms - len(found))))
+    stretch = whole[: len(left) + len(right) - 1][start : start + terms]
+    return np.asarray(np.pad(stretch, (0, terms - len(stretch))))

@@ -1,14 +1,13 @@
 """Correlated noise, step by step, in memory that does not grow with the run.
 
-A stream turns fresh normal vectors z_1, z_2, … into the rows of N·z. It works on NumPy arrays and on torch tensors, of
-any shape, and never looks at their type beyond adding and scaling. Its state is what a checkpoint must keep; whoever
-reads it can take noise off sums that were already released, so it is as secret as the data until the run is over.
+A stream turns fresh normal vectors z_1, z_2, … into the rows of N·z. It works on NumPy arrays and on torch tensors of
+any shape, because it only adds and scales them. A checkpoint must keep its state. Whoever reads the state can subtract
+noise from sums that were already released, so it is as secret as the data until the run is over.
 
-**Lost steps.** After a crash some steps may have been released whose noise is gone. `skip` goes on behind them with an
-empty memory: the run then is one with the strategy C′ that has the same entries as C, except that those linking steps
-before the gap to steps behind it are 0. Where C ≥ 0 this lowers every entry of CᵀC, and where columns of a pattern are
-orthogonal it shortens them: either way no sensitivity rises, and the event still covers the run. Other strategies
-refuse.
+**Lost steps.** After a crash some steps may have been released whose noise is gone. `skip` continues after them with an
+empty memory. The run then follows the strategy C′ that equals C, except that the entries linking steps before the gap
+to steps after it are 0. Where C ≥ 0 this lowers every entry of CᵀC; where columns of a pattern are orthogonal it
+shortens them. Either way no sensitivity rises, and the event still covers the run. Other strategies refuse.
 """
 
 from __future__ import annotations
@@ -32,20 +31,21 @@ class Stream(ABC):
         return 1
 
     def next(self, fresh: Sequence[Any]) -> Any:
-        """The noise of the next step, from as many fresh vectors of independent normal numbers as `draws` says.
+        """The noise of the next step. It must not be changed before the next call.
 
-        The fresh vectors may be overwritten, and what comes back must not be changed before the next call.
+        Args:
+            fresh: `draws()` vectors of independent standard normal numbers. They may be overwritten.
         """
         if self.step >= self.steps:
             raise InvalidArgument("step", self.step + 1, f"one of the {self.steps} steps of the strategy")
         if len(fresh) != self.draws():
             raise InvalidArgument("fresh", len(fresh), f"{self.draws()} vectors")
-        found = self._next(fresh)
+        noise = self._next(fresh)
         self.step += 1
-        return found
+        return noise
 
     def skip(self, step: int) -> None:
-        """Go on after `step` steps with an empty memory; see the module."""
+        """Continue after `step` steps with an empty memory; see the module."""
         if not self.step <= step <= self.steps:
             raise InvalidArgument("step", step, f"between {self.step} and {self.steps}")
         self._forget(step)
@@ -56,7 +56,7 @@ class Stream(ABC):
         return {"step": self.step, "memory": self._memory()}
 
     def load(self, state: dict[str, Any]) -> None:
-        """Go on from a state."""
+        """Continue from a state that `state` returned."""
         try:
             step, memory = int(state["step"]), list(state["memory"])
         except (TypeError, KeyError, ValueError):
@@ -81,8 +81,8 @@ class Stream(ABC):
 
 def add(total: Any, weight: float, past: Any) -> None:
     """total += weight·past, in place; torch does it without a temporary."""
-    adding = getattr(total, "add_", None)
-    if adding is not None:
-        adding(past, alpha=weight)
+    add_in_place = getattr(total, "add_", None)
+    if add_in_place is not None:
+        add_in_place(past, alpha=weight)
     else:
         total += weight * past

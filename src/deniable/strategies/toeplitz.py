@@ -21,7 +21,7 @@ from deniable.errors import InvalidArgument
 from deniable.strategies import sensitivity as bounds
 from deniable.strategies import series
 from deniable.strategies.banded import BandedStream
-from deniable.strategies.base import Strategy, finite, packed, unpacked
+from deniable.strategies.base import Strategy, finite, pack, unpack
 from deniable.strategies.sensitivity import Participation, Sensitivity
 from deniable.strategies.series import Array
 from deniable.strategies.streams import Stream
@@ -29,7 +29,12 @@ from deniable.strategies.workloads import PREFIX, Workload
 
 
 class Toeplitz(Strategy):
-    """C[t, t − k] = coefficients[k], for every t."""
+    """C[t, t − k] = coefficients[k], for every t.
+
+    Args:
+        coefficients: at most `steps` numbers, the first of them positive; the rest are 0.
+        steps: the steps of the run.
+    """
 
     def __init__(self, coefficients: Any, steps: int) -> None:
         self.steps = _checks.count("steps", steps)
@@ -39,10 +44,15 @@ class Toeplitz(Strategy):
 
     @classmethod
     def square_root(cls, steps: int, *, bands: int | None = None) -> Toeplitz:
-        """The square root of the matrix of prefix sums, or its first `bands` diagonals."""
+        """The square root of the matrix of prefix sums.
+
+        Args:
+            steps: the steps of the run.
+            bands: keep only so many diagonals; all if left out.
+        """
         whole = _checks.count("steps", steps)
-        kept = whole if bands is None else min(_checks.count("bands", bands), whole)
-        return Toeplitz(series.square_root(kept), whole)
+        width = whole if bands is None else min(_checks.count("bands", bands), whole)
+        return Toeplitz(series.square_root(width), whole)
 
     @property
     def bands(self) -> int:
@@ -58,20 +68,20 @@ class Toeplitz(Strategy):
 
     @property
     def falls(self) -> bool:
-        """Whether the coefficients are at least 0 and never rise behind the first."""
-        return bounds.falling(self.coefficients)
+        """Whether the coefficients are at least 0 and never rise after the first."""
+        return bounds.is_falling(self.coefficients)
 
     def lengths(self) -> Array:
         squares = np.zeros(self.steps)
         squares[: self.bands] = self.coefficients**2
         return np.asarray(np.sqrt(np.cumsum(squares))[::-1])
 
-    def columns(self, places: Any) -> Array:
-        found = np.zeros((self.steps, len(places)))
-        for column, first in enumerate(places):
-            kept = self.coefficients[: self.steps - first]
-            found[first : first + len(kept), column] = kept
-        return found
+    def columns(self, indices: Any) -> Array:
+        matrix = np.zeros((self.steps, len(indices)))
+        for column, first in enumerate(indices):
+            tail = self.coefficients[: self.steps - first]
+            matrix[first : first + len(tail), column] = tail
+        return matrix
 
     def _bound(self, participation: Participation) -> Sensitivity:
         if participation.times > 1 and self.bands > participation.separation and self.falls:
@@ -86,11 +96,11 @@ class Toeplitz(Strategy):
         return np.asarray(np.cumsum(noise**2))
 
     def plain(self) -> dict[str, Any]:
-        return {"kind": "Toeplitz", "steps": self.steps, "coefficients": packed(self.coefficients)}
+        return {"kind": "Toeplitz", "steps": self.steps, "coefficients": pack(self.coefficients)}
 
     @classmethod
-    def _built(cls, found: dict[str, Any]) -> Strategy:
-        return Toeplitz(unpacked(found["coefficients"]), found["steps"])
+    def _from_plain(cls, plain: dict[str, Any]) -> Strategy:
+        return Toeplitz(unpack(plain["coefficients"]), plain["steps"])
 
     def __repr__(self) -> str:
         return f"Toeplitz(steps={self.steps}, bands={self.bands})"

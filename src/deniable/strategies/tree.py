@@ -1,4 +1,4 @@
-"""Tree aggregation, online: noise in the nodes of a binary tree over the steps, each prefix sum from a few of them.
+"""Online tree aggregation: the nodes of a binary tree over the steps carry noise; a prefix sum adds a few of them.
 
 A node of height h covers 2^h steps and is measured, with unit noise, when the last of them is over. C has one row per
 node, in that order; a step lies in at most ⌊log₂ T⌋ + 1 nodes. Honaker's estimate from below mixes a node's own
@@ -32,7 +32,11 @@ LARGEST = 4096
 
 
 class Tree(Strategy):
-    """A binary tree over `steps` steps."""
+    """A binary tree over the steps of a run.
+
+    Args:
+        steps: the steps of the run.
+    """
 
     def __init__(self, steps: int) -> None:
         self.steps = _checks.count("steps", steps)
@@ -63,16 +67,16 @@ class Tree(Strategy):
     def gram(self, left: Any, right: Any) -> Array:
         """The number of nodes that two steps share."""
         i, j = np.asarray(left)[:, None], np.asarray(right)[None, :]
-        found = np.zeros((i.size, j.size))
+        shared = np.zeros((i.size, j.size))
         for height in range(self.steps.bit_length()):
-            found += (i >> height == j >> height) & self._complete(i, height)
-        return found
+            shared += (i >> height == j >> height) & self._complete(i, height)
+        return shared
 
-    def columns(self, places: Any) -> Array:
-        chosen, rows = np.asarray(places), []
+    def columns(self, indices: Any) -> Array:
+        picks, rows = np.asarray(indices), []
         for t in range(1, self.steps + 1):
-            for height in range(_ending(t)):
-                rows.append((chosen >= t - (1 << height)) & (chosen < t))
+            for height in range(_count_ending(t)):
+                rows.append((picks >= t - (1 << height)) & (picks < t))
         return np.array(rows, dtype=float)
 
     def stream(self) -> Stream:
@@ -80,10 +84,10 @@ class Tree(Strategy):
 
     def variances(self, workload: Workload = PREFIX) -> Array:
         if workload == PREFIX:
-            every, found = np.arange(1, self.steps + 1), np.zeros(self.steps)
+            every, totals = np.arange(1, self.steps + 1), np.zeros(self.steps)
             for height in range(self.steps.bit_length()):
-                found += (every >> height & 1) * variance(height)
-            return found
+                totals += (every >> height & 1) * variance(height)
+            return totals
         if self.steps > LARGEST:
             raise NotSupported(f"errors of a tree of more than {LARGEST} steps are computed for prefix sums only")
         from scipy.linalg import toeplitz
@@ -97,20 +101,20 @@ class Tree(Strategy):
         return np.asarray(((map_ @ noise) ** 2).sum(axis=1))
 
     def growth(self) -> float:
-        """A bound: the noise of a step is the difference of two prefix sums, each of at most `memory` nodes of at most
-        unit variance, and a step lies in at most so many nodes."""
+        """An upper bound. The noise of a step is the difference of two prefix sums, each of at most `memory` nodes with
+        at most unit variance, and a step lies in at most `memory` nodes."""
         return 2.0 * self.memory
 
     def plain(self) -> dict[str, Any]:
         return {"kind": "Tree", "steps": self.steps}
 
     @classmethod
-    def _built(cls, found: dict[str, Any]) -> Strategy:
-        return cls(found["steps"])
+    def _from_plain(cls, plain: dict[str, Any]) -> Strategy:
+        return cls(plain["steps"])
 
-    def _complete(self, places: Any, height: int) -> Any:
+    def _complete(self, indices: Any, height: int) -> Any:
         """Whether the node of a height above a step ends within the run."""
-        return ((places >> height) + 1) << height <= self.steps
+        return ((indices >> height) + 1) << height <= self.steps
 
     def __repr__(self) -> str:
         return f"Tree(steps={self.steps})"
@@ -121,8 +125,8 @@ def variance(height: int) -> float:
     return 1.0 / (2.0 - 2.0**-height)
 
 
-def _ending(step: int) -> int:
-    """How many nodes end with a step, counted from 1: one more than its factors of two."""
+def _count_ending(step: int) -> int:
+    """How many nodes end with a step (steps count from 1): one more than its factors of two."""
     return (step & -step).bit_length()
 
 
@@ -134,20 +138,20 @@ class TreeStream(Stream):
         self._nodes: list[Any] = []
 
     def draws(self) -> int:
-        return _ending(self.step + 1)
+        return _count_ending(self.step + 1)
 
     def _next(self, fresh: Sequence[Any]) -> Any:
-        estimate, found = fresh[0] + 0.0, None
+        estimate, old_sum = fresh[0] + 0.0, None
         for height in range(1, len(fresh)):
-            left = self._nodes.pop()
-            if left is None:  # part of this node was lost: what is left of it is its right half
+            sibling = self._nodes.pop()
+            if sibling is None:  # the left half of this node was lost: the right half stands for it
                 continue
-            found = left if found is None else found + left
+            old_sum = sibling if old_sum is None else old_sum + sibling
             own = variance(height)  # the weight of a measurement of variance 1 is the variance of the mix
-            estimate = own * fresh[height] + (1 - own) * (left + estimate)
+            estimate = own * fresh[height] + (1 - own) * (sibling + estimate)
         self._nodes.append(estimate)
-        # ν_t − ν_{t−1}: the new node instead of those that it replaced.
-        return estimate + 0.0 if found is None else estimate - found
+        # ν_t − ν_{t−1}: the new node minus the nodes that it replaces.
+        return estimate + 0.0 if old_sum is None else estimate - old_sum
 
     def _memory(self) -> list[Any]:
         return list(self._nodes)

@@ -1,4 +1,4 @@
-"""What the noisy gradients are used for: the linear map A whose error a strategy keeps small.
+"""Workloads: the linear map A from noisy gradients to models, whose error a strategy keeps small.
 
 A model after t steps is a linear map of the gradients so far, so its noise is a row of A·(C⁻¹z).
 
@@ -29,7 +29,12 @@ from deniable.strategies.series import Array
 
 @dataclass(frozen=True)
 class Workload:
-    """SGD with momentum and decay, as the map from gradients to models."""
+    """SGD with momentum and decay, as the map from gradients to models.
+
+    Args:
+        momentum: at least 0 and below 1.
+        decay: the weights are multiplied by it in each step; 1 for plain SGD.
+    """
 
     momentum: float = 0.0
     decay: float = 1.0
@@ -50,10 +55,10 @@ class Workload:
 
 
 PREFIX = Workload()
-"""Prefix sums: every model counts, each as much as any other."""
+"""Prefix sums: every model counts, and all count the same."""
 
 EACH = Workload(decay=0)
-"""No model at all: every released sum by itself, with the noise of its own step."""
+"""Single steps: each released sum is used by itself, with the noise of its own step."""
 
 
 def variances(rows: Array, workload: Workload) -> Array:
@@ -62,9 +67,7 @@ def variances(rows: Array, workload: Workload) -> Array:
 
 
 class Recursion:
-    """One evaluation: `forward`, then `backward` for its gradient.
-
-    The error of a banded strategy and its gradient, in O(T·b²) time and O(T·b) memory.
+    """The error of a banded strategy (`forward`) and its gradient (`backward`), in O(T·b²) time and O(T·b) memory.
 
     The noise of the models is ν = A·C⁻¹z = R⁻¹z with R = C·A⁻¹. A workload's A⁻¹ has two or three diagonals, so R has w
     = b + 1 (or b + 2) of them, and ν follows a recursion of that order:
@@ -87,20 +90,20 @@ class Recursion:
         """The variances of all models."""
         steps = len(rows)
         past = rows.shape[1] + len(self._lag) - 2  # w − 1
-        mixed = self._mixed(rows, past)
+        mixed = self._mix(rows, past)
         self._scale = 1.0 / mixed[:, 0]
         # Newest first in time is last in memory: f is stored oldest first, to match the windows.
         self._weights = np.ascontiguousarray((-mixed[:, 1:] * self._scale[:, None])[:, ::-1])
         self._past, self._steps = past, steps
         self._band = np.zeros((past + steps, 2 * past + 1))
-        found = np.empty(steps)
+        model_variances = np.empty(steps)
         for t in range(steps):
             here = past + t
             f = self._weights[t]
-            moved = self._window(self._band, t) @ f
-            found[t] = f @ moved + self._scale[t] ** 2
-            self._put(self._band, here, moved, found[t])
-        return found
+            covariances = self._window(self._band, t) @ f
+            model_variances[t] = f @ covariances + self._scale[t] ** 2
+            self._set_row(self._band, here, covariances, model_variances[t])
+        return model_variances
 
     def backward(self, weights: Array) -> Array:
         """The gradient of Σ weights_t·variance_t with respect to `rows`."""
@@ -115,7 +118,7 @@ class Recursion:
             f = self._weights[t]
             from_f, from_back = self._diagonal(f_after, t), self._diagonal(back_after, t)
             own = weights[t] + from_f @ from_back
-            back = from_back @ self._shifted(f_after, t) + from_f @ self._shifted(back_after, t) + own * f
+            back = from_back @ self._earlier(f_after, t) + from_f @ self._earlier(back_after, t) + own * f
             back_after[t, past:] = back
             slopes[t, 0] = own
             slopes[t, :0:-1] = own * self._band[past + t, :past] + self._window(self._band, t) @ back
@@ -127,19 +130,19 @@ class Recursion:
         mixed[:, 0] = -2.0 * slopes[:, 0] * scale**3 - (slopes[:, 1:] * forward).sum(axis=1) * scale
         mixed[self._outside] = 0.0
         bands = past + 2 - len(self._lag)
-        found = np.zeros((steps, bands))
+        gradient = np.zeros((steps, bands))
         for i, lag in enumerate(self._lag):
-            found += lag * mixed[:, i : i + bands]
-        return found
+            gradient += lag * mixed[:, i : i + bands]
+        return gradient
 
-    def _mixed(self, rows: Array, past: int) -> Array:
+    def _mix(self, rows: Array, past: int) -> Array:
         """R by its rows: [t, m] is R[t, t − m] = Σ_i (A⁻¹)_i·C[t, t − m + i]."""
-        found = np.zeros((len(rows), past + 1))
+        product = np.zeros((len(rows), past + 1))
         for i, lag in enumerate(self._lag):
-            found[:, i : i + rows.shape[1]] += lag * rows
+            product[:, i : i + rows.shape[1]] += lag * rows
         self._outside = np.arange(past + 1) > np.arange(len(rows))[:, None]
-        found[self._outside] = 0.0
-        return found
+        product[self._outside] = 0.0
+        return product
 
     def _window(self, band: Array, t: int) -> Array:
         """K among the `past` models before step t, oldest first, as a view of the band."""
@@ -149,23 +152,23 @@ class Recursion:
         return as_strided(band[t:, past:], shape=(past, past), strides=(2 * past * size, size))
 
     def _diagonal(self, after: Array, t: int) -> Array:
-        """What the steps t + 1, t + 2, … hold about model t."""
+        """The entries of the steps t + 1, t + 2, … that concern model t, as a view."""
         past, size = self._past, after.itemsize
         return as_strided(after[t + 1 :, 2 * past - 1 :], shape=(past,), strides=((2 * past - 1) * size,))
 
-    def _shifted(self, after: Array, t: int) -> Array:
-        """What the steps t + 1, t + 2, … hold about the models before t, oldest first."""
+    def _earlier(self, after: Array, t: int) -> Array:
+        """The entries of the steps t + 1, t + 2, … that concern the models before t, oldest first, as a view."""
         past, size = self._past, after.itemsize
         return as_strided(after[t + 1 :, past - 1 :], shape=(past, past), strides=((2 * past - 1) * size, size))
 
-    def _put(self, band: Array, here: int, moved: Array, own: float) -> None:
-        """Row and column `here` of the symmetric matrix."""
+    def _set_row(self, band: Array, here: int, covariances: Array, own: float) -> None:
+        """Write row and column `here` of the symmetric matrix."""
         past = self._past
-        band[here, :past] = moved
+        band[here, :past] = covariances
         band[here, past] = own
         if past:
             # K[here − past + i, here] lies at band[here − past + i, 2·past − i].
             start = here - past
             size = band.itemsize
             column = as_strided(band[start:, 2 * past :], shape=(past,), strides=(2 * past * size,))
-            column[:] = moved
+            column[:] = covariances

@@ -277,7 +277,7 @@ def compose_fdp(parts: Sequence[FDP], *, lines: int = 256) -> FDP:
     most = _checks.count("lines", lines, least=3)
     total = TradeOff.perfect()
     for part in parts:
-        total = product(total, part.tradeoff.symmetrized()).lowered(most)
+        total = product(total, part.tradeoff.symmetrized()).simplify(most)
     return FDP(total, relation=first.relation, unit=first.unit)
 
 

@@ -340,7 +340,8 @@ OTHERS = [
     for name, covers, units_, call, more in (
         ("mechanisms.best_of, generator", ["mechanisms.BestOf.__call__"], units(ADD_REMOVE), best_of,
          {"mix": scattered, "shape": best}),
-        ("mechanisms.search", ["mechanisms.Search.run"], units(ADD_REMOVE), search, {"mix": scattered, "sample": 20}),
+        ("mechanisms.search", ["mechanisms.PrivateSearch.run"], units(ADD_REMOVE), search,
+         {"mix": scattered, "sample": 20}),
         ("mechanisms.above_threshold, a run", ["mechanisms.AboveThreshold.start"], dict(hostile.ANY), above_threshold,
          {"shape": answers}),
         ("mechanisms.propose_test_release, distance", ["mechanisms.ProposeTestRelease.__call__"], dict(hostile.ANY),

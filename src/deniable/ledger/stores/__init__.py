@@ -1,4 +1,4 @@
-"""Where a ledger is kept. A store remembers and orders; what a row means is the ledger's business.
+"""Stores: where a ledger is kept. A store orders and keeps rows; the ledger gives them their meaning.
 
 A `RecordSource` can be read: the header, the rows, the totals. An export is one (`deniable.ledger.exports`).
 
@@ -46,7 +46,7 @@ class RecordSource(Protocol):
         ...
 
     def reading(self) -> AbstractContextManager[None]:
-        """One unchanging view while it lasts."""
+        """A context in which all reads see the same state."""
         ...
 
     def last(self) -> Row | None:
@@ -83,7 +83,7 @@ class RecordSource(Protocol):
 
 
 class Store(RecordSource, Protocol):
-    """What the ledger needs of a place to be kept."""
+    """A source that also takes rows."""
 
     @property
     def address(self) -> str:
@@ -91,7 +91,7 @@ class Store(RecordSource, Protocol):
         ...
 
     def writing(self) -> AbstractContextManager[None]:
-        """Sole writer while it lasts; durable when it ends."""
+        """A context with one writer at a time. When it ends without an error, its rows are durable."""
         ...
 
     def by_key(self, key: str) -> Row | None:

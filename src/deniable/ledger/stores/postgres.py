@@ -34,7 +34,7 @@ from deniable.errors import (
     MissingExtra,
 )
 from deniable.ledger.stores import Balance, Row
-from deniable.ledger.stores.tables import Migrations, TableStore, lifting
+from deniable.ledger.stores.tables import Migrations, TableStore, migration_statements
 
 try:
     import psycopg
@@ -127,7 +127,7 @@ class PostgresStore(TableStore):
         """A new schema in an existing database, whole or not at all."""
         store = cls(Address.parse(text))
         name = store._address.name
-        with store._said(), store._connect() as connection:
+        with store._translate_errors(), store._connect() as connection:
             try:
                 connection.execute(f'BEGIN; CREATE SCHEMA "{name}"; {_TABLES}')
             except (psycopg.errors.DuplicateSchema, psycopg.errors.UniqueViolation):
@@ -152,8 +152,8 @@ class PostgresStore(TableStore):
     def open(cls, text: str) -> PostgresStore:
         """The schema at an address, checked to be a ledger of a version this program knows."""
         store = cls(Address.parse(text))
-        with store.lock, store._said():
-            store._connected()
+        with store.lock, store._translate_errors():
+            store._ensure_connection()
         return store
 
     # transactions
@@ -195,35 +195,35 @@ class PostgresStore(TableStore):
             done = self.connection.execute("COMMIT").statusmessage
         except psycopg.Error as error:
             if not self.connection.closed:
-                raise self._translated(error) from error
+                raise self._translate(error) from error
             if self._appended is not None:
-                self._find_out(self._appended)
+                self._check_commit(self._appended)
             return
         if done != "COMMIT":
             raise LedgerError(f"the server at {self.place} did not commit ({done}); nothing was charged.")
 
-    def _find_out(self, row: Row) -> None:
-        """The connection was lost while COMMIT was under way: is the row there?"""
+    def _check_commit(self, row: Row) -> None:
+        """Look for the row after the connection was lost during COMMIT; raise if it is not there."""
         try:
-            connection = self._connected()
+            connection = self._ensure_connection()
             connection.execute(f"BEGIN; {self._own}; {_LOCK}")
-            found = connection.execute("SELECT hash FROM rows WHERE seq = %s", (row.seq,)).fetchone()
+            line = connection.execute("SELECT hash FROM rows WHERE seq = %s", (row.seq,)).fetchone()
             connection.execute("ROLLBACK")
         except (psycopg.Error, LedgerError) as error:
             raise LedgerUnsure(
                 f"the connection to {self.place} was lost while a charge was written, and the server cannot be asked:"
                 " it may stand. Nothing may be released. When the server is back, charge again with the same key."
             ) from error
-        if found is None or found[0] != row.hash:
+        if line is None or line[0] != row.hash:
             raise LedgerError(
                 f"the connection to {self.place} was lost and the charge with it; nothing was charged. Try again."
             )
 
     def ask(self, statement: str, *values: object) -> list[tuple[Any, ...]]:
         text = statement.replace("?", "%s")
-        with self.lock, self._said():
+        with self.lock, self._translate_errors():
             # In the middle of a transaction a new connection would know nothing of it, and hold no lock.
-            connection = self.connection if self._inside else self._connected()
+            connection = self.connection if self._inside else self._ensure_connection()
             if connection is None:
                 raise LedgerError(f"the process forked in the middle of a charge to {self.place}; charge again.")
             try:
@@ -231,7 +231,7 @@ class PostgresStore(TableStore):
             except psycopg.Error:
                 if self._inside or not connection.closed:
                     raise
-                cursor = self._connected().execute(text, values)  # it died while it was idle
+                cursor = self._ensure_connection().execute(text, values)  # it died while it was idle
             return cursor.fetchall() if cursor.description else []
 
     # connection
@@ -248,7 +248,7 @@ class PostgresStore(TableStore):
                     self.connection.close()
                 self.connection = None
 
-    def _connected(self) -> Any:
+    def _ensure_connection(self) -> Any:
         if self.connection is None or self.connection.closed:
             self.connection = None
             connection = self._connect()
@@ -283,8 +283,8 @@ class PostgresStore(TableStore):
             }
             for setting, value in settings.items():
                 connection.execute("SELECT set_config(%s, %s, false)", (setting, value))
-            kept = connection.execute("SELECT current_setting('fsync'), current_setting('synchronous_commit')")
-            fsync, waits = kept.fetchone() or ("off", "off")
+            durability = connection.execute("SELECT current_setting('fsync'), current_setting('synchronous_commit')")
+            fsync, waits = durability.fetchone() or ("off", "off")
             if fsync != "on":
                 raise LedgerError(
                     f"the server at {self.place} runs with fsync=off and may forget charges; turn fsync on."
@@ -299,10 +299,10 @@ class PostgresStore(TableStore):
     def _check(self, connection: Any) -> None:
         """Refuse what is not a ledger; lift an older one to this version, in one transaction."""
         usage = "SELECT has_schema_privilege(oid, 'USAGE') FROM pg_namespace WHERE nspname = %s"
-        found = connection.execute(usage, (self._address.name,)).fetchone()
-        if found is None:
+        usable = connection.execute(usage, (self._address.name,)).fetchone()
+        if usable is None:
             raise LedgerMissing(Remedy(f"there is no ledger at {self.place}; create it once with {CREATE}.", CREATE))
-        if not found[0]:
+        if not usable[0]:
             raise LedgerError(f"this role may not look into the ledger at {self.place}: {_RIGHTS}.")
         version = self._version(connection)
         if version == SCHEMA:
@@ -311,33 +311,33 @@ class PostgresStore(TableStore):
             connection.execute(statement)
         # Another process may have lifted it meanwhile: the version is read again under the lock.
         version = self._version(connection)
-        for statement in lifting(version, known=SCHEMA, migrations=MIGRATIONS, place=self.place):
+        for statement in migration_statements(version, current=SCHEMA, migrations=MIGRATIONS, location=self.place):
             connection.execute(statement)
         connection.execute("UPDATE about SET schema = %s", (SCHEMA,))
         connection.execute("COMMIT")
 
     def _version(self, connection: Any) -> int:
         try:
-            found = connection.execute("SELECT application, schema FROM about").fetchone()
+            line = connection.execute("SELECT application, schema FROM about").fetchone()
         except psycopg.errors.UndefinedTable:
-            found = None
-        if found is None or found[0] != "deniable ledger":
+            line = None
+        if line is None or line[0] != "deniable ledger":
             raise LedgerDamaged(
                 Remedy(f"{self.place} is not a ledger; give the address of one that {CREATE} made.", CREATE)
             )
-        return int(found[1])
+        return int(line[1])
 
     # errors
 
     @contextmanager
-    def _said(self) -> Iterator[None]:
+    def _translate_errors(self) -> Iterator[None]:
         """The server's errors in the ledger's words. None of them leaves a charge that was not asked for."""
         try:
             yield
         except psycopg.Error as error:
-            raise self._translated(error) from error
+            raise self._translate(error) from error
 
-    def _translated(self, error: psycopg.Error) -> LedgerError:
+    def _translate(self, error: psycopg.Error) -> LedgerError:
         text = _first_line(error)
         match error:
             case psycopg.errors.LockNotAvailable():

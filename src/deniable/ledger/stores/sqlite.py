@@ -31,8 +31,8 @@ from deniable.errors import (
 )
 from deniable.ledger.exports import is_export
 from deniable.ledger.stores import Balance, Row
-from deniable.ledger.stores.places import shown_place
-from deniable.ledger.stores.tables import Migrations, TableStore, lifting
+from deniable.ledger.stores.locations import printable_location
+from deniable.ledger.stores.tables import Migrations, TableStore, migration_statements
 
 APPLICATION = 0x64656E69
 """Marks the file as a ledger ("deni"), in SQLite's own header."""
@@ -55,7 +55,7 @@ class SQLiteStore(TableStore):
     """A ledger's file. Safe to use from several threads and from several processes."""
 
     def __init__(self, path: Path) -> None:
-        super().__init__(shown_place(path))
+        super().__init__(printable_location(path))
         self.path = path.absolute()  # wherever the process goes
         self._file: tuple[int, int] | None = None
         """The file that is open."""
@@ -70,7 +70,9 @@ class SQLiteStore(TableStore):
         """A new file at a path where there is nothing."""
         _refuse_remains(path)
         if not path.parent.is_dir():
-            raise LedgerMissing(f"there is no folder {shown_place(path.parent)}; make it, then create the ledger.")
+            raise LedgerMissing(
+                f"there is no folder {printable_location(path.parent)}; make it, then create the ledger."
+            )
         try:
             with _files.replacing(path, private=True) as beside:
                 try:
@@ -90,7 +92,7 @@ class SQLiteStore(TableStore):
         _refuse_other(path)
         store = cls(path)
         with store.lock:
-            store._connected()
+            store._ensure_connection()
         return store
 
     # transactions
@@ -119,9 +121,9 @@ class SQLiteStore(TableStore):
     @contextmanager
     def _transaction(self, begin: str) -> Iterator[None]:
         with self.lock:
-            connection = self._connected()
+            connection = self._ensure_connection()
             self._appended = False
-            with _said(self.place):
+            with _translate_errors(self.place):
                 connection.execute(begin)
             try:
                 yield
@@ -133,11 +135,11 @@ class SQLiteStore(TableStore):
                         connection.execute("ROLLBACK")
 
     def _commit(self, connection: sqlite3.Connection) -> None:
-        """COMMIT, whose failures are of two kinds.
+        """Commit, and tell two kinds of failure apart.
 
-        SQLite writes the pages of a transaction to the log, the commit mark last, and then has the disk take the log. A
-        write that fails leaves no whole mark, and no reader ever accepts pages without one: nothing was charged. After
-        any other failure the mark may be on disk, and may be found there after a crash.
+        SQLite writes the pages of a transaction to the log, the commit mark last, and then flushes the log to disk. If
+        a write fails, there is no whole mark, and readers ignore pages without one: nothing was charged. After any
+        other failure the mark may be on disk, and the charge may stand.
         """
         try:
             connection.execute("COMMIT")
@@ -147,10 +149,10 @@ class SQLiteStore(TableStore):
                     f"the disk failed while a charge was written to {self.place} ({error}): it may stand. Nothing may"
                     " be released. When the disk is well again, charge once more with the same key."
                 ) from error
-            raise _translated(error, self.place) from error
+            raise _translate(error, self.place) from error
 
     def _check_file(self) -> None:
-        """Refuse to write where nobody would read."""
+        """Refuse to write to a file that is no longer the one at the path."""
         if _file_at(self.path) != self._file:
             raise LedgerMissing(
                 f"the ledger at {self.place} was removed or replaced while it was open; nothing was charged. Restore"
@@ -159,25 +161,25 @@ class SQLiteStore(TableStore):
         _refuse_links(self.path, self.place)
 
     def ask(self, statement: str, *values: object) -> list[tuple[Any, ...]]:
-        with self.lock, _said(self.place):
-            return self._connected().execute(statement, values).fetchall()
+        with self.lock, _translate_errors(self.place):
+            return self._ensure_connection().execute(statement, values).fetchall()
 
     def examine(self) -> None:
         # Rows are read through one tree and found by key through another: a damaged index must not go unnoticed.
-        [[found]] = self.ask("PRAGMA integrity_check(1)")
-        if found != "ok":
-            raise LedgerDamaged(f"{self.place} is damaged ({found}); restore its latest state.")
+        [[verdict]] = self.ask("PRAGMA integrity_check(1)")
+        if verdict != "ok":
+            raise LedgerDamaged(f"{self.place} is damaged ({verdict}); restore its latest state.")
 
     # connection
 
-    def _connected(self) -> sqlite3.Connection:
+    def _ensure_connection(self) -> sqlite3.Connection:
         if self.connection is None:
             self._file = _file_at(self.path)
             if self._file is None:
                 raise LedgerMissing(
                     f"the ledger at {self.place} is gone; restore its latest state before anything is released."
                 )
-            with _said(self.place):
+            with _translate_errors(self.place):
                 self.connection = _connect(self.path, self.place)
         connected: sqlite3.Connection = self.connection
         return connected
@@ -192,7 +194,7 @@ class SQLiteStore(TableStore):
                 self.connection = None
 
 
-def _connect(path: Path, place: str) -> sqlite3.Connection:
+def _connect(path: Path, location: str) -> sqlite3.Connection:
     """A connection that never creates a file, with the durability that a ledger needs."""
     connection = sqlite3.connect(
         f"file:{quote(os.fsencode(path))}?mode=rw", uri=True, timeout=WAIT, isolation_level=None,
@@ -200,9 +202,11 @@ def _connect(path: Path, place: str) -> sqlite3.Connection:
     )  # fmt: skip
     try:
         if connection.execute("PRAGMA application_id").fetchone()[0] != APPLICATION:
-            raise LedgerDamaged(Remedy(f"{place} is not a ledger; give the path of a file that {CREATE} made.", CREATE))
+            raise LedgerDamaged(
+                Remedy(f"{location} is not a ledger; give the path of a file that {CREATE} made.", CREATE)
+            )
         connection.execute("PRAGMA synchronous=FULL")
-        _migrate(connection, place)
+        _migrate(connection, location)
     except (sqlite3.Error, LedgerError):
         connection.close()
         raise
@@ -211,7 +215,7 @@ def _connect(path: Path, place: str) -> sqlite3.Connection:
 
 def _fill(beside: Path, path: Path, *, header: str, balance: Balance) -> None:
     """Write a new ledger."""
-    with _said(shown_place(path)):
+    with _translate_errors(printable_location(path)):
         connection = sqlite3.connect(beside, isolation_level=None)
         try:
             connection.executescript(
@@ -229,20 +233,20 @@ def _fill(beside: Path, path: Path, *, header: str, balance: Balance) -> None:
 def _file_at(path: Path) -> tuple[int, int] | None:
     """Which file is at a path; None if there is none."""
     try:
-        found = path.stat()
+        status = path.stat()
     except OSError:
         return None
-    return found.st_dev, found.st_ino
+    return status.st_dev, status.st_ino
 
 
-def _migrate(connection: sqlite3.Connection, place: str) -> None:
+def _migrate(connection: sqlite3.Connection, location: str) -> None:
     """Lift an older file to this version, in one transaction; refuse a newer one."""
     if connection.execute("PRAGMA user_version").fetchone()[0] == SCHEMA:
         return
     connection.execute("BEGIN IMMEDIATE")
     # Another process may have lifted it meanwhile: the version is read again under the lock.
     version = connection.execute("PRAGMA user_version").fetchone()[0]
-    for statement in lifting(version, known=SCHEMA, migrations=MIGRATIONS, place=place):
+    for statement in migration_statements(version, current=SCHEMA, migrations=MIGRATIONS, location=location):
         connection.execute(statement)
     connection.execute(f"PRAGMA user_version={SCHEMA}")
     connection.execute("COMMIT")
@@ -252,43 +256,44 @@ def _migrate(connection: sqlite3.Connection, place: str) -> None:
 
 
 @contextmanager
-def _said(place: str) -> Iterator[None]:
+def _translate_errors(location: str) -> Iterator[None]:
     """SQLite's errors in the ledger's words. None of them leaves a charge that was not asked for."""
     try:
         yield
     except sqlite3.Error as error:
-        raise _translated(error, place) from error
+        raise _translate(error, location) from error
 
 
-def _translated(error: sqlite3.Error, place: str) -> LedgerError:
+def _translate(error: sqlite3.Error, location: str) -> LedgerError:
     text, name = str(error), _name(error)
     if name.startswith(("SQLITE_BUSY", "SQLITE_LOCKED")):
         return LedgerError(
-            f"another process has been writing to {place} for {WAIT:.0f} s; nothing was charged. Try again."
+            f"another process has been writing to {location} for {WAIT:.0f} s; nothing was charged. Try again."
         )
     if name.startswith(("SQLITE_READONLY", "SQLITE_PERM")):
         return LedgerError(
-            f"{place} cannot be written to by this user, so nothing was charged; make the file and its folder writable."
+            f"{location} cannot be written to by this user, so nothing was charged; make the file and its folder"
+            " writable."
         )
     if name == "SQLITE_FULL" or name.startswith("SQLITE_IOERR"):
         return LedgerError(
-            f"the disk did not take the charge ({text}) for {place}; nothing was charged, and nothing may be released."
-            " Free some space, or mend the disk, and try again."
+            f"the disk did not take the charge ({text}) for {location}; nothing was charged, and nothing may be"
+            " released. Free some space, or mend the disk, and try again."
         )
     if name == "SQLITE_NOTADB":
         return LedgerDamaged(
             Remedy(
-                f"{place} is not a ledger, or its first bytes are damaged; give the path of a file that {CREATE} made,"
-                " or restore its latest state.",
+                f"{location} is not a ledger, or its first bytes are damaged; give the path of a file that {CREATE}"
+                " made, or restore its latest state.",
                 CREATE,
             )
         )
     if name.startswith(("SQLITE_CANTOPEN", "SQLITE_AUTH")):
         return LedgerError(
-            f"{place} could not be opened by this user; the file must be readable and writable, and its folder"
+            f"{location} could not be opened by this user; the file must be readable and writable, and its folder"
             " writable, for a log is kept beside it."
         )
-    return LedgerDamaged(f"{place} is damaged or is not a ledger ({text}); restore its latest state.")
+    return LedgerDamaged(f"{location} is damaged or is not a ledger ({text}); restore its latest state.")
 
 
 _BEFORE_THE_MARK = ("SQLITE_FULL", "SQLITE_IOERR_WRITE", "SQLITE_BUSY", "SQLITE_LOCKED", "SQLITE_READONLY")
@@ -305,41 +310,43 @@ def _name(error: sqlite3.Error) -> str:
 
 def _refuse_other(path: Path) -> None:
     """Refuse to open what cannot be a ledger, before SQLite touches it."""
-    place = shown_place(path)
+    location = printable_location(path)
     try:
-        found = path.stat()
+        status = path.stat()
     except (FileNotFoundError, NotADirectoryError):
-        create = Option("Ledger.create", place)
-        raise LedgerMissing(Remedy(f"there is no ledger at {place}; create it once with {create}.", create)) from None
+        create = Option("Ledger.create", location)
+        raise LedgerMissing(
+            Remedy(f"there is no ledger at {location}; create it once with {create}.", create)
+        ) from None
     except (OSError, ValueError) as failure:
         reason = failure.strerror if isinstance(failure, OSError) else "no file can have that name"
-        raise LedgerError(f"{place} cannot be looked at: {reason}.") from None
-    if stat.S_ISDIR(found.st_mode):
-        raise LedgerError(f"{place} is a folder; give the path of the ledger's file in it.")
-    if not stat.S_ISREG(found.st_mode):
-        raise LedgerError(f"{place} is a device or a pipe, not the file of a ledger.")
+        raise LedgerError(f"{location} cannot be looked at: {reason}.") from None
+    if stat.S_ISDIR(status.st_mode):
+        raise LedgerError(f"{location} is a folder; give the path of the ledger's file in it.")
+    if not stat.S_ISREG(status.st_mode):
+        raise LedgerError(f"{location} is a device or a pipe, not the file of a ledger.")
     if is_export(path):
         raise LedgerError(
-            f"{place} is an export of a ledger, which takes no charge: Ledger.read_export reads it, and so do"
+            f"{location} is an export of a ledger, which takes no charge: Ledger.read_export reads it, and so do"
             " `deniable ledger verify`, `deniable explain` and `deniable report`."
         )
-    _refuse_links(path, place)
+    _refuse_links(path, location)
 
 
-def _refuse_links(path: Path, place: str) -> None:
-    """Refuse a file with two names. SQLite finds the log by the name: each name would have charges of its own."""
+def _refuse_links(path: Path, location: str) -> None:
+    """Refuse a file with two names. SQLite names the log after the file, so each name would have its own charges."""
     for _ in range(2):  # a new ledger has the name it was written under for a moment, and may lose it meanwhile
-        if path.stat().st_nlink - _names_while_written(path) <= 1:
+        if path.stat().st_nlink - _count_temporary_names(path) <= 1:
             return
-    folder = shown_place(path.parent.absolute())
+    folder = printable_location(path.parent.absolute())
     raise LedgerError(
-        f"{place} has a second name, a hard link, under which the newest charges are not seen; remove that name"
-        f" (`find {folder} -samefile {place}` looks for it in the folder), or copy the file. Nothing was charged."
+        f"{location} has a second name, a hard link, under which the newest charges are not seen; remove that name"
+        f" (`find {folder} -samefile {location}` looks for it in the folder), or copy the file. Nothing was charged."
     )
 
 
-def _names_while_written(path: Path) -> int:
-    """How many names of a file are those that `_files` writes under, left by a process that is at it, or was killed."""
+def _count_temporary_names(path: Path) -> int:
+    """How many names of a file are temporary names of `_files`, from a process that is writing or was killed."""
     if path.stat().st_nlink == 1:
         return 0
     own, count = _file_at(path), 0
@@ -353,24 +360,27 @@ def _companions(path: Path) -> list[Path]:
 
 
 def _refuse_remains(path: Path) -> None:
-    """A stray log of a removed ledger would be replayed into a new one: refuse to start beside it."""
+    """Refuse to create a ledger beside the log of a removed one: SQLite would replay that log into the new file."""
     try:
-        taken = os.path.lexists(path)
+        exists = os.path.lexists(path)
         remains = [each for each in _companions(path) if os.path.lexists(each)]
     except ValueError:
-        raise LedgerError(f"{shown_place(path)} cannot be the name of a file. No ledger was created.") from None
-    if taken:
+        raise LedgerError(f"{printable_location(path)} cannot be the name of a file. No ledger was created.") from None
+    if exists:
         raise _exists(path)
     if remains:
         raise LedgerExists(
-            f"{shown_place(remains[0])} belongs to a ledger that was at {shown_place(path)}; move it away or choose"
-            " another path."
+            f"{printable_location(remains[0])} belongs to a ledger that was at {printable_location(path)}; move it away"
+            " or choose another path."
         )
 
 
 def _exists(path: Path) -> LedgerExists:
     if path.is_dir():
-        return LedgerExists(f"there is already a folder at {shown_place(path)}; choose another path.")
+        return LedgerExists(f"there is already a folder at {printable_location(path)}; choose another path.")
     return LedgerExists(
-        Remedy(f"there is already something at {shown_place(path)}; open it with {OPEN}, or choose another path.", OPEN)
+        Remedy(
+            f"there is already something at {printable_location(path)}; open it with {OPEN}, or choose another path.",
+            OPEN,
+        )
     )

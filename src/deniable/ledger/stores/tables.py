@@ -1,13 +1,12 @@
 """What the stores share: the three tables of a ledger, how they are read, and how an older one is lifted.
 
 `rows` has one line per charge and is only ever added to; `header` has what the ledger was created with; `balances` has
-the running totals of every owner. The statements are those that SQLite and PostgreSQL both know; a place for a value is
-a question mark.
+the running totals of every owner. SQLite and PostgreSQL both understand the statements; a question mark stands for a
+value.
 
-Connections and forks: a connection must not be carried across a fork, not even to be closed there.
-
-Every open store of this process is closed before a fork, and opens again in whichever process uses it next. The lock
-of every store is held across the fork, so that no transaction is under way in another thread.
+Forks: a connection must not be used or closed in a forked child. So every open store of this process is closed before a
+fork, and opens again in the process that uses it next. The lock of every store is held across the fork, so that no
+transaction is under way in another thread.
 """
 
 from __future__ import annotations
@@ -42,27 +41,27 @@ def register(store: Forkable) -> None:
 
 
 _stores: weakref.WeakSet[Forkable] = weakref.WeakSet()
-_held: list[Forkable] = []
+_locked_stores: list[Forkable] = []
 _abandoned: list[Any] = []
 
 
 def _before_fork() -> None:
     for store in list(_stores):
         store.lock.acquire()
-        _held.append(store)
+        _locked_stores.append(store)
         if store.connection is not None and not store.in_transaction():
             store.close()
 
 
 def _after_fork_in_parent() -> None:
-    while _held:
-        _held.pop().lock.release()
+    while _locked_stores:
+        _locked_stores.pop().lock.release()
 
 
 def _after_fork_in_child() -> None:
     # The child has one thread, and it is not the owner the locks remember: fresh locks take their place.
-    while _held:
-        store = _held.pop()
+    while _locked_stores:
+        store = _locked_stores.pop()
         store.lock = threading.RLock()
         if store.connection is not None:
             # Forked from inside a transaction: the parent's connection may be neither used nor closed here.
@@ -113,13 +112,13 @@ class TableStore(ABC):
 
     @abstractmethod
     def close(self) -> None:
-        """Let go of the connection."""
+        """Close the connection; a later call opens it again."""
 
     def header(self) -> str:
-        found = self.ask("SELECT body FROM header")
-        if not found:
+        lines = self.ask("SELECT body FROM header")
+        if not lines:
             raise LedgerDamaged(f"{self.place} has no header; restore it from a copy of its latest state.")
-        return str(found[0][0])
+        return str(lines[0][0])
 
     def last(self) -> Row | None:
         return self._row(f"{_ROW} ORDER BY seq DESC LIMIT 1")
@@ -131,8 +130,8 @@ class TableStore(ABC):
         return self._row(f"{_ROW} WHERE key = ?", key)
 
     def _row(self, statement: str, *values: object) -> Row | None:
-        found = self.ask(statement, *values)
-        return Row(*found[0]) if found else None
+        lines = self.ask(statement, *values)
+        return Row(*lines[0]) if lines else None
 
     def rows(self, *, start: int = 1, stop: int | None = None) -> Iterator[Row]:
         end = (1 << 63) - 1 if stop is None else stop
@@ -141,11 +140,11 @@ class TableStore(ABC):
             start = page[-1][0] + 1
 
     def balance(self, owner: str) -> Balance | None:
-        found = self.ask(f"{_BALANCE} WHERE owner = ?", owner)
-        return Balance(*found[0]) if found else None
+        lines = self.ask(f"{_BALANCE} WHERE owner = ?", owner)
+        return Balance(*lines[0]) if lines else None
 
     def balances(self) -> list[Balance]:
-        return [Balance(*found) for found in self.ask(f"{_BALANCE} ORDER BY owner")]
+        return [Balance(*line) for line in self.ask(f"{_BALANCE} ORDER BY owner")]
 
     def examine(self) -> None:  # noqa: B027  a database server looks after its own pages
         """Refuse a place whose own structure is damaged."""
@@ -161,13 +160,13 @@ class TableStore(ABC):
             self.ask(_SET_BALANCE, *balance)
 
 
-def lifting(version: int, *, known: int, migrations: Migrations, place: str) -> Iterator[str]:
-    """The statements that lift tables from a version to the known one; a newer version is refused."""
-    if version > known:
+def migration_statements(version: int, *, current: int, migrations: Migrations, location: str) -> Iterator[str]:
+    """The statements that lift tables from a version to the current one; a newer version is refused."""
+    if version > current:
         raise LedgerError(
-            f"{place} has schema {version}, written by a newer deniable; this one knows {known}. Upgrade."
+            f"{location} has schema {version}, written by a newer deniable; this one knows {current}. Upgrade."
         )
-    for step in range(version, known):
+    for step in range(version, current):
         if step not in migrations:
-            raise LedgerDamaged(f"{place} has schema {version}, from which there is no way to {known}.")
+            raise LedgerDamaged(f"{location} has schema {version}, from which there is no way to {current}.")
         yield from migrations[step]

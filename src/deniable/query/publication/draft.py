@@ -35,7 +35,7 @@ from typing import Any
 
 from deniable import _checks
 from deniable.errors import DataError, InvalidArgument
-from deniable.ledger.stores.places import is_server
+from deniable.ledger.stores.locations import is_server
 from deniable.query.limits import AtMost
 from deniable.query.requests import Request
 

@@ -34,7 +34,7 @@ from typing import Any, Self
 
 from deniable import noise
 from deniable._escapes import dump_json
-from deniable._files import TEMPORARY, check_place, shown, sync_folder, write_text
+from deniable._files import TEMPORARY, check_target, show_path, sync_folder, write_text
 from deniable.errors import DataError, FileError
 
 BEGUN = "begun.json"
@@ -68,8 +68,8 @@ class Folder:
     def open(cls, out: Path, *, digest: str) -> Folder:
         """Begin, or go on with what was begun by the same plan. Nothing at `out` is ever touched."""
         if os.path.lexists(out):
-            raise DataError(f"{shown(out)} exists already; a release is never overwritten: choose another folder")
-        check_place(out)
+            raise DataError(f"{show_path(out)} exists already; a release is never overwritten: choose another folder")
+        check_target(out)
         work = out.with_name(out.name + ".partial")
         if not os.path.lexists(work):
             return cls._begin(out, work, digest)

@@ -1,4 +1,4 @@
-"""The best strategy of all, and a proven bound that no strategy beats. For runs of up to a few thousand steps.
+"""The best strategy of all, and a lower bound that no strategy beats, for runs of up to a few thousand steps.
 
 With M = AᵀA, the mean error of C depends on X = CᵀC alone: tr(M·X⁻¹)/T, convex in X (Denisov et al. 2022, section 3).
 
@@ -40,7 +40,12 @@ _ITERATIONS = 300
 
 
 def optimal_dense(participation: Participation, *, workload: Workload = PREFIX) -> Dense:
-    """The strategy with the least mean error, for one participation or a fixed order."""
+    """The strategy with the least mean error.
+
+    Args:
+        participation: `once` or `ordered`.
+        workload: what the noisy sums are used for; prefix sums if left out.
+    """
     from scipy.linalg import cholesky
 
     steps = participation.steps
@@ -49,16 +54,21 @@ def optimal_dense(participation: Participation, *, workload: Workload = PREFIX) 
     if participation.times > 1 and not participation.ordered:
         raise NotSupported("dense factors are found for one participation or a fixed order; use optimal_banded.")
     square = _square(steps, workload)
-    _, found = _fixed_point(square)
+    _, gram = _fixed_point(square)
     if participation.times > 1:
-        place = np.arange(steps) % participation.separation
-        found = _descended(found, square, (place[:, None] == place) & ~np.eye(steps, dtype=bool))
+        phase = np.arange(steps) % participation.separation
+        gram = _descend(gram, square, (phase[:, None] == phase) & ~np.eye(steps, dtype=bool))
     # X = CᵀC with C lower-triangular: Cholesky of X turned upside down.
-    return Dense(np.tril(cholesky(found[::-1, ::-1], lower=True).T[::-1, ::-1]))
+    return Dense(np.tril(cholesky(gram[::-1, ::-1], lower=True).T[::-1, ::-1]))
 
 
 def lower_bound(steps: int, *, workload: Workload = PREFIX) -> float:
-    """No strategy has a smaller `rmse` under one participation."""
+    """A number that no strategy's `rmse` under `once(steps)` is below.
+
+    Args:
+        steps: the steps of the run.
+        workload: what the noisy sums are used for; prefix sums if left out.
+    """
     from scipy.linalg import toeplitz
 
     size = count("steps", steps)
@@ -85,26 +95,26 @@ def _fixed_point(square: Array) -> tuple[Array, Array]:
         half = np.sqrt(weights)
         values, vectors = eigh(half[:, None] * square * half)
         root = (vectors * np.sqrt(np.maximum(values, 0.0))) @ vectors.T
-        renewed = np.diag(root) / np.trace(root)
-        done = float(np.max(np.abs(renewed / weights - 1))) < 1e-9
-        weights = renewed
+        updated_weights = np.diag(root) / np.trace(root)
+        done = float(np.max(np.abs(updated_weights / weights - 1))) < 1e-9
+        weights = updated_weights
         if done:
             break
     outer = 1 / np.sqrt(np.diag(root))
     return weights, outer[:, None] * root * outer
 
 
-def _descended(start: Array, square: Array, empty: NDArray[np.bool_]) -> Array:
-    """L-BFGS over the entries below the diagonal that are not to be 0."""
+def _descend(start: Array, square: Array, empty: NDArray[np.bool_]) -> Array:
+    """Minimise the error by L-BFGS over the entries below the diagonal that `empty` does not force to 0."""
     from scipy.linalg import cholesky, solve_triangular
     from scipy.optimize import minimize
 
     free = np.tril(~empty, -1)
-    found = np.where(empty, 0.0, start)
-    while np.linalg.eigvalsh(found)[0] <= 1e-6:
-        found = 0.5 * (found + np.eye(len(found)))
+    initial = np.where(empty, 0.0, start)
+    while np.linalg.eigvalsh(initial)[0] <= 1e-6:
+        initial = 0.5 * (initial + np.eye(len(initial)))
 
-    def measured(values: Array) -> tuple[float, Array]:
+    def objective(values: Array) -> tuple[float, Array]:
         whole = np.eye(len(square))
         whole[free] = values
         whole.T[free] = values
@@ -119,7 +129,7 @@ def _descended(start: Array, square: Array, empty: NDArray[np.bool_]) -> Array:
         return math.log(value), -2 * (product @ inverse)[free] / value
 
     options = {"maxiter": _ITERATIONS, "maxcor": 20, "ftol": 1e-12}
-    values = minimize(measured, found[free], jac=True, method="L-BFGS-B", options=options).x
+    values = minimize(objective, initial[free], jac=True, method="L-BFGS-B", options=options).x
     whole = np.eye(len(square))
     whole[free] = values
     whole.T[free] = values
