@@ -44,7 +44,7 @@ READS_NO_PRIVATE_DATA: dict[str, str] = {
     "deniable.noise.discrete_*": "draws from a law whose parameters are public",
     "deniable.noise.permutation": "draws from a law whose parameters are public",
     "deniable.noise.uniform": "draws from a law whose parameters are public",
-    "deniable.noise.Noise": "names a law",
+    "deniable.noise.ContinuousNoise": "names a law",
     "deniable.noise.Categorical.**": "draws from a law whose parameters are public",
     "deniable.noise.Grid": "a grid is made of public bounds",
     "deniable.noise.Grid.value*": "turns grid points that were released into numbers",
