@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from typing import Any
 
 
-class Word(str):
+class ExampleWord(str):
     """A placeholder in an example: shown without quotes."""
 
     __slots__ = ()
@@ -34,7 +34,7 @@ class ExampleCall:
         return f"{self.function}({', '.join(f'{name}={value!r}' for name, value in self.arguments.items())})"
 
 
-LOW, HIGH, MORE = Word("low"), Word("high"), Word("...")
+LOW, HIGH, MORE = ExampleWord("low"), ExampleWord("high"), ExampleWord("...")
 
 
 @dataclass(frozen=True)
@@ -46,7 +46,7 @@ class Option:
 
     def __str__(self) -> str:
         if "." in self.name:
-            rest = "" if isinstance(self.value, Word) else ", ..."
+            rest = "" if isinstance(self.value, ExampleWord) else ", ..."
             return self.name if self.value is None else f"{self.name}({self.value!r}{rest})"
         return self.name if self.value is None else f"{self.name}={self.value!r}"
 

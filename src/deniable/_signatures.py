@@ -115,22 +115,23 @@ def public(function: Callable[P, R]) -> Callable[P, R]:
     return call
 
 
-def sized(function: Callable[P, R]) -> Callable[P, R]:
-    """An entry point whose numbers, given by name, are computed with as floats: what is far beyond them is refused."""
+def limit_sizes(function: Callable[P, R]) -> Callable[P, R]:
+    """Marks an entry point that computes with floats: numbers far beyond them, given by name, are refused."""
     call = public(function)
 
     @functools.wraps(function)
-    def checked(*args: P.args, **kwargs: P.kwargs) -> R:
+    def limited_call(*args: P.args, **kwargs: P.kwargs) -> R:
         for name, value in kwargs.items():
             check_size(name, value)
         return call(*args, **kwargs)
 
-    return checked
+    return limited_call
 
 
 def check_size(name: str, value: Any) -> None:
-    """Refuse a number that is neither 0 nor within 1e±300, or 1e±30 for an ε. Values that are no finite numbers are for
-    others to check.
+    """Refuse a number that is neither 0 nor within 1e±300, or 1e±30 for an ε.
+
+    Values that are not finite numbers pass; other checks refuse them.
 
     >>> check_size("sensitivity", 10**400)
     Traceback (most recent call last):

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from deniable._remedies import ExampleCall, Option, Word
+from deniable._remedies import ExampleCall, Option, ExampleWord
 
 _COMMANDS = {
     "Ledger.open": "deniable ledger show",
@@ -44,7 +44,7 @@ def _join_values(name: str, value: Any) -> str:
     """The value of one column: LOW:HIGH for bounds, A,B,... for keys, FILE for a public table."""
     if name == "public":
         return "FILE"
-    ends = [each.upper() if isinstance(each, Word) else str(each) for each in value]
+    ends = [each.upper() if isinstance(each, ExampleWord) else str(each) for each in value]
     if name == "bounds":
         return ":".join(ends)
     return "A,B,..." if ends == ["..."] else ",".join(ends)
@@ -67,4 +67,4 @@ def as_toml(option: Option) -> str:
 def _toml(value: Any) -> str:
     if isinstance(value, list | tuple):
         return f"[{', '.join(map(_toml, value))}]"
-    return f'"{value}"' if isinstance(value, str) and not isinstance(value, Word) else str(value)
+    return f'"{value}"' if isinstance(value, str) and not isinstance(value, ExampleWord) else str(value)

@@ -152,13 +152,13 @@ class GaussianMixture(Event):
         )
 
     def __repr__(self) -> str:
-        told = [f"scale={_checks.shown(self.scale)}"]
+        parts = [f"scale={_checks.shown(self.scale)}"]
         for name in ("sensitivities", "probabilities"):
             values = ", ".join(map(_checks.shown, getattr(self, name)))
-            told.append(f"{name}=({values}{',' if len(getattr(self, name)) == 1 else ''})")
+            parts.append(f"{name}=({values}{',' if len(getattr(self, name)) == 1 else ''})")
         if self.relation is not Relation.ADD_REMOVE:
-            told.append(f"relation={self.relation!r}")
-        return f"GaussianMixture({', '.join(told)})"
+            parts.append(f"relation={self.relation!r}")
+        return f"GaussianMixture({', '.join(parts)})"
 
 
 @dataclass(frozen=True, init=False, repr=False)

@@ -18,7 +18,7 @@ from typing import Any
 
 from deniable import _checks, _values
 from deniable._checks import Number
-from deniable._signatures import sized
+from deniable._signatures import limit_sizes
 from deniable.errors import InvalidArgument
 from deniable.mechanisms import grids
 from deniable.mechanisms.additive import AdditiveMechanism, AdditiveNoise, Statistic, check_budget, fit
@@ -30,7 +30,7 @@ from deniable.numerics.rounding import float_above
 from deniable.units import AnyRelation, Relation
 
 
-@sized
+@limit_sizes
 def analytic_scale(*, sensitivity: Number, epsilon: Number, delta: Number) -> float:
     """The smallest σ of a continuous Gaussian that is (ε, δ)-DP: Φ(Δ/2σ − εσ/Δ) − e^ε Φ(−Δ/2σ − εσ/Δ) ≤ δ."""
     exact_sensitivity = _checks.positive("sensitivity", sensitivity)
@@ -38,7 +38,7 @@ def analytic_scale(*, sensitivity: Number, epsilon: Number, delta: Number) -> fl
     return float(exact_sensitivity) / largest_mu(float(_checks.positive("epsilon", epsilon)), float(exact_delta))
 
 
-@sized
+@limit_sizes
 def classic_scale(*, sensitivity: Number, epsilon: Number, delta: Number) -> float:
     """Δ·√(2 ln(1.25/δ))/ε, for 0 < ε < 1."""
     exact_sensitivity = _checks.positive("sensitivity", sensitivity)
@@ -94,7 +94,7 @@ class LaplaceMechanism(AnswerMechanism):
     """An answer with discrete Laplace noise."""
 
 
-@sized
+@limit_sizes
 def laplace(
     *,
     sensitivity: Number,
@@ -203,7 +203,7 @@ class GaussianMechanism(AnswerMechanism):
     """An answer with discrete Gaussian noise."""
 
 
-@sized
+@limit_sizes
 def gaussian(
     *,
     sensitivity: Number,

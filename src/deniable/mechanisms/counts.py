@@ -20,7 +20,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from deniable import _checks
 from deniable._checks import Number
-from deniable._signatures import sized
+from deniable._signatures import limit_sizes
 from deniable.errors import DataError, InvalidArgument
 from deniable.events import Claimed, DiscreteLaplace, Event
 from deniable.guarantees import ApproxDP
@@ -50,7 +50,7 @@ class Count(AdditiveMechanism):
         return float_above(self.noise.radius(failure(confidence)))
 
 
-@sized
+@limit_sizes
 def count(*, epsilon: Number, delta: Number = 0, relation: AnyRelation = Relation.ADD_REMOVE) -> Count:
     """How many records satisfy a condition. One unit moves a count by at most 1, under every relation.
 
@@ -93,7 +93,7 @@ class Histogram(AdditiveMechanism):
         return float_above(self.noise.radius(failure(confidence)))
 
 
-@sized
+@limit_sizes
 def histogram(
     *, keys: Iterable[Hashable], epsilon: Number, delta: Number = 0, relation: AnyRelation = Relation.ADD_REMOVE
 ) -> Histogram:
@@ -207,7 +207,7 @@ class StabilityHistogram(Mechanism):
         return self.threshold - 1 + discrete.laplace_threshold(self.noise.scale, failure(confidence))
 
 
-@sized
+@limit_sizes
 def stability_histogram(
     *, epsilon: Number, delta: Number, per_unit: int = 1, relation: AnyRelation = Relation.ADD_REMOVE
 ) -> StabilityHistogram:
@@ -280,7 +280,7 @@ class LinearQueries(AdditiveMechanism):
         return float_above(self.noise.radius(failure(confidence)) * self.step)
 
 
-@sized
+@limit_sizes
 def linear_queries(
     *,
     matrix: ArrayLike,

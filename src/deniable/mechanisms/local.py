@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 
 from deniable import _checks, noise
 from deniable._checks import Number
-from deniable._signatures import sized
+from deniable._signatures import limit_sizes
 from deniable.errors import DataError, InvalidArgument
 from deniable.events import Claimed, Event, RandomizedResponse
 from deniable.guarantees import PureDP
@@ -94,7 +94,7 @@ class BinaryResponse(Mechanism):
         return _hoeffding_radius(failure(confidence), _check_people("size", size)) / (2 * self.bias)
 
 
-@sized
+@limit_sizes
 def binary_response(*, epsilon: Number | None = None, bias: Number | None = None) -> BinaryResponse:
     """Randomised response: everybody answers yes or no, truthfully with probability 1/2 + g.
 
@@ -187,7 +187,7 @@ class CategoryResponse(Mechanism):
         return _hoeffding_radius(failure(confidence) / len(self.keys), _check_people("size", size)) / (p - q)
 
 
-@sized
+@limit_sizes
 def category_response(*, keys: Iterable[Hashable], epsilon: Number) -> CategoryResponse:
     """Randomised response with k categories: the truth with probability P = e^ε/(e^ε + k − 1), else one of the others
     uniformly.
@@ -266,7 +266,7 @@ class UnaryResponse(Mechanism):
         return _hoeffding_radius(failure(confidence) / len(self.keys), _check_people("size", size)) / (0.5 - self.false)
 
 
-@sized
+@limit_sizes
 def unary_response(*, keys: Iterable[Hashable], epsilon: Number) -> UnaryResponse:
     """Optimised unary encoding: a person reports one bit per category.
 
@@ -321,7 +321,7 @@ class ShuffledResponse(Mechanism):
         return self.local.error(confidence, size=self.size)
 
 
-@sized
+@limit_sizes
 def shuffled(local: Local, *, size: int) -> ShuffledResponse:
     """Local reports in random order: the same estimate, and much less to learn about anybody.
 

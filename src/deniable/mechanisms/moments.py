@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 
 from deniable import _checks
 from deniable._checks import Number
-from deniable._signatures import sized
+from deniable._signatures import limit_sizes
 from deniable.errors import DataError, InvalidArgument
 from deniable.events import Event
 from deniable.mechanisms import grids, records
@@ -57,7 +57,7 @@ class Sum(AdditiveMechanism):
         return float_above(self.noise.radius(failure(confidence)) * self.grid.step)
 
 
-@sized
+@limit_sizes
 def sum_of(
     *,
     bounds: tuple[Number, Number],
@@ -175,7 +175,7 @@ class MeanOfUnknownSize(Mechanism):
         return float_above((min(ratio, 2 * half) + Fraction(1, 2)) * self.grid.step)
 
 
-@sized
+@limit_sizes
 def mean(
     *,
     bounds: tuple[Number, Number],
@@ -288,7 +288,7 @@ class VarianceOfUnknownSize(Mechanism):
         return float_above(bound / 4 * self.grid.step**2 + _variance_rounding(self.grid))
 
 
-@sized
+@limit_sizes
 def variance(
     *,
     bounds: tuple[Number, Number],
@@ -402,7 +402,7 @@ class ColumnMeans(AdditiveMechanism):
         return float_above(noise + max(grid.step for grid in self.grids) / 2)
 
 
-@sized
+@limit_sizes
 def column_means(
     *,
     bounds: Sequence[tuple[Number, Number]],

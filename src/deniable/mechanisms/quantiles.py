@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 
 from deniable import _checks, noise
 from deniable._checks import Number
-from deniable._signatures import sized
+from deniable._signatures import limit_sizes
 from deniable.errors import InvalidArgument
 from deniable.events import Claimed, Event, ExponentialMechanism
 from deniable.guarantees import ApproxDP
@@ -125,7 +125,7 @@ def rank_sensitivity(q: Fraction, relation: Relation) -> Fraction:
     return Fraction(1) if relation is Relation.REPLACE else max(q, 1 - q)
 
 
-@sized
+@limit_sizes
 def quantile(
     *,
     bounds: tuple[Number, Number],
@@ -223,7 +223,7 @@ class Median(Mechanism):
         return float_above(min(noise + self.grid.step, width + 2 * self.grid.step))
 
 
-@sized
+@limit_sizes
 def median(
     *,
     bounds: tuple[Number, Number],

@@ -16,7 +16,7 @@ from typing import Any
 from deniable import _checks
 from deniable._checks import Number
 from deniable._forms import Plain
-from deniable._signatures import sized
+from deniable._signatures import limit_sizes
 from deniable.errors import InvalidArgument
 from deniable.mechanisms.base import Mechanism, round_up_text
 from deniable.mechanisms.local import binary_response
@@ -73,7 +73,7 @@ class CentralAndLocal(Plain):
         return f"with a trusted curator: {answers[0]}; with randomised response: {answers[1]} ({ratio})"
 
 
-@sized
+@limit_sizes
 def size(
     mechanism: Callable[..., Mechanism],
     *,
@@ -141,7 +141,7 @@ def size(
 _solve = size  # where a parameter is called size
 
 
-@sized
+@limit_sizes
 def central_and_local(
     *,
     size: int | None = None,

@@ -34,7 +34,7 @@ import numpy as np
 
 from deniable import _checks, noise
 from deniable._checks import Number
-from deniable._signatures import check_size, sized
+from deniable._signatures import check_size, limit_sizes
 from deniable.calibration import calibrate
 from deniable.errors import InvalidArgument
 from deniable.events import Claimed, Event, ExponentialMechanism
@@ -131,7 +131,7 @@ class NoisyMax(SelectionMechanism):
         return self.shortfall(confidence, width=2 if self.noise is LAPLACE else 1)
 
 
-@sized
+@limit_sizes
 def noisy_max(
     *,
     candidates: int,
@@ -175,7 +175,7 @@ class Exponential(NoisyMax):
     noise: ContinuousNoise = field(default=GUMBEL, init=False, repr=False)
 
 
-@sized
+@limit_sizes
 def exponential(
     *,
     candidates: int,
@@ -219,7 +219,7 @@ class PermuteAndFlip(NoisyMax):
     noise: ContinuousNoise = field(default=EXPONENTIAL, init=False, repr=False)
 
 
-@sized
+@limit_sizes
 def permute_and_flip(
     *,
     candidates: int,
@@ -277,7 +277,7 @@ class TopK(SelectionMechanism):
         return self.shortfall(each)
 
 
-@sized
+@limit_sizes
 def top_k(
     *,
     candidates: int,
@@ -372,7 +372,7 @@ class AuctionPrice(Mechanism):
         return float_above(Fraction(nats) / self.rate)
 
 
-@sized
+@limit_sizes
 def auction_price(
     *, prices: Iterable[Number], epsilon: Number, relation: AnyRelation = Relation.ADD_REMOVE
 ) -> AuctionPrice:

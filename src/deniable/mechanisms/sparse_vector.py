@@ -13,7 +13,7 @@ from fractions import Fraction
 
 from deniable import _checks, _values, noise
 from deniable._checks import Number
-from deniable._signatures import sized
+from deniable._signatures import limit_sizes
 from deniable.errors import DataError, InvalidArgument
 from deniable.events import Claimed, DiscreteLaplace, Event
 from deniable.guarantees import PureDP
@@ -117,7 +117,7 @@ class ThresholdRun:
         return f"<a run of {self._mechanism!r}>"
 
 
-@sized
+@limit_sizes
 def above_threshold(
     *,
     threshold: Number,

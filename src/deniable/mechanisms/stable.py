@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 
 from deniable import _checks, _values, noise
 from deniable._checks import Number
-from deniable._signatures import sized
+from deniable._signatures import limit_sizes
 from deniable.errors import InvalidArgument
 from deniable.events import Claimed, DiscreteLaplace, Event
 from deniable.guarantees import ApproxDP, PureDP
@@ -65,7 +65,7 @@ class ProposeTestRelease(Mechanism):
         return 0.0
 
 
-@sized
+@limit_sizes
 def propose_test_release(
     *,
     base: Callable[[Any, Source | None], Any],
@@ -158,7 +158,7 @@ class Mode(Mechanism):
         return 0.0
 
 
-@sized
+@limit_sizes
 def mode(*, epsilon: Number, delta: Number, relation: AnyRelation = Relation.ADD_REMOVE) -> Mode:
     """The most common value, by propose-test-release: exact when it is released at all.
 
@@ -219,7 +219,7 @@ class ModeComparison:
         return "noisy max" if self.noisy_max_gap <= self.ptr_gap else "propose-test-release"
 
 
-@sized
+@limit_sizes
 def histogram_or_ptr(
     *,
     epsilon: Number,
@@ -288,7 +288,7 @@ class ClusteredMean(Mechanism):
         return float_above(self.noise.radius(failure(confidence)) * self.step / trimmed_size + self.step / 2)
 
 
-@sized
+@limit_sizes
 def clustered_mean(
     *,
     width: Number,

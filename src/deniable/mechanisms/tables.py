@@ -19,7 +19,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from deniable import _checks
 from deniable._checks import Number
-from deniable._signatures import sized
+from deniable._signatures import limit_sizes
 from deniable.errors import InvalidArgument
 from deniable.mechanisms import grids, records
 from deniable.mechanisms.additive import AdditiveMechanism, AdditiveNoise, check_budget, fit
@@ -60,7 +60,7 @@ class Contingency(AdditiveMechanism):
         return float_above(self.noise.radius(failure(confidence)))
 
 
-@sized
+@limit_sizes
 def contingency(
     *,
     attributes: Mapping[str, Iterable[Hashable]],
@@ -154,7 +154,7 @@ class Marginals(AdditiveMechanism):
         return float_above(self.noise.radius(failure(confidence)))
 
 
-@sized
+@limit_sizes
 def marginals(
     *,
     attributes: Mapping[str, Iterable[Hashable]],
@@ -198,14 +198,14 @@ def marginals(
     return Marginals(epsilon, delta, domain, way, additive_noise)
 
 
-@sized
+@limit_sizes
 def nonnegative(values: ArrayLike) -> NDArray[Any]:
     """Negative values as 0. Never further from nonnegative truths; but sums of many are pushed up, so sum first."""
     array = np.asarray(values)
     return np.asarray(np.maximum(array, np.zeros((), dtype=array.dtype)))
 
 
-@sized
+@limit_sizes
 def simplex(values: ArrayLike, *, total: Number = 1) -> NDArray[np.float64]:
     """The nearest values that are nonnegative and add up to `total`: the Euclidean projection."""
     vector = np.asarray(values, dtype=np.float64)
@@ -219,7 +219,7 @@ def simplex(values: ArrayLike, *, total: Number = 1) -> NDArray[np.float64]:
     return np.asarray(np.maximum(vector - excess[last] / (last + 1), 0.0))
 
 
-@sized
+@limit_sizes
 def consistent(answers: ArrayLike, *, queries: ArrayLike, variances: ArrayLike | None = None) -> NDArray[np.float64]:
     """The nearest answers that some data could have: least squares over the cells, A·argmin ‖A·x − answers‖.
 

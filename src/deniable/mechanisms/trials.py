@@ -20,7 +20,7 @@ from typing import Any, NamedTuple
 
 from deniable import _checks, _values, noise
 from deniable._checks import Number
-from deniable._signatures import sized
+from deniable._signatures import limit_sizes
 from deniable.accounting.accountant import account
 from deniable.accounting.filters import cost
 from deniable.accounting.rules.selection import selection_excess
@@ -114,7 +114,7 @@ class BestOf(Mechanism):
         return bisect(lambda share: self.generating(1 - share) <= risk, 0.0, 1.0)[1]
 
 
-@sized
+@limit_sizes
 def best_of(
     candidates: Sequence[Mechanism], *, score: Callable[[Any], float], trials: Number, eta: Number = 0
 ) -> BestOf:
@@ -256,7 +256,7 @@ class PrivateSearch:
         return total / len(self.events) * (1 + 1e-15)
 
 
-@sized
+@limit_sizes
 def search(events: Sequence[Event], *, trials: Number, eta: Number = 0, scoring: Event | None = None) -> PrivateSearch:
     """Private search over trainings: run some of them, keep the best, and pay little more than for one.
 

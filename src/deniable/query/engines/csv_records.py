@@ -37,7 +37,7 @@ from typing import IO, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from deniable._remedies import Option, Remedy, Word
+from deniable._remedies import Option, Remedy, ExampleWord
 from deniable.errors import DataError, InvalidArgument
 
 LONGEST_RECORD = 1 << 26
@@ -363,7 +363,7 @@ def _names(file: str, header: bytes) -> list[str]:
         names = []
     for sign, what in _SEPARATORS.items():
         if sum(name.count(sign) for name in names) >= max(len(names), 1):
-            read = Option("pandas.read_csv", Word(f"..., sep={sign!r}"))
+            read = Option("pandas.read_csv", ExampleWord(f"..., sep={sign!r}"))
             raise DataError(
                 Remedy(
                     f"{file} is separated by {what}; save it with commas, and with points in numbers, or give {read}",
