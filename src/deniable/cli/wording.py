@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from deniable._remedies import ExampleCall, Option, ExampleWord
+from deniable._remedies import ExampleCall, ExampleWord, Option
 
 _COMMANDS = {
     "Ledger.open": "deniable ledger show",

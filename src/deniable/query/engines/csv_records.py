@@ -37,7 +37,7 @@ from typing import IO, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from deniable._remedies import Option, Remedy, ExampleWord
+from deniable._remedies import ExampleWord, Option, Remedy
 from deniable.errors import DataError, InvalidArgument
 
 LONGEST_RECORD = 1 << 26
