@@ -3,7 +3,7 @@
 Rooms say what helps in terms of an `Option`: the name of an argument, or of an action, and an example value. As text an
 option is Python. The command line and the TOML of publications word the same options as flags and as lines.
 
->>> bounds = Option("bounds", {"cost": (Word("low"), Word("high"))})
+>>> bounds = Option("bounds", {"cost": (ExampleWord("low"), ExampleWord("high"))})
 >>> print(Remedy(f"Give {bounds} from what you know.", bounds))
 Give bounds={'cost': (low, high)} from what you know.
 """
