@@ -155,7 +155,7 @@ def test_equal_words_are_continued_until_they_differ() -> None:
 def test_a_noise_is_one_of_three_and_stays_itself() -> None:
     for noise in NOISES:
         assert pickle.loads(pickle.dumps(noise)) is noise
-    with pytest.raises(InvalidArgument, match=r"noise must be a Noise; .* Pass noise.GUMBEL"):
+    with pytest.raises(InvalidArgument, match=r"noise must be a ContinuousNoise; .* Pass noise.GUMBEL"):
         race([1, 2], noise="gumbel")  # type: ignore[arg-type]
 
 
