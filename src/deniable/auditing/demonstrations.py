@@ -1,4 +1,4 @@
-"""What an unprotected release gives away: four attacks that anybody can repeat.
+"""What an unprotected release gives away: attacks that anybody can repeat.
 
 Each takes what was published and gives back what was private. None needs more than school algebra or least squares.
 They are the reason for everything else in this library; against a private release they return noise.
@@ -6,7 +6,9 @@ They are the reason for everything else in this library; against a private relea
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import math
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 import numpy as np
@@ -15,7 +17,18 @@ from numpy.typing import NDArray
 from deniable import _checks
 from deniable.errors import InvalidArgument
 
-__all__ = ["difference_means", "find_record", "random_questions", "reconstruct", "recover_label"]
+__all__ = [
+    "difference_means",
+    "exposure",
+    "find_record",
+    "infer_attribute",
+    "on_the_margin",
+    "random_questions",
+    "reconstruct",
+    "recover_label",
+    "trace_member",
+    "unique_share",
+]
 
 
 def difference_means(before: float, after: float, *, size: int) -> float:
@@ -91,3 +104,77 @@ def reconstruct(questions: Any, answers: Any) -> NDArray[np.int64]:
 
     fit = optimize.lsq_linear(np.asarray(questions, dtype=np.float64), np.asarray(answers, dtype=np.float64), (0, 1))
     return np.asarray(np.rint(fit.x), dtype=np.int64)
+
+
+def trace_member(record: Any, means: Any, reference: Any) -> float:
+    """How far a record lies towards published column means from a reference: members score higher than strangers.
+
+    Tracing (Homer et al. 2008, Dwork et al. 2015): the inner product of record − reference with means − reference, in
+    standard deviations of a stranger's score when the columns are bits. For d columns and n records a member's score
+    has a mean of about √(d/n); with noise for μ-GDP no attacker's two error rates are further apart than μ allows.
+
+    >>> import numpy as np
+    >>> generator = np.random.default_rng(0)
+    >>> people = generator.integers(0, 2, (51, 2500))            # the last one is a stranger
+    >>> means = people[:50].mean(axis=0)
+    >>> trace_member(people[0], means, 0.5) > 4 > trace_member(people[50], means, 0.5)
+    True
+    """
+    middle = np.asarray(reference, dtype=np.float64)
+    towards = np.asarray(means, dtype=np.float64) - middle
+    score = (np.asarray(record, dtype=np.float64) - middle) @ towards
+    return float(score / (0.5 * max(float(np.linalg.norm(towards)), 1e-300)))
+
+
+def unique_share(rows: Any) -> float:
+    """The share of records that are alone in what they show: whoever knows these attributes of a person has their row.
+
+    Linkage (Sweeney 2000): with n people in K equally likely cells the share is about e^{−n/K}.
+
+    >>> unique_share([("A", 1950, "f"), ("A", 1950, "m"), ("A", 1950, "m")]) == 1 / 3
+    True
+    """
+    given = [tuple(row) for row in rows]
+    if not given:
+        raise InvalidArgument("rows", 0, "at least one record")
+    counts = Counter(given)
+    return sum(counts[row] == 1 for row in given) / len(given)
+
+
+def exposure(scores: Mapping[Any, float], secret: Any) -> float:
+    """How many bits a model gives away of a secret: log2 of the candidates, less log2 of the secret's rank.
+
+    Canary extraction (Carlini et al. 2019). A model that never saw the secret ranks it anywhere, so the exposure
+    exceeds b with probability 2^−b; under (ε, δ)-DP with probability at most e^ε·2^−b + δ.
+
+    >>> exposure({"0000": -9.0, "0001": -3.0, "0002": -8.0, "0003": -7.0}, "0001")       # the likeliest of four
+    2.0
+    """
+    if secret not in scores:
+        raise InvalidArgument("secret", "…", "one of the candidates")
+    rank = sum(score >= scores[secret] for score in scores.values())
+    return math.log2(len(scores)) - math.log2(rank)
+
+
+def infer_attribute(likelihood: Callable[[Any], float], candidates: Iterable[Any]) -> Any:
+    """The value of a hidden attribute that explains a released model's answer best (Fredrikson et al. 2014).
+
+    What holds for strangers too is a fact about the population. Only the difference of the success rates on members and
+    strangers is a leak, and under (ε, δ)-DP it is at most (e^ε − 1 + 2δ)/(e^ε + 1) (Yeom et al. 2018).
+
+    >>> infer_attribute(lambda dose: -(dose - 3.2) ** 2, [1, 2, 3, 4])
+    3
+    """
+    return max(candidates, key=likelihood)
+
+
+def on_the_margin(decisions: Any, labels: Any, *, tolerance: float = 1e-6) -> NDArray[np.bool_]:
+    """Which records lie exactly on the margin of a support vector machine: |y·f(x) − 1| within the tolerance.
+
+    A maximal margin is a formula of a few training records, and it touches them; strangers hardly ever lie on it.
+
+    >>> on_the_margin([1.0, 2.5, -1.0000000001], [1, 1, -1])
+    array([ True, False,  True])
+    """
+    signs = np.where(np.asarray(labels) > 0, 1.0, -1.0)
+    return np.asarray(np.abs(signs * np.asarray(decisions, dtype=np.float64) - 1) < tolerance)
