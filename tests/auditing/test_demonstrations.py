@@ -39,7 +39,7 @@ def test_a_median_names_its_record() -> None:
 
 
 def test_tracing_finds_members_in_means_and_not_in_private_means() -> None:
-    """d = 2500 bits of 50 people: a member's score has a mean of √(d/n) = 7.07. With μ = 1 it is at most μ/2 on average.
+    """d = 2500 bits of 50 people: a member's score has a mean of √(d/n) = 7.07. With μ = 1 it is at most μ/2.
 
     Seeded; the mean of 50 private scores is within six of its deviations (0.15) of its mean.
     """

@@ -19,6 +19,7 @@ import itertools
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
@@ -450,7 +451,7 @@ def runs_needed(epsilon: Number, *, delta: Number = 1e-5, share: Number = 0.9, c
 
         return bool(stats.norm.isf(false_positive) - stats.norm.ppf(false_negative) >= wanted_mu)
 
-    counts = [_first_runs(lambda runs, by=by: shows(runs, by)) for by in (by_line, by_curve)]
+    counts = [_first_runs(partial(shows, certified=by)) for by in (by_line, by_curve)]
     return RunsNeeded(float(epsilon), counts[0], counts[1])
 
 
