@@ -473,6 +473,15 @@ def test_names_of_the_engine_are_names_like_others(tmp_path: Path, count: Callab
     assert count(tmp_path / "t.csv", 'WHERE filename = 2 AND file_row_number = 3 AND "a""b" = 6') == 1
 
 
+@pytest.mark.parametrize("end", ["", "\r", "\r\n", "\r\n\r", "\r\n\r\n\r\n"])
+def test_empty_lines_at_the_end_are_no_records(end: str, tmp_path: Path, count: Callable[..., int]) -> None:
+    (tmp_path / "t.csv").write_text(f"person,city\r\n1,Bern\r\n{end}", newline="")
+    with CsvFile(tmp_path / "t.csv") as file:
+        assert b"".join(file.records()) == b"1,Bern\r\n"
+        assert file.number == 1
+    assert count(tmp_path / "t.csv") == 1
+
+
 @pytest.mark.parametrize("size", [1, 3, 10, 1 << 20])
 def test_the_line_of_a_byte_that_is_no_text_is_right_wherever_blocks_end(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, size: int

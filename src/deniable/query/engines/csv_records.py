@@ -201,7 +201,7 @@ class CsvCheck:
         self.feed(end)
         if self._inside:
             raise self._refusal("a quote is opened and never closed", line=self._record_line)
-        return end
+        return b"" if self._over else end  # what was left may be half of an empty line's end
 
     def _go_on(
         self,
