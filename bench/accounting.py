@@ -118,6 +118,24 @@ def ours_tiny() -> list[dict[str, object]]:
     return rows
 
 
+GROUPS = {2: 3.9790857630, 3: 6.3429329743, 5: 11.637974385, 10: 27.899558250}
+"""Members of a group and ε at σ = 1, q = 0.01, 1000 steps, δ = 1e-5."""
+
+
+def ours_group(members: int) -> dict[str, Any]:
+    """A run for a group."""
+    from deniable.accounting.accountant import curve
+    from deniable.accounting.fold import fold
+    from deniable.events import dpsgd
+
+    what, times = dpsgd(noise_multiplier=1, rate=0.01, steps=1000).for_group(members), []
+    for _ in range(6):
+        start = time.process_time()
+        bracket = curve(fold(what)).epsilon_bracket(1e-5)
+        times.append(1e3 * (time.process_time() - start))
+    return {"lower": bracket.lower, "upper": bracket.upper, "ms": statistics.median(times[1:])}
+
+
 def ours_calibration() -> dict[str, float]:
     """The noise for ε = 1, δ = 10^{-5} at rate 1 % and 10^4 steps."""
     from deniable import calibration
@@ -143,10 +161,17 @@ def peer_dp_accounting(task: str) -> dict[str, Any]:
     import dp_accounting as dpa
     from dp_accounting import pld
 
-    parts, delta, _ = (SIXTY, 1e-6, 0.0) if task == "sixty" else TASKS[task.partition(" ")[0]]
-    deltas = [float(d) for d in task.split(" ")[1:]] or [delta]
     start = time.process_time()
     accountant = pld.PLDAccountant(dpa.NeighboringRelation.ADD_OR_REMOVE_ONE)
+    parts, deltas = [], [1e-5]
+    if task.startswith("group "):
+        members = int(task.split(" ")[1])
+        weights = [math.comb(members, j) * 0.01**j * 0.99 ** (members - j) for j in range(members + 1)]
+        step = dpa.dp_event.MixtureOfGaussiansDpEvent(1.0, list(range(members + 1)), weights)
+        accountant.compose(step, 1000)
+    else:
+        parts, delta, _ = (SIXTY, 1e-6, 0.0) if task == "sixty" else TASKS[task.partition(" ")[0]]
+        deltas = [float(d) for d in task.split(" ")[1:]] or [delta]
     for kind, parameter, rate, count in parts:
         step = dpa.GaussianDpEvent(parameter) if kind == "gaussian" else dpa.LaplaceDpEvent(1 / parameter)
         accountant.compose(step if rate == 1 else dpa.PoissonSampledDpEvent(rate, step), count)
@@ -278,6 +303,7 @@ def report(skip_peers: bool) -> str:
         )
     lines += ["", "Peers: " + ", ".join(f"{peer} {found}" for peer, found in versions.items()) + ".", ""]
     lines += tiny_rows(pythons)
+    lines += group_rows(pythons)
     lines += sixty_row(pythons)
     chosen = elsewhere(sys.executable, "--calibration")
     history.add("accounting", "calibration", chosen["seconds"], "s")
@@ -313,6 +339,28 @@ def tiny_rows(pythons: dict[str, Path]) -> list[str]:
     return [*lines, ""]
 
 
+def group_rows(pythons: dict[str, Path]) -> list[str]:
+    """Groups under Poisson sampling."""
+    lines = [
+        "| group of | true ε | ours, upper end | width / ε | ms | dp-accounting PLD | marks |",
+        "|---|---|---|---|---|---|---|",
+    ]
+    for members, true in GROUPS.items():
+        mine = elsewhere(sys.executable, "--group", str(members))
+        python = pythons.get("dp-accounting")
+        other = elsewhere(python, "--peer", "dp-accounting", "--task", f"group {members}") if python else None
+        ratio = 1e3 * other["seconds"] / mine["ms"] if other else None
+        history.add("accounting", f"group of {members}", mine["ms"], "ms", peer="dp-accounting", ratio=ratio)
+        width = (mine["upper"] - mine["lower"]) / mine["upper"]
+        tighter = other is None or mine["upper"] <= other["epsilon"][0]
+        lines.append(
+            f"| {members} | {true:.10g} | {mine['upper']:.11g} | {width:.1e} | {mine['ms']:.1f} "
+            f"| {shown(other, bool(pythons))} "
+            f"| contains the truth: {mark(abs(mine['upper'] / true - 1) < 1e-9)}; tighter: {mark(tighter)} |"
+        )
+    return [*lines, ""]
+
+
 def sixty_row(pythons: dict[str, Path]) -> list[str]:
     """Sixty different sampled Gaussians."""
     mine = elsewhere(sys.executable, "--ours", "sixty")
@@ -328,6 +376,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--ours", help="answer one task and print JSON")
     parser.add_argument("--tiny", action="store_true", help="answer the tiny deltas and print JSON")
+    parser.add_argument("--group", type=int, help="answer for a group and print JSON")
     parser.add_argument("--calibration", action="store_true", help="calibrate and print JSON")
     parser.add_argument("--peer", choices=[*PEERS], help="which peer this process is")
     parser.add_argument("--task", help="the task of the peer, with deltas after it")
@@ -337,6 +386,8 @@ def main() -> None:
         print(json.dumps(ours(given.ours)))
     elif given.tiny:
         print(json.dumps(ours_tiny()))
+    elif given.group:
+        print(json.dumps(ours_group(given.group)))
     elif given.calibration:
         print(json.dumps(ours_calibration()))
     elif given.peer:
