@@ -140,7 +140,9 @@ def test_randomized_response_keeps_its_count() -> None:
     ) == Claimed(PureDP(0, relation=REPLACE))
 
 
-@pytest.mark.parametrize("name", ["SampledWithReplacementDpEvent", "RepeatAndSelectDpEvent", "UnsupportedDpEvent"])
+@pytest.mark.parametrize(
+    "name", ["SampledWithReplacementDpEvent", "TruncatedSubsampledGaussianDpEvent", "UnsupportedDpEvent"]
+)
 def test_what_is_refused_by_name(name: str) -> None:
     with pytest.raises(NotSupported, match=name):
         from_dp_accounting(their(name))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import dataclass
 from fractions import Fraction
 
 import numpy as np
@@ -10,7 +11,9 @@ import pytest
 
 from deniable import account
 from deniable.accounting.filters.costs import cost
+from deniable.accounting.imports import from_dp_accounting
 from deniable.accounting.rules.selection import mean_trials
+from deniable.errors import NotSupported
 from deniable.events import Claimed, Event, Gaussian, RandomizedResponse, Selected
 from deniable.guarantees import ApproxDP, PureDP
 from deniable.mechanisms import search
@@ -108,3 +111,24 @@ def test_groups_relations_and_edges() -> None:
             theirs = BestOf((), lambda _: 0.0, gamma, eta).trials
             assert theirs <= mean_trials(gamma, eta) * (1 + 1e-9)
             assert mean_trials(gamma, eta) == pytest.approx(theirs, rel=1e-6)
+
+
+def test_the_selection_of_dp_accounting_is_read() -> None:
+    @dataclass
+    class GaussianDpEvent:
+        noise_multiplier: float
+
+    @dataclass
+    class RepeatAndSelectDpEvent:
+        event: GaussianDpEvent
+        mean: float
+        shape: float
+
+    for mean, shape in ((10.0, 0.0), (3.5, 1.0), (1000.0, 0.5)):
+        read = from_dp_accounting(RepeatAndSelectDpEvent(GaussianDpEvent(4.0), mean, shape))
+        assert isinstance(read, Selected)
+        assert mean <= mean_trials(read.gamma, read.eta) <= mean * (1 + 1e-6)
+    assert from_dp_accounting(RepeatAndSelectDpEvent(GaussianDpEvent(4.0), 1.0, 0.0)) == Gaussian(4)
+    for shape in (-0.5, math.inf):
+        with pytest.raises(NotSupported):
+            from_dp_accounting(RepeatAndSelectDpEvent(GaussianDpEvent(4.0), 2.0, shape))

@@ -31,10 +31,12 @@ from deniable.events import (
     GaussianMixture,
     Laplace,
     RandomizedResponse,
+    Selected,
     TreeGaussian,
     dpsgd,
 )
 from deniable.guarantees import ZCDP, ApproxDP, PureDP
+from deniable.numerics.exact import short_below
 from deniable.units import AnyRelation, Relation
 
 
@@ -182,6 +184,31 @@ def _mixture(event: Any, relation: Relation) -> Event:
     return GaussianMixture(scale, moved, weights, relation) if scale else _everything(None, relation)
 
 
+def _selection(event: Any, relation: Relation) -> Event:
+    """The best of a number of runs with the truncated negative binomial law of a mean and a shape η ≥ 0.
+
+    γ is rounded down to nine digits: the mean is then a little larger, and so is the cost.
+    """
+    from deniable.accounting.rules.selection import mean_trials
+
+    if not 0 <= event.shape < math.inf:
+        raise NotSupported("a number of runs with a shape below 0, or with the Poisson law, has no analysis here")
+    shape, mean = (
+        _checks.nonnegative("shape", event.shape),
+        _checks.between("mean", event.mean, low=1, expected="1 or more"),
+    )
+    trial = from_dp_accounting(event.event, relation=relation)
+    if mean == 1:
+        return trial
+    enough, low, high = Fraction(1, 10**12), Fraction(1, 10**12), Fraction(1)
+    while high - low > low / 10**10:
+        middle = (low + high) / 2
+        low, high = (middle, high) if mean_trials(middle, shape) >= mean else (low, middle)
+    if low == enough:
+        raise NotSupported("so many runs have no analysis here")
+    return Selected(trial, gamma=short_below(low, figures=9), eta=shape)
+
+
 def _discrete_laplace(event: Any, relation: Relation) -> Event:
     scale, moved = 1 / _checks.positive("noise_parameter", event.noise_parameter), event.sensitivity
     if relation is Relation.REPLACE:
@@ -242,6 +269,7 @@ def _everything(event: Any, relation: Relation) -> Event:
 _READERS = {
     "GaussianDpEvent": _gaussian,
     "LaplaceDpEvent": _laplace,
+    "RepeatAndSelectDpEvent": _selection,
     "MixtureOfGaussiansDpEvent": _mixture,
     "DiscreteLaplaceDpEvent": _discrete_laplace,
     "DiscreteGaussianDpEvent": _discrete_gaussian,
@@ -271,7 +299,6 @@ _READERS = {
 
 _REFUSED = {
     "SampledWithReplacementDpEvent": "a unit may be drawn several times",
-    "RepeatAndSelectDpEvent": "private selection among a random number of runs",
     "TruncatedSubsampledGaussianDpEvent": "truncating a Poisson sample couples the units",
     "UnsupportedDpEvent": "it has no description",
 }
