@@ -145,7 +145,7 @@ CLAMPED: dict[str, Callable[[list[float]], Any]] = {
     "a threshold far away": lambda data: -1.0 if np.random.laplace(0, 2) > 1e9 else sum(data) + np.random.laplace(0, 2),
     "an index": lambda data: [sum(data) + np.random.laplace(0, 2)][int(np.random.laplace(0, 2) > 1e12)],
     "a logarithm": lambda data: float(np.log(1000 + sum(data) + np.random.laplace(0, 2))),
-    "a sum of two draws": lambda data: sum(data) + np.random.laplace(0, 2) - np.random.laplace(0, 1e-12),
+    "a sum of two draws": lambda data: sum(data) + np.random.laplace(0, 2) + np.random.laplace(0, 1e-12),
     "caught": lambda data: guarded(lambda: min(1e12, sum(data) + np.random.laplace(0, 2))),
     "a sampler it seeds itself": lambda data: sum(data) + np.random.default_rng(len(data)).laplace(0, 2),
 }
