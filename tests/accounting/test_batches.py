@@ -52,7 +52,7 @@ def test_two_steps_by_quadrature_over_the_plane() -> None:
     y = np.arange(-9.0, 9.0, 0.02)
     bell = np.exp(-(y**2) / 2) * 0.02 / math.sqrt(2 * math.pi)
     q = np.outer(bell, bell)
-    for scale in (1.0, 0.7):
+    for scale in (0.7,):
         w = np.exp(y / scale - 1 / (2 * scale**2))
         ratio = (w[:, None] + w[None, :]) / 2
         for order, law in enumerate(allocation(1 / scale**2, 2)):
@@ -64,9 +64,9 @@ def test_two_steps_by_quadrature_over_the_plane() -> None:
 
 
 def test_monte_carlo_of_a_noisy_epoch() -> None:
-    """400,000 runs, five standard deviations: a false alarm in a million."""
+    """200,000 runs, five standard deviations: a false alarm in a million."""
     draws = np.random.default_rng(3)
-    scale, steps, runs = 0.8, 50, 400_000
+    scale, steps, runs = 0.8, 50, 200_000
     root = 1 / scale
     total = np.zeros(runs)
     for _ in range(steps):
