@@ -21,6 +21,7 @@ from deniable.conversions.approx import (
     approx_to_total_variation,
     approx_to_zcdp,
 )
+from deniable.conversions.arrows import arrow
 from deniable.conversions.fdp import (
     fdp_to_approx,
     fdp_to_gdp,
@@ -163,3 +164,6 @@ __all__ = [
     "zcdp_to_tcdp",
     "zero_out_to_replace",
 ]
+
+for _name in __all__:
+    globals()[_name] = arrow(globals()[_name])
