@@ -417,34 +417,39 @@ class _Search:
         return value_at(bisect(lambda share: math.isnan(self.margin(value_at(share))), 0.0, 1.0, turns=40)[0])
 
     def between(self, meets: float, fails: float, near: float) -> float:
-        """Approaches the border by the secant of margin against logarithm (Illinois); returns the side that meets."""
+        """The border, kept on the side that meets: interpolates the logarithm of the value by the margin."""
         good, bad = (math.log(meets), self.margin(meets)), (math.log(fails), self.margin(fails))
-        weights = [1.0, 1.0]
+        third, before = None, math.inf
         for turn in range(200):
             gap = abs(math.exp(good[0]) - math.exp(bad[0]))
             if gap <= (1 if self.whole else near * math.exp(good[0]) / 2):
                 break
-            candidate = self._next(good, bad, weights, turn, near)
+            slow = turn % 3 == 2 and abs(good[0] - bad[0]) > before / 4
+            before = abs(good[0] - bad[0]) if turn % 3 == 2 else before
+            candidate = self._next(good, bad, None if slow else third, near, halve=slow)
             value = self.margin(candidate)
             if math.isnan(value):
                 value = 1.0
             if value <= 0:
-                weights = [1.0, weights[1] / 2 if weights[0] == 1.0 and turn else 1.0]
-                good = (math.log(candidate), value)
+                third, good = good, (math.log(candidate), value)
             else:
-                weights = [weights[0] / 2 if weights[1] == 1.0 and turn else 1.0, 1.0]
-                bad = (math.log(candidate), value)
+                third, bad = bad, (math.log(candidate), value)
         return float(round(math.exp(good[0]))) if self.whole else self._nearest_tried(good[0])
 
     def _next(
-        self, good: tuple[float, float], bad: tuple[float, float], weights: list[float], turn: int, near: float
+        self,
+        good: tuple[float, float],
+        bad: tuple[float, float],
+        third: tuple[float, float] | None,
+        near: float,
+        *,
+        halve: bool,
     ) -> float:
-        """The next value to try, strictly between the two."""
-        low, high = good[1] * weights[0], bad[1] * weights[1]
-        share = low / (low - high) if math.isfinite(low) and math.isfinite(high) and low < high else 0.5
-        # Overshoot a little towards the border's other side, so that both ends close in.
-        share = min(max(share, 0.02), 0.98) if turn % 3 != 2 else 0.5
-        middle = math.exp(good[0] + share * (bad[0] - good[0]))
+        """The next value to try, strictly between the two: where a parabola, else a line, crosses 0."""
+        share = 0.5 if halve else _crossing_share(good, bad, third)
+        # Not nearer to an end than a part of the tolerance: on the other side of the border the gap is then closed.
+        edge = min(0.25, 0.3 * near / abs(good[0] - bad[0]))
+        middle = math.exp(good[0] + min(max(share, edge), 1 - edge) * (bad[0] - good[0]))
         if self.whole:
             ends = sorted((round(math.exp(good[0])), round(math.exp(bad[0]))))
             return float(min(max(round(middle), ends[0] + 1), ends[1] - 1))
@@ -455,6 +460,20 @@ class _Search:
         return min(
             (tried for tried, value in self.margins.items() if value <= 0), key=lambda p: abs(math.log(p) - logarithm)
         )
+
+
+def _crossing_share(good: tuple[float, float], bad: tuple[float, float], third: tuple[float, float] | None) -> float:
+    """How far from `good` to `bad` the margin is 0, by inverse interpolation through (place, margin)."""
+    (x, a), (y, b) = good, bad
+    if not (math.isfinite(a) and math.isfinite(b) and a < b):
+        return 0.5
+    line = a / (a - b)
+    if third is None or not math.isfinite(third[1]) or third[1] in (a, b):
+        return line
+    z, c = third
+    place = x * b * c / ((a - b) * (a - c)) + y * a * c / ((b - a) * (b - c)) + z * a * b / ((c - a) * (c - b))
+    share = (place - x) / (y - x)
+    return share if 0 < share < 1 else line
 
 
 def _best_line(profile: Profile, alpha: float, start: float) -> float:
