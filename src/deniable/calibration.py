@@ -360,7 +360,8 @@ class _Search:
             if self._is_flat(values, side):  # and the other side is further from the border
                 break
             value = self._further(before, last)
-            if not _SMALLEST < value < _LARGEST:
+            lost = self.margin(last) == math.inf and not 1e-3 < value / here < 1e3  # nothing leads further
+            if lost or not _SMALLEST < value < _LARGEST:
                 open_sides.discard(side)
                 continue
             if math.isnan(self.margin(value)) or not 1e-15 < value < 1e15:
