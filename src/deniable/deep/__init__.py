@@ -9,7 +9,7 @@ private training
 steps: 3516, expected batch 256 of 60000, Poisson()
 clip: 1 (L2), per record
 noise: GaussianNoise(), 0.728225 × clip, sums divided by 256
-event: Gaussian(scale=0.728225287).sampled(rate=8/1875) * 3516
+event: Gaussian(scale=0.728225335).sampled(rate=8/1875) * 3516
 """
 
 from __future__ import annotations

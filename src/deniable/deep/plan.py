@@ -12,9 +12,9 @@ that was drawn, which is private.
 
 >>> plan = Plan(size=60_000, batch=256, epochs=15, clip=1.0, target=ApproxDP(3, 1e-5))
 >>> plan
-Plan(size=60000, batch=256, steps=3516, clip=1, noise_multiplier=0.728225287, target=ApproxDP(epsilon=3, ...))
+Plan(size=60000, batch=256, steps=3516, clip=1, noise_multiplier=0.728225335, target=ApproxDP(epsilon=3, ...))
 >>> plan.event
-Gaussian(scale=0.728225287).sampled(rate=8/1875) * 3516
+Gaussian(scale=0.728225335).sampled(rate=8/1875) * 3516
 >>> Plan.from_json(plan.to_json()) == plan
 True
 """
