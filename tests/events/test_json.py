@@ -16,9 +16,11 @@ from deniable.events import (
     Event,
     ExponentialMechanism,
     Gaussian,
+    GaussianMixture,
     Laplace,
     MatrixGaussian,
     RandomizedResponse,
+    Selected,
     TreeGaussian,
 )
 from deniable.guarantees import FDP, ApproxDP, TradeOff
@@ -53,6 +55,16 @@ WRITTEN = {
         1, relation=Relation.REPLACE
     ).sampled_without_replacement(batch=10, size=100),
     '{"deniable":1,"epsilon":"0.1","kind":"ExponentialMechanism","relation":"add_remove"}': ExponentialMechanism(0.1),
+    '{"deniable":1,"kind":"GaussianMixture","probabilities":["0.81","0.18","0.01"],"relation":"add_remove","scale":"2",'
+    '"sensitivities":["0","1","2"]}': GaussianMixture(2, (0, 1, 2), (0.81, 0.18, 0.01)),
+    '{"deniable":1,"event":{"coordinates":1,"kind":"Gaussian","relation":"add_remove","scale":"1","sensitivity":"1"},'
+    '"kind":"RandomAllocation","participations":2,"steps":100}': Gaussian(1).allocated(steps=100, participations=2),
+    '{"capacity":150,"deniable":1,"event":{"coordinates":1,"kind":"Gaussian","relation":"add_remove","scale":"1",'
+    '"sensitivity":"1"},"kind":"TruncatedSampled","rate":"0.01","size":10000}': Gaussian(1).truncated(
+        rate=0.01, capacity=150, size=10_000
+    ),
+    '{"deniable":1,"eta":"1","event":{"coordinates":1,"kind":"Laplace","relation":"add_remove","scale":"2",'
+    '"sensitivity":"1"},"gamma":"0.1","kind":"Selected"}': Selected(Laplace(2), 0.1, 1),
 }
 
 
