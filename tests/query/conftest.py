@@ -12,8 +12,11 @@ from deniable.events import Event
 from deniable.guarantees import Guarantee, PureDP
 from deniable.query.bounding import Bounded
 from deniable.query.engines import DuckDB
+from deniable.query.engines.base import Engine
 from deniable.query.measures import Totals
-from deniable.query.planning import QueryPlan, plan
+from deniable.query.planning import Budget, PlanningContext, PlanOptions, QueryPlan, plan
+from deniable.query.reading import read
+from deniable.query.schema import Table
 from deniable.units import Relation, Unit
 
 
@@ -50,30 +53,25 @@ def make_plan(
 ) -> QueryPlan:
     """A plan over one table called t, and public ones."""
     engine = UnboundDuckDB()
-    options = {
-        "who": None,
-        "epsilon": 1,
-        "bounds": None,
-        "keys": None,
-        "per_unit": None,
-        "weights": None,
-        "confidence": 0.95,
-        **options,
-    }
     shared = (replace(engine.add(name, table), public=True) for name, table in (public or {}).items())
     tables = (engine.add("t", data), *shared)
-    return plan(sql, tables=tables, engine=engine, ledger=NoLedger(Unit.of(unit), relation), **options)
+    return plan_over(sql, tables, engine, NoLedger(Unit.of(unit), relation), **options)
+
+
+def plan_over(sql: str, tables: tuple[Table, ...], engine: Engine, ledger: Budget, **options: Any) -> QueryPlan:
+    """A plan over tables of an engine; the options are those of `PlanOptions`, with ε = 1."""
+    return plan(read(sql, tables), PlanOptions(**{"epsilon": 1, **options}), PlanningContext(tables, engine, ledger))
 
 
 def vectors(found: QueryPlan, *, key: tuple[int, int]) -> list[list[int]]:
     """The integers before noise, one vector per measure."""
-    totals: Totals = found._engine.run(found.bounded, groups=found.groups, key=key)
+    totals: Totals = found.engine.run(found.bounded, groups=found.groups, key=key)
     return [[int(x) for x in part.measure.of(totals)] for part in found.noises]
 
 
 def places(found: QueryPlan, *, key: tuple[int, int]) -> list[dict[Any, int]]:
     """The integers before noise that are not 0, one mapping per measure, by (group's keys, cell)."""
-    totals: Totals = found._engine.run(found.bounded, groups=found.groups, key=key)
+    totals: Totals = found.engine.run(found.bounded, groups=found.groups, key=key)
     numbers = range(len(totals.rows)) if totals.groups is None else totals.groups.tolist()
     names = [(g, *(str(totals.keys[i][row]) for i in sorted(totals.keys))) for row, g in enumerate(numbers)]
     measured = []
@@ -107,6 +105,6 @@ def answers() -> Callable[..., list[list[int]]]:
         try:
             return vectors(found, key=key)
         finally:
-            found._engine.close()
+            found.engine.close()
 
     return run

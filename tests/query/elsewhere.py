@@ -15,10 +15,10 @@ from typing import Any
 from deniable.query.engines import DuckDB
 from deniable.query.engines.base import Engine
 from deniable.query.engines.remote import Copies, FetchedTable
-from deniable.query.planning import QueryPlan, plan
+from deniable.query.planning import QueryPlan
 from deniable.query.schema import Column, ColumnKind
 from deniable.units import Relation, Unit
-from tests.query.conftest import NoLedger
+from tests.query.conftest import NoLedger, plan_over
 
 Data = Mapping[str, tuple[str, Sequence[Any]]]
 
@@ -91,13 +91,9 @@ def ask(
     engine: Any, sql: str, *, unit: str = "person", relation: Relation = Relation.ADD_REMOVE, **options: Any
 ) -> QueryPlan:
     """The plan of a query over the tables of an engine, which has bound it."""
-    options = {
-        "who": None, "epsilon": 1, "bounds": None, "keys": None, "per_unit": None, "weights": None, "confidence": 0.95,
-        **options,
-    }  # fmt: skip
     protected = Unit.of(unit)
     tables = (t if t.public else replace(t, owner=protected.column) for t in engine.given.values())
-    found = plan(sql, tables=tuple(tables), engine=engine, ledger=NoLedger(protected, relation), **options)
+    found = plan_over(sql, tuple(tables), engine, NoLedger(protected, relation), **options)
     for statement in found.statements:
         engine.bind(statement)
     return found
@@ -105,7 +101,7 @@ def ask(
 
 def totals(found: QueryPlan, *, key: tuple[int, int] = (1, 2)) -> dict[str, Any]:
     """The exact totals of a plan, as plain values by what they are, by group."""
-    got = found._engine.run(found.bounded, groups=found.groups, key=key)
+    got = found.engine.run(found.bounded, groups=found.groups, key=key)
     numbers = range(len(got.rows)) if got.groups is None else got.groups.tolist()
     names = [(g, *(plain(got.keys[i].tolist()[row]) for i in sorted(got.keys))) for row, g in enumerate(numbers)]
     measured: dict[str, Any] = {"rows": dict(zip(names, got.rows.tolist(), strict=True))}

@@ -40,7 +40,7 @@ def test_every_error_is_met_and_a_smaller_epsilon_would_not_do(session: Session)
         assert plan.error[name](rows=10_000) <= goal
     # The parts are four-digit decimals, so a per mille less of any of them misses its goal.
     for name, goal in goals.items():
-        less: dict[str, Any] = {**(plan.weights or {}), name: plan.weights[name] * Fraction(998, 1000)}
+        less: dict[str, Any] = {**(plan.options.weights or {}), name: plan.options.weights[name] * Fraction(998, 1000)}
         weaker = session.plan(SQL, epsilon=sum(less.values()), weights=less, **TOLD)
         assert weaker.error[name](rows=10_000) > goal
 
@@ -54,7 +54,7 @@ def test_one_number_is_for_every_aggregate(session: Session) -> None:
 
 def test_a_coarse_sum_does_not_pay_for_an_exact_count(session: Session) -> None:
     plan = session.plan(SQL, error={"n": 10, "total": 10**6, "mean": 500}, group_size=10_000, **TOLD)
-    assert plan.weights["n"] > 50 * plan.weights["total"]
+    assert plan.options.weights["n"] > 50 * plan.options.weights["total"]
 
 
 def test_given_weights_are_kept(session: Session) -> None:

@@ -34,7 +34,7 @@ MUCH = 10**9
 def released(make_plan: Any, sql: str, **options: Any) -> dict[str, Any]:
     plan = make_plan(TABLE, sql, **{"epsilon": MUCH, "per_unit": WIDE, "bounds": {"x": (0, 30)}, **options})
     (row,) = plan.run().rows
-    plan._engine.close()
+    plan.engine.close()
     return dict(row)
 
 
@@ -197,7 +197,7 @@ def noisy(make_plan: Any) -> tuple[dict[str, np.ndarray], np.ndarray]:
         per_unit=AtMost(groups=1, rows=1),
     )
     columns = {name: np.array(column) for name, column in plan.run().columns.items()}
-    plan._engine.close()
+    plan.engine.close()
     return columns, values
 
 
@@ -254,7 +254,7 @@ def test_the_noise_of_bins_has_the_planned_law(make_plan: Any) -> None:
     assert drawn.shape == exact.shape
     assert abs(np.abs(drawn).mean() - mean) < 5.4 * scale / np.sqrt(drawn.size)
     assert abs(np.corrcoef(drawn[:, 0], drawn[:, 1])[0, 1]) < 5.5 / np.sqrt(300)
-    plan._engine.close()
+    plan.engine.close()
 
 
 def test_quantiles_of_a_column_share_their_tree(make_plan: Any) -> None:
@@ -268,7 +268,7 @@ def test_quantiles_of_a_column_share_their_tree(make_plan: Any) -> None:
     assert plan.error["a"]() == 30
     assert isinstance(plan.aggregates[1], QuantileAggregate)
     assert plan.aggregates[1].level == Fraction(1, 100)
-    plan._engine.close()
+    plan.engine.close()
 
 
 def test_few_groups_at_a_time(make_plan: Any, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -285,4 +285,4 @@ def test_few_groups_at_a_time(make_plan: Any, monkeypatch: pytest.MonkeyPatch) -
     found = plan.run().columns
     assert found["m"] == [2 * g for g in range(30)]
     assert found["n"] == [40] * 30
-    plan._engine.close()
+    plan.engine.close()

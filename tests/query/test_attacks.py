@@ -370,6 +370,6 @@ def test_settings_of_the_owners_do_not_change_an_answer(
         connection.execute(change or "SELECT 1")
         session = opened(connection, unit="person")
         plan = session.plan(sql, epsilon=1, bounds={"x / y": (0, 99)}, per_unit=AtMost(groups=1, rows=9))
-        totals = plan._engine.run(plan.bounded, groups=1, key=(1, 2))
+        totals = plan.engine.run(plan.bounded, groups=1, key=(1, 2))
         found.append([part.measure.of(totals).tolist() for part in plan.noises])
     assert found[0] == found[1]

@@ -250,22 +250,18 @@ def test_whatever_surveys_find_has_a_form_that_was_bound(aggregate: str, engine:
                 keys = {"day": range(1, 2 * groups + 1, 2)}
             plan = session.plan(sql, epsilon=1, keys=keys, delta=None if keys else 1e-9, **options)
             assert isinstance(plan, dn.query.StagedPlan)
-            bound, epsilon, delta = (
-                _bound(plan.statements),
-                plan.answer.cost.epsilon,
-                None if keys else Fraction(1, 10**9),
-            )
+            bound, delta = _bound(plan.statements), None if keys else Fraction(1, 10**9)
             steps = list(itertools.product(limits.STEPS, limits.STEPS))
             for rows_, groups_ in [*random.sample(steps, 4), (1, 60), (1, 80), (1000, 1), (1, 1000), (1000, 60)]:
                 wide = {survey.column: (-FURTHEST, FURTHEST) for survey in plan.bounds}
-                found = plan._remake(epsilon, wide, AtMost(groups=groups_, rows=rows_), delta)
+                found = plan.settle(wide, AtMost(groups=groups_, rows=rows_), delta=delta)
                 assert _bound(found.statements) <= bound, (sql, groups, groups_, rows_)
             for survey in plan.bounds if groups == 2 else ():
                 cells = itertools.combinations_with_replacement(range(survey.cells), 2)
                 for first, last in random.sample(list(cells), 30):
                     counts = np.zeros(survey.cells, dtype=int)
                     counts[[first, last]] = 10**9
-                    found = plan._remake(epsilon, {survey.column: survey.read(counts)}, AtMost(groups=1, rows=1), None)
+                    found = plan.settle({survey.column: survey.read(counts)}, AtMost(groups=1, rows=1), delta=None)
                     assert _bound(found.statements) <= bound, (sql, survey.read(counts))
 
 

@@ -29,7 +29,7 @@ def until(plan: Any, step: str, select: str, key: tuple[int, int]) -> list[tuple
     start = plan.bounded.text[: plan.bounded.text.index(f",\n{step} AS (")]
     parameters: dict[str, Any] = {name: list(texts) for name, texts in plan.bounded.lists.items()}
     parameters |= {"key_1": key[0], "key_2": key[1]}
-    return plan._engine._connection.execute(f"{start}\n{select}", parameters).fetchall()  # type: ignore[no-any-return]
+    return plan.engine._connection.execute(f"{start}\n{select}", parameters).fetchall()  # type: ignore[no-any-return]
 
 
 @pytest.mark.parametrize("ids", ["numbers", "text"])
@@ -41,7 +41,7 @@ def test_pairs_of_groups_are_equally_likely(make_plan: Any, vectors: Any, key: t
         table, "SELECT g, COUNT(*) FROM t GROUP BY g", keys={"g": range(5)}, per_unit=AtMost(groups=2, rows=1)
     )
     rows = until(plan, "counted", "SELECT u, SUM(1 << g) AS pair FROM kept GROUP BY u", key)
-    plan._engine.close()
+    plan.engine.close()
     counted = Counter(int(row[1]) for row in rows)
     pairs = [(1 << a) + (1 << b) for a, b in combinations(range(5), 2)]
     assert set(counted) == set(pairs)
@@ -53,7 +53,7 @@ def test_rows_are_equally_likely(make_plan: Any, vectors: Any, key: tuple[int, i
     table = pa.table({"person": np.repeat(np.arange(PEOPLE), 8), "x": np.tile(np.arange(8), PEOPLE)})
     plan = make_plan(table, "SELECT SUM(x) FROM t", bounds={"x": (0, 7)}, per_unit=AtMost(groups=1, rows=3))
     rows = until(plan, "counted", "SELECT v1, COUNT(*) FROM placed WHERE place <= 3 GROUP BY v1 ORDER BY v1", key)
-    plan._engine.close()
+    plan.engine.close()
     observed = np.array([row[1] for row in rows])
     assert observed.sum() == 3 * PEOPLE
     # Given the total, each person's three are drawn without replacement: variance is (1 − 3/8) of the multinomial's.
@@ -74,4 +74,4 @@ def test_two_keys_choose_independently(make_plan: Any, vectors: Any, key: tuple[
     one = chosen(*key)
     for other in (chosen(key[0] ^ 1, key[1]), chosen(key[0], key[1] ^ 1)):
         assert abs((one == other).mean() - 0.5) < 5.4 * 0.5 / np.sqrt(PEOPLE)
-    plan._engine.close()
+    plan.engine.close()

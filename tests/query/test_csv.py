@@ -394,7 +394,7 @@ def test_a_file_that_changes_is_not_read(tmp_path: Path, ledger: Ledger) -> None
             plan.run()
         assert list(ledger.charges()) == []
         # What was checked is what is read, even if nothing had noticed the change.
-        totals = session.place.engine.run(plan.bounded, groups=1, key=(1, 2))
+        totals = session.context.engine.run(plan.bounded, groups=1, key=(1, 2))
         assert totals.rows.tolist() == [2]
 
 

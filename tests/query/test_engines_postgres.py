@@ -116,7 +116,7 @@ def test_the_owners_connection_is_left_alone(home: tuple[Any, str], ledger: Path
         mine.execute("INSERT INTO visits VALUES ('new', 'Bern', 1, NULL)")
         with dn.Session({"visits": mine}, ledger=ledger) as session:
             plan = session.plan("SELECT COUNT(*) AS n FROM visits", epsilon=1, per_unit=AtMost(groups=1, rows=100))
-            assert plan._engine.run(plan.bounded, groups=1, key=(1, 2)).rows.tolist() == [600]
+            assert plan.engine.run(plan.bounded, groups=1, key=(1, 2)).rows.tolist() == [600]
         assert mine.execute("SELECT COUNT(*) FROM visits").fetchone() == (601,)
         mine.rollback()
 
@@ -225,7 +225,7 @@ def test_functions_of_the_database_do_not_take_ours(home: tuple[Any, str], ledge
                 bounds={"cost": (0, 6)},
                 per_unit=AtMost(groups=1, rows=9),
             )
-            totals = plan._engine.run(plan.bounded, groups=1, key=(1, 2))
+            totals = plan.engine.run(plan.bounded, groups=1, key=(1, 2))
             step = plan.noises[0].measure.step
             assert plan.noises[0].measure.of(totals)[0] * step == sum(i % 7 for i in range(600))
     finally:
@@ -304,7 +304,7 @@ def test_extreme_values_never_raise_after_the_charge(home: tuple[Any, str], ledg
                 epsilon=1, per_unit=AtMost(groups=1, rows=1),
                 bounds={"x": (0, 6), "x * x": (0, 9), "DATE_DIFF('day', d, at)": (-9, 9), "x / x": (0, 2)},
             )  # fmt: skip
-            totals = plan._engine.run(plan.bounded, groups=1, key=(1, 2))
+            totals = plan.engine.run(plan.bounded, groups=1, key=(1, 2))
             # Ids beyond 2^53 stay apart; NaN is nobody.
             assert totals.rows.tolist() == [4]
     finally:
@@ -356,7 +356,7 @@ def test_public_times_that_python_cannot_hold_do_not_become_others(home: tuple[A
     with dn.Session({"ends": connection}, ledger=ledger, public={"days": tmp_path / "days.parquet"}) as session:
         for column in ("day", "at"):
             plan = session.plan(f"SELECT COUNT(*) AS n FROM ends JOIN days ON ends.{column} = days.{column}", epsilon=1)
-            assert plan._engine.run(plan.bounded, groups=1, key=(1, 2)).rows.tolist() == [1]
+            assert plan.engine.run(plan.bounded, groups=1, key=(1, 2)).rows.tolist() == [1]
 
 
 def test_what_cannot_be_sent_is_refused_beforehand(home: tuple[Any, str], ledger: Path) -> None:
@@ -394,7 +394,7 @@ def test_an_ibis_table_is_asked_by_its_connection(home: tuple[Any, str], ledger:
         for data in (table, {"visits": table}, {"visits": backend}):
             with dn.Session(data, ledger=ledger) as session:
                 plan = session.plan("SELECT COUNT(*) AS n FROM visits", epsilon=1, per_unit=KEPT)
-                assert plan._engine.run(plan.bounded, groups=1, key=(1, 2)).rows.tolist() == [400]
+                assert plan.engine.run(plan.bounded, groups=1, key=(1, 2)).rows.tolist() == [400]
         with pytest.raises(DataError, match="is not a table of its database"):
             dn.Session({"visits": table.filter(table.cost > 3)}, ledger=ledger)
     finally:
@@ -408,7 +408,7 @@ def test_an_ibis_table_in_duckdb(ledger: Path) -> None:
     backend.raw_sql("CREATE TABLE visits AS SELECT UNNEST(['a', 'b', 'b']) AS patient_id, 1 AS cost")
     with dn.Session(backend.table("visits"), ledger=ledger) as session:
         plan = session.plan("SELECT COUNT(*) AS n FROM visits", epsilon=1, per_unit=KEPT)
-        assert plan._engine.run(plan.bounded, groups=1, key=(1, 2)).rows.tolist() == [3]
+        assert plan.engine.run(plan.bounded, groups=1, key=(1, 2)).rows.tolist() == [3]
 
 
 def test_a_public_table_is_read_from_its_own_database(home: tuple[Any, str], ledger: Path, postgres: Any) -> None:

@@ -55,7 +55,7 @@ def test_the_table_is_read_once_and_its_rows_move_once(visits: Any, ledger: Path
             "SELECT city, SUM(cost) AS s, AVG(cost) AS a FROM visits GROUP BY city",
             epsilon=1, bounds={"cost": (0, 6)}, keys={"city": ["Bern", "Basel"]}, per_unit=KEPT,
         )  # fmt: skip
-        engine: Any = plan._engine
+        engine: Any = plan.engine
         assert [step.name for step in engine._write(plan.bounded)] == [""]
         assert engine.written(plan.bounded).count("global_temp") == 1
         frame = engine._statement(plan.bounded, [], key=(1, 2))
@@ -121,7 +121,7 @@ def test_a_text_that_looks_like_a_variable_is_a_text(spark: Any, ledger: Path) -
     frame = spark.createDataFrame([("p", name)], "patient_id STRING, city STRING")
     with dn.Session({"visits": frame}, ledger=ledger) as session:
         plan = session.plan(f"SELECT COUNT(*) AS n FROM visits WHERE city = '{name}'", epsilon=1, per_unit=KEPT)
-        assert plan._engine.run(plan.bounded, groups=1, key=(1, 2)).rows.tolist() == [1]
+        assert plan.engine.run(plan.bounded, groups=1, key=(1, 2)).rows.tolist() == [1]
 
 
 @pytest.mark.parametrize("type_", ["DOUBLE", "BIGINT", "DATE", "TIMESTAMP", "BOOLEAN"])
@@ -136,5 +136,5 @@ def test_a_constant_that_does_not_fit_its_cast_is_null_and_tells_of_no_row(
                 f"SELECT COUNT(CASE WHEN city = '{city}' THEN TRY_CAST('secret' AS {type_}) END) AS n FROM visits",
                 epsilon=1, per_unit=KEPT,
             )  # fmt: skip
-            totals = plan._engine.run(plan.bounded, groups=1, key=(1, 2))
+            totals = plan.engine.run(plan.bounded, groups=1, key=(1, 2))
             assert [int(found[0]) for found in totals.counts.values()] == [0]

@@ -40,7 +40,7 @@ def session(tmp_path: Path) -> Generator[dn.Session]:
 
 def exact(plan: Any, *, key: tuple[int, int] = (1, 2)) -> dict[str, list[float]]:
     """The measures before noise, in units of the data, by name."""
-    totals = plan._engine.run(plan.bounded, groups=plan.groups, key=key)
+    totals = plan.engine.run(plan.bounded, groups=plan.groups, key=key)
     return {
         part.measure.name: [float(x * part.measure.step) for x in part.measure.of(totals).tolist()]
         for part in plan.noises
@@ -207,7 +207,7 @@ def test_people_are_added_up_and_nobody_matters_more_than_planned(
         )
         with dn.Session({"t": table}, ledger=ledger) as session:
             plan = session.plan(sql, keys={"g": ["a", "b", "c"]})
-            totals = plan._engine.run(plan.bounded, groups=3, key=(8, 9))
+            totals = plan.engine.run(plan.bounded, groups=3, key=(8, 9))
             return [part.measure.of(totals).tolist() for part in plan.noises], plan
 
     whole, plan = vectors(list(found))
@@ -363,7 +363,7 @@ def test_no_column_takes_the_name_of_who_is_protected(tmp_path: Path, unit: str)
             "COUNT(*, contribution_bounds_per_group => (0, 9)) AS n FROM visits GROUP BY w",
             keys={"w": [0, 1, 2]},
         )
-        totals = plan._engine.run(plan.bounded, groups=plan.groups, key=(1, 2))
+        totals = plan.engine.run(plan.bounded, groups=plan.groups, key=(1, 2))
     assert totals.rows.sum() == 1
 
 

@@ -50,7 +50,7 @@ def rows(make_plan: Any, sql: str, **options: Any) -> list[tuple[Any, ...]]:
             for row in zip(*(release.columns[name] for name in names), strict=True)
         ]
     finally:
-        plan._engine.close()
+        plan.engine.close()
 
 
 def test_keys_that_the_sql_lists(make_plan: Any) -> None:
@@ -194,7 +194,7 @@ def test_which_of_two_a_name_means(make_plan: Any, clause: str, expected: list[A
     plan = make_plan(swapped, f"{SWAPPED} {clause}", **options)
     found = [tuple(getattr(v, "value", v) for v in row.values()) for row in planning.answer(plan).rows]
     assert [row for row in found if row[-1]] == expected
-    plan._engine.close()
+    plan.engine.close()
 
 
 def test_an_output_may_be_meant_where_its_column_is_not_grouped(make_plan: Any) -> None:
@@ -205,7 +205,7 @@ def test_an_output_may_be_meant_where_its_column_is_not_grouped(make_plan: Any) 
     )  # fmt: skip
     (row,) = planning.answer(plan).rows
     assert (row["city"], row["n"].value) == ("BERN", 2)
-    plan._engine.close()
+    plan.engine.close()
 
 
 def test_keys_name_columns_first_and_none_twice(make_plan: Any) -> None:
@@ -214,7 +214,7 @@ def test_keys_name_columns_first_and_none_twice(make_plan: Any) -> None:
     plan = make_plan(swapped, SWAPPED, keys={"a": [1], "b": [2]}, **options)
     (row,) = planning.answer(plan).rows
     assert (row["b"], row["a"], row["n"].value) == (1, 2, 3)
-    plan._engine.close()
+    plan.engine.close()
     with pytest.raises(InvalidArgument, match="given once for each column"):
         make_plan(swapped, SWAPPED, keys={"a": [1], "t.a": [2], "b": [2]}, **options)
     with pytest.raises(InvalidArgument, match="given once for each column"):
@@ -236,7 +236,7 @@ def test_having_compares_dates_as_where_does(make_plan: Any, test: str, kept: in
         per_unit=AtMost(groups=1, rows=1),
     )  # fmt: skip
     assert len(planning.answer(plan).rows) == kept
-    plan._engine.close()
+    plan.engine.close()
 
 
 def test_having_on_a_mode(make_plan: Any) -> None:
@@ -253,7 +253,7 @@ def test_the_clauses_cost_nothing(make_plan: Any) -> None:
     )
     assert plain.event == cut.event
     for plan in (plain, cut):
-        plan._engine.close()
+        plan.engine.close()
 
 
 def test_bounds_of_expressions(make_plan: Any) -> None:
@@ -264,7 +264,7 @@ def test_bounds_of_expressions(make_plan: Any) -> None:
         per_unit=AtMost(groups=1, rows=1),
     )  # fmt: skip
     assert (plan.bounded.values[0].grid.low, plan.bounded.values[0].grid.high) == (-50, 1000)
-    plan._engine.close()
+    plan.engine.close()
     assert rows(make_plan, "SELECT SUM(items * cost) AS s FROM t", bounds={"items*cost": (0, 100)}) == [(640.0,)]
     bounds = {"items + LENGTH(city)": (0, 9)}
     assert rows(make_plan, "SELECT SUM(items + LENGTH(city)) AS s FROM t", bounds=bounds) == [(54,)]
@@ -294,4 +294,4 @@ def test_public_tables_need_no_unit(make_plan: Any) -> None:
     sql = "SELECT region, COUNT(*) AS n FROM t JOIN cities USING (city) GROUP BY region"
     plan = make_plan(VISITS, sql, public=PUBLIC, per_unit=AtMost(groups=2, rows=3))
     assert [(part.epsilon, part.move.sensitivity) for part in plan.noises] == [(Fraction(1), 6)]
-    plan._engine.close()
+    plan.engine.close()

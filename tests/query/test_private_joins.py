@@ -18,9 +18,9 @@ import deniable as dn
 from deniable.errors import QueryError
 from deniable.query import AtMost
 from deniable.query.engines import DuckDB
-from deniable.query.planning import QueryPlan, plan
+from deniable.query.planning import QueryPlan
 from deniable.units import Relation, Unit
-from tests.query.conftest import NoLedger
+from tests.query.conftest import NoLedger, plan_over
 
 VISITS = pa.schema([("person", pa.int64()), ("visit", pa.int64()), ("city", pa.string()), ("cost", pa.float64())])
 BILLS = pa.schema([("person", pa.int64()), ("visit", pa.int64()), ("paid", pa.float64()), ("kind", pa.string())])
@@ -38,16 +38,13 @@ def asked(
     engine = DuckDB(alike=alike)
     owner = Unit.of(unit).column
     known = tuple(replace(engine.add(name, data), owner=owner) for name, data in tables.items())
-    options = {
-        "who": None, "epsilon": 1, "bounds": {"cost": (0, 10), "paid": (0, 5)}, "keys": None, "per_unit": LIMITS,
-        "weights": None, "confidence": 0.95, **options,
-    }  # fmt: skip
-    return plan(sql, tables=known, engine=engine, ledger=NoLedger(Unit.of(unit), Relation.ADD_REMOVE), **options)
+    options = {"bounds": {"cost": (0, 10), "paid": (0, 5)}, "per_unit": LIMITS, **options}
+    return plan_over(sql, known, engine, NoLedger(Unit.of(unit), Relation.ADD_REMOVE), **options)
 
 
 def vectors(found: QueryPlan) -> list[Counter[Any]]:
-    totals = found._engine.run(found.bounded, groups=found.groups, key=(3, 4))
-    found._engine.close()
+    totals = found.engine.run(found.bounded, groups=found.groups, key=(3, 4))
+    found.engine.close()
     return [
         Counter({place: int(x) for place, x in enumerate(part.measure.of(totals).ravel().tolist()) if x})
         for part in found.noises
@@ -206,4 +203,4 @@ def test_a_public_table_may_stand_between(tmp_path: Path) -> None:
             "ON visits.person = bills.person GROUP BY canton",
             epsilon=1, bounds={"paid": (0, 5)}, per_unit=LIMITS,
         )  # fmt: skip
-        assert plan._engine.run(plan.bounded, groups=2, key=(1, 2)).rows.tolist() == [1, 0]
+        assert plan.engine.run(plan.bounded, groups=2, key=(1, 2)).rows.tolist() == [1, 0]

@@ -44,7 +44,7 @@ def test_the_plan_says_so(make_plan: Any) -> None:
     assert plan.cost == ApproxDP(1, 1e-6, unit="person")
     assert "g: found in the data; a group is released if its noisy number of persons is at least" in str(plan)
     assert "which costs δ = 1e-6" in str(plan)
-    plan._engine.close()
+    plan.engine.close()
 
 
 def test_a_release_without_groups_says_so(make_plan: Any) -> None:
@@ -56,7 +56,7 @@ def test_a_release_without_groups_says_so(make_plan: Any) -> None:
     assert release.rows == ()
     assert str(release).splitlines()[1] == "no group is released; the plan says how many persons a group needs"
     assert "no group is released" in release._repr_html_()
-    plan._engine.close()
+    plan.engine.close()
 
 
 @pytest.mark.parametrize("relation", list(Relation))
@@ -78,7 +78,7 @@ def test_the_threshold_hides_what_one_person_has(make_plan: Any, relation: Relat
 
         assert hidden(part.threshold.threshold) >= 1 - mpmath.mpf(delta)
         assert hidden(part.threshold.threshold - 1) < 1 - mpmath.mpf(delta) * (1 - mpmath.mpf("1e-6"))
-    plan._engine.close()
+    plan.engine.close()
 
 
 def test_groups_are_shown_at_the_rate_of_the_law(make_plan: Any) -> None:
@@ -102,7 +102,7 @@ def test_groups_are_shown_at_the_rate_of_the_law(make_plan: Any) -> None:
     assert stats.binomtest(len(names), 2000, shown).pvalue > 1e-7
     values = np.array([row["p"].value for row in release.rows])
     assert values.min() >= threshold
-    plan._engine.close()
+    plan.engine.close()
 
 
 def test_other_measures_are_taken_of_shown_groups(make_plan: Any) -> None:
@@ -117,7 +117,7 @@ def test_other_measures_are_taken_of_shown_groups(make_plan: Any) -> None:
     assert scale == 2
     assert abs(np.abs(noise).mean() - 1 / np.sinh(1 / scale)) < 5.4 * scale / np.sqrt(3000)
     assert abs(noise.mean()) < 5.4 * scale * np.sqrt(2 / 3000)
-    plan._engine.close()
+    plan.engine.close()
 
 
 @pytest.mark.parametrize(
@@ -140,7 +140,7 @@ def test_kinds_of_keys(make_plan: Any, values: list[Any], type: pa.DataType, exp
     rows = plan.run().rows
     assert [row["g"] for row in rows] == expected
     assert all(isinstance(row["g"], expected[0].__class__) for row in rows)
-    plan._engine.close()
+    plan.engine.close()
 
 
 def test_private_and_declared_keys_together(make_plan: Any) -> None:
@@ -153,7 +153,7 @@ def test_private_and_declared_keys_together(make_plan: Any) -> None:
     found = [(row["g"], row["year"], row["n"].value) for row in plan.run().rows]
     assert [row[:2] for row in found] == [("a", 2021), ("b", 2021), ("a", 2020), ("b", 2020)]
     assert [row[2] for row in found] == pytest.approx([50, 50, 100, 100], abs=8)
-    plan._engine.close()
+    plan.engine.close()
 
 
 def test_nothing_is_shown(make_plan: Any) -> None:
@@ -168,7 +168,7 @@ def test_nothing_is_shown(make_plan: Any) -> None:
         assert release.rows == ()
         assert str(release).startswith("g")
         assert release.to_csv() == "g,n,n_low,n_high,m,m_low,m_high,q,q_low,q_high\n"
-        plan._engine.close()
+        plan.engine.close()
 
 
 def test_rows_as_units(make_plan: Any) -> None:
@@ -179,7 +179,7 @@ def test_rows_as_units(make_plan: Any) -> None:
     assert plan.noises == (plan.threshold,)
     assert plan.threshold.measure == Measure(None)
     assert [row["g"] for row in plan.run().rows] == ["a"]
-    plan._engine.close()
+    plan.engine.close()
 
 
 def test_delta(make_plan: Any) -> None:
@@ -192,7 +192,7 @@ def test_delta(make_plan: Any) -> None:
         make_plan(table, sql, per_unit=ONE, delta=0)
     plan = make_plan(table, sql, per_unit=ONE, keys={"g": ["a"]})
     assert plan.cost == PureDP(1, unit="person")
-    plan._engine.close()
+    plan.engine.close()
 
 
 def test_weights_of_keys(make_plan: Any) -> None:
@@ -204,4 +204,4 @@ def test_weights_of_keys(make_plan: Any) -> None:
         weights={"n": 3, "keys": 1},
     )
     assert [part.epsilon for part in plan.noises] == [Fraction(3, 4), Fraction(1, 4)]
-    plan._engine.close()
+    plan.engine.close()

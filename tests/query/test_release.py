@@ -131,7 +131,7 @@ def test_weights_and_shared_measures(make_plan: Any) -> None:
         "SUM(x - 5)": Fraction(3, 8),
     }
     assert plan.limits == AtMost(groups=1, rows=2), "one group is all there is"
-    plan._engine.close()
+    plan.engine.close()
 
 
 def test_expected_errors(make_plan: Any) -> None:
@@ -149,7 +149,7 @@ def test_expected_errors(make_plan: Any) -> None:
     assert average(1000) == pytest.approx((148 + 5 * 29) / (1000 - 29), rel=0.02)
     assert average() == average(29) == 10
     assert str(count) == "± 12"
-    plan._engine.close()
+    plan.engine.close()
 
 
 @pytest.mark.parametrize("epsilon", [Fraction(1, 10**200), Fraction(1, 10**25), Fraction(1, 10**15), 10**6, 10**200])
@@ -169,7 +169,7 @@ def test_extreme_epsilons(make_plan: Any, epsilon: Fraction) -> None:
         assert row["n"] == (2, 2, 2)
         assert row["s"].value == 5
         assert row["m"].value == pytest.approx(2.5)
-    plan._engine.close()
+    plan.engine.close()
 
 
 def test_noise_that_is_no_number(make_plan: Any) -> None:
@@ -209,7 +209,7 @@ def test_forms(make_plan: Any) -> None:
     described = release.describe()
     assert described.title == "SUM(x), COUNT(*) of t by c"
     assert described.guarantee == release.cost
-    plan._engine.close()
+    plan.engine.close()
 
 
 def test_a_long_release_is_cut_when_printed(many: QueryPlan) -> None:

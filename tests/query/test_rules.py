@@ -44,7 +44,7 @@ class Ask:
             columns = plan.run().columns
             return [dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)]
         finally:
-            plan._engine.close()
+            plan.engine.close()
 
     def one(self, data: Any, sql: str, **options: Any) -> Any:
         (row,) = self(data, sql, **options)

@@ -288,7 +288,7 @@ def test_conditions_mean_what_sql_means(make_plan: Any, vectors: Any, xs: Any, y
         expected = [rows.get(key, (0, 0, 0)) for key in "ab"]
         assert vectors(found, key=(0, 0)) == [[int(row[i] or 0) for row in expected] for i in range(3)]
     finally:
-        found._engine.close()
+        found.engine.close()
 
 
 # sources: the same table in every form
@@ -359,16 +359,16 @@ def test_names_that_sql_must_quote(answers: Any, tmp_path: Any) -> None:
 
 def test_a_table_named_like_a_step(make_plan: Any) -> None:
     from deniable.query.engines import DuckDB
-    from deniable.query.planning import plan
     from deniable.units import Unit
+    from tests.query.conftest import plan_over
 
     engine = DuckDB()
-    ledger = make_plan(pa.table({"person": [1], "x": [1]}), "SELECT COUNT(*) FROM t", per_unit=WIDE)._ledger
+    ledger = make_plan(pa.table({"person": [1], "x": [1]}), "SELECT COUNT(*) FROM t", per_unit=WIDE).context.ledger
     for name in ("base", "shares", "kept", "last", "counted", "my table"):
         table = engine.add(name, pa.table({"person": [1, 1], "x": [1, 2]}))
-        found = plan(
-            f'SELECT SUM(x) AS s FROM "{name}"', tables=(table,), engine=engine, ledger=ledger, who=None, epsilon=1,
-            bounds={"x": (0, 5)}, keys=None, per_unit=AtMost(groups=1, rows=3), weights=None, confidence=0.95,
+        found = plan_over(
+            f'SELECT SUM(x) AS s FROM "{name}"', (table,), engine, ledger,
+            bounds={"x": (0, 5)}, per_unit=AtMost(groups=1, rows=3),
         )  # fmt: skip
         totals = engine.run(found.bounded, groups=1, key=(1, 2))
         assert found.noises[0].measure.of(totals).tolist() == [3]

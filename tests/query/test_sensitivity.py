@@ -143,7 +143,7 @@ class Oracle:
         self.plan, self.look, self.key = found, look, key
 
     def __call__(self, rows: list[tuple[Any, ...]]) -> Any:
-        engine = self.plan._engine
+        engine = self.plan.engine
         assert isinstance(engine, DuckDB)
         engine._connection.execute("DROP VIEW temp.main.t")
         engine._connection.unregister("t (frame)")
@@ -195,7 +195,7 @@ def check_people(make_plan: Any, places: Any, rows: Any, question: Any, key: Any
         shuffled.shuffle(rows)
         assert run(rows) == whole, "the order of rows must not matter"
     finally:
-        found._engine.close()
+        found.engine.close()
 
 
 @settings(max_examples=40)
@@ -247,7 +247,7 @@ def test_removing_and_replacing_a_person(
             run = Oracle(found, places, key)
             before, after = run(rows), run(neighbour)
         finally:
-            found._engine.close()
+            found.engine.close()
         for j, part in enumerate(found.noises):
             assert distance(before[j], after[j]) <= part.move.sensitivity
             changed = sum(before[j].get(p, 0) != after[j].get(p, 0) for p in {*before[j], *after[j]})
@@ -272,7 +272,7 @@ def test_rows_as_units(make_plan: Any, places: Any, rows: Any, changed: Any, que
         for j, part in enumerate(found.noises):
             assert distance(before[j], after[j]) <= part.move.sensitivity
     finally:
-        found._engine.close()
+        found.engine.close()
 
 
 def test_a_join_that_multiplies_rows(make_plan: Any, places: Any) -> None:
@@ -284,13 +284,13 @@ def test_a_join_that_multiplies_rows(make_plan: Any, places: Any) -> None:
         found = make_plan(arrow(rows), sql, public=PUBLIC, per_unit=AtMost(groups=1, rows=limit))
         assert Oracle(found, places, (1, 2))(rows) == [{((0,), 0): expected}]
         assert found.noises[0].move.sensitivity == limit
-        found._engine.close()
+        found.engine.close()
     with pytest.raises(QueryError, match="has several rows for one key"):
         make_plan(arrow(rows), sql, unit="row", public=PUBLIC)
     once = {"regions": REGIONS.slice(3)}
     found = make_plan(arrow(rows), sql, unit="row", public=once)
     assert Oracle(found, places, (1, 2))([*rows, (1, "Basel", 2020, 1.0, 1)]) == [{((0,), 0): 1}]
-    found._engine.close()
+    found.engine.close()
 
 
 @pytest.mark.parametrize(
@@ -319,7 +319,7 @@ def test_the_sensitivity_is_reached(make_plan: Any, vectors: Any, relation: Any,
         assert found.noises[0].move.sensitivity == max(distance(a, b) for a in answers for b in others)
         assert found.noises[0].move.reach == max(distance(a, empty) for a in answers)
     finally:
-        found._engine.close()
+        found.engine.close()
 
 
 COLUMN = Column("cost", ColumnKind.REAL, "DOUBLE")

@@ -78,7 +78,7 @@ def test_promises_hold_for_whatever_bounds_are_found(session: Session, found: tu
     are for measures of a kind, so they cover that."""
     sql = "SELECT SUM(cost) AS s, AVG(cost) AS a, STDDEV(cost) AS d, MEDIAN(cost) AS m FROM visits"
     plan = session.plan(sql, epsilon=1, bounds="private", per_unit="private")
-    settled = plan._remake(plan.answer.cost.epsilon, {"cost": found}, AtMost(groups=1, rows=3), None)
+    settled = plan.settle({"cost": found}, AtMost(groups=1, rows=3), delta=None)
     kept: dict[object, Fraction] = {}
     for part in settled.noises:
         kept[staging._kind(part.measure)] = kept.get(staging._kind(part.measure), Fraction(0)) + part.epsilon

@@ -12,9 +12,9 @@ import pandas as pd
 import pytest
 
 from deniable.query import AtMost
-from deniable.query.requests import PlanningContext, Request
+from deniable.query.planning import PlanningContext
 from deniable.query.schema import Column, ColumnKind
-from deniable.query.staging import StagedPlan
+from deniable.query.staging import StagedPlan, plan_query
 from deniable.query.surveys import Survey, bounds, limits
 from deniable.query.surveys.diagnosis import wider
 from deniable.units import Relation, Unit
@@ -32,8 +32,8 @@ class Tables:
     def plan(self, frame: pd.DataFrame, sql: str = SQL, **given: Any) -> StagedPlan:
         self.number += 1
         table = self.engine.add(f"t{self.number}", frame)
-        request = Request(sql=sql.format(table.name), epsilon=1, **given)
-        found = request.plan(PlanningContext((table,), self.engine, self.ledger, None))
+        context = PlanningContext((table,), self.engine, self.ledger)
+        found = plan_query(sql.format(table.name), context, epsilon=1, **given)
         assert isinstance(found, StagedPlan)
         return found
 
@@ -196,7 +196,7 @@ def test_whatever_is_found_can_be_planned_with(tables: Tables) -> None:
             found = {survey.column: survey.read(counts)}
             step = limits.STEPS[int(random.integers(len(limits.STEPS)))]
             held = AtMost(groups=step, rows=step)
-            assert plan._remake(plan.answer.cost.epsilon, found, held, None).cost == plan.answer.cost
+            assert plan.settle(found, held, delta=None).cost == plan.answer.cost
 
 
 def test_limits_hold_nineteen_of_twenty(tables: Tables) -> None:

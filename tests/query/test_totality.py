@@ -135,7 +135,7 @@ def check(engine: Any, expressions: list[str], *, at_once: int) -> None:
     assert len(asked) > len(expressions) / 2
     for start in range(0, len(asked), at_once):
         plan = counting(engine, asked[start : start + at_once])
-        found = plan._engine.run(plan.bounded, groups=1, key=(1, 2))
+        found = plan.engine.run(plan.bounded, groups=1, key=(1, 2))
         assert all(0 <= int(count[0]) <= ROWS for count in found.counts.values())
 
 

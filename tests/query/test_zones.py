@@ -64,7 +64,7 @@ UNREADABLE = {("duckdb", "s"), ("duckdb", "ms"), ("parquet", "s"), ("parquet", "
 
 
 def rows(plan: QueryPlan) -> list[int]:
-    return [int(n) for n in plan._engine.run(plan.bounded, groups=plan.groups, key=(1, 2)).rows]
+    return [int(n) for n in plan.engine.run(plan.bounded, groups=plan.groups, key=(1, 2)).rows]
 
 
 @pytest.fixture
@@ -106,7 +106,7 @@ def test_plain_times_that_no_calendar_has_are_no_text(ledger: dn.Ledger) -> None
     times = pa.array([-(1 << 63), -(1 << 63) + 2, 0], pa.int64()).cast(pa.timestamp("us"))
     with Session({"t": pa.table({"person": range(3), "at": times})}, ledger=ledger) as session:
         found = session.plan("SELECT COUNT(CAST(at AS TEXT)) AS n FROM t", epsilon=1, per_unit=ONE)
-        totals = found._engine.run(found.bounded, groups=1, key=(1, 2))
+        totals = found.engine.run(found.bounded, groups=1, key=(1, 2))
         assert [int(count[0]) for count in totals.counts.values()] == [1]
 
 

@@ -12,7 +12,7 @@ only the whole is solved for.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import NamedTuple
@@ -21,9 +21,11 @@ from deniable import _checks
 from deniable._checks import Number
 from deniable._remedies import example
 from deniable.errors import InvalidArgument
+from deniable.query import planning
 from deniable.query.aggregates import ExpectedError
 from deniable.query.aggregates.quantile import RankError
-from deniable.query.planning import QueryPlan
+from deniable.query.planning import PlanningContext, PlanOptions, QueryPlan
+from deniable.query.reading import ParsedQuery
 from deniable.query.thresholds import KEYS, shares
 
 MOST_EPSILON = Fraction(10**4)
@@ -31,8 +33,6 @@ MOST_EPSILON = Fraction(10**4)
 
 _LITTLE = Fraction(1, 10**9)
 """The weight of the aggregates that are not looked at, so that what they add to a shared measure does not count."""
-
-Make = Callable[[Fraction, Mapping[str, Number] | None], QueryPlan]
 
 
 class Accurate(NamedTuple):
@@ -43,19 +43,26 @@ class Accurate(NamedTuple):
 
 
 def solve(
-    make: Make,
+    question: ParsedQuery,
+    options: PlanOptions,
+    context: PlanningContext,
     *,
     error: Number | Mapping[str, Number],
     group_size: int | None,
-    weights: Mapping[str, Number] | None,
 ) -> Accurate:
-    """The smallest ε found with which every expected error of the plan is within `error`.
+    """The smallest ε found with which every expected error of the plan is within `error`; that of `options` does not
+    matter.
 
-    `make` plans the query with an ε and weights. An average's error depends on how many values its group has:
-    `group_size` is the smallest group for which the error must hold.
+    An average's error depends on how many values its group has: `group_size` is the smallest group for which the error
+    must hold.
     """
+
+    def plan(epsilon: Fraction, weights: Mapping[str, Number] | None) -> QueryPlan:
+        return planning.plan(question, replace(options, epsilon=epsilon, weights=weights), context)
+
+    weights = options.weights
     errors = _Errors(
-        make(Fraction(1), weights), None if group_size is None else _checks.count("group_size", group_size)
+        plan(Fraction(1), weights), None if group_size is None else _checks.count("group_size", group_size)
     )
     goals = _goals(error, errors.plan)
     if weights is not None:
@@ -69,7 +76,7 @@ def solve(
         if errors.plan.threshold is not None:
             parts.setdefault(KEYS, sum(parts.values(), Fraction(0)) / len(parts))
         whole = sum(parts.values(), Fraction(0))
-    if not errors.of(make(whole, parts or weights)).meet(goals):
+    if not errors.of(plan(whole, parts or weights)).meet(goals):
         raise InvalidArgument("error", error, "reachable", "Ask for a slightly larger error.")
     return Accurate(whole, parts)
 

@@ -98,7 +98,7 @@ def staged_words(plan: StagedPlan) -> Words:
         for a in answer.aggregates
     ]
     stages = [*plan.surveys, *([plan.diagnosis] if plan.diagnosis is not None else [])]
-    written = answer._engine.written
+    written = answer.engine.written
     title = "answer" if plan.settled else "answer, with the bounds and limits found in place of the widest"
     return Words(
         " ".join(plan.sql.split()),
@@ -111,7 +111,7 @@ def staged_words(plan: StagedPlan) -> Words:
 
 def _written(plan: QueryPlan, title: str) -> tuple[tuple[str, str], ...]:
     """The SQL of an answer; where there is a shortcut, with the question that decides."""
-    text, easy = plan._engine.written(plan.bounded), plan.bounded.shortcut
+    text, easy = plan.engine.written(plan.bounded), plan.bounded.shortcut
     if easy is None:
         return ((title, text),)
     noun = plan.cost.unit.noun
@@ -158,7 +158,7 @@ def _found_keys(plan: QueryPlan, *, known: bool) -> list[tuple[str, str]]:
     names = ", ".join(k.column.name for k in plan.keys if k.values is None)
     noun = plan.cost.unit.noun
     least = f"at least {part.threshold.threshold:,}" if known else "large enough for the limits found"
-    share = ", a hundredth of what the ledger has left" if plan.delta is None else ""
+    share = ", a hundredth of what the ledger has left" if plan.options.delta is None else ""
     cost = f"which costs δ = {small(part.threshold.delta)}{share}"
     return [
         ("keys", f"{names}: found in the data; a group is released if its noisy number of {noun}s is {least}, {cost}")
@@ -202,9 +202,9 @@ def _split(plan: QueryPlan) -> list[tuple[str, str]]:
     names = list(dict.fromkeys([*(a.name for a in plan.aggregates), *([KEYS] if plan.threshold is not None else [])]))
     if len(names) < 2:
         return []
-    if not plan.weights:
+    if not plan.options.weights:
         return [("split", f"equal parts for {', '.join(names)}")]
-    parts = (f"{name} {shown(_checks.exact(plan.weights.get(name, 1)))}" for name in names)
+    parts = (f"{name} {shown(_checks.exact(plan.options.weights.get(name, 1)))}" for name in names)
     return [("split", " : ".join(parts))]
 
 

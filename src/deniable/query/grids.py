@@ -19,6 +19,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from fractions import Fraction
+from typing import Any
 
 from deniable import _checks
 from deniable._checks import Number
@@ -71,7 +72,7 @@ def declared(given: object) -> dict[str | Column, Range]:
     return found
 
 
-def collect(reader: Reader, given: Mapping[str | Column, Sequence[Number]] | None) -> dict[str, Grid]:
+def collect(reader: Reader, given: Mapping[Any, Any] | str | None) -> dict[str, Grid]:
     """The grids of all declared bounds, by the SQL of the column or expression they are for."""
     if given is not None and not isinstance(given, Mapping):
         raise InvalidArgument(

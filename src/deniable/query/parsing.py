@@ -13,6 +13,7 @@ deniable.errors.QueryError: QUALIFY is not supported (line 1, column 29)
 from __future__ import annotations
 
 from collections import Counter
+from functools import lru_cache
 
 import sqlglot
 from sqlglot import exp
@@ -138,8 +139,10 @@ def parse(sql: str) -> exp.Select:
     return tree
 
 
+@lru_cache(maxsize=1000)
 def parse_expression(text: str) -> exp.Expr | None:
-    """The tree of one expression; None where a text is something else."""
+    """The tree of one expression; None where a text is something else. A plan asks for the same few texts several
+    times, and reading a tree leaves it as it is."""
     start, end = "SELECT ", "\nFROM t"
     try:
         tree = parse(start + text + end)

@@ -13,7 +13,7 @@ exactly (basic composition); everything after the noise is post-processing.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from functools import reduce
 from math import prod
@@ -39,7 +39,7 @@ from deniable.query.keys import DeclaredKeys, Keys
 from deniable.query.limits import LIMITS, ONE_ROW, AtMost
 from deniable.query.measures import Measure, UnitCounts, Values, move
 from deniable.query.notebook import plan_html
-from deniable.query.reading import ParsedQuery, read
+from deniable.query.reading import ParsedQuery
 from deniable.query.release import Release
 from deniable.query.schema import Column, Table
 from deniable.query.thresholds import MeasureNoise, shares
@@ -69,11 +69,36 @@ class Budget(Protocol):
     def remaining(self, *, who: str | None) -> Guarantee: ...
 
 
+@dataclass(frozen=True)
+class PlanningContext:
+    """What all plans of a session share: the tables, the engine that has them, the ledger, and who asks."""
+
+    tables: tuple[Table, ...]
+    engine: Engine
+    ledger: Budget
+    who: str | None = None
+    key: tuple[int, int] | None = None
+    """The key of the choice of rows, where it is fixed; else every run draws one."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class PlanOptions:
+    """The arguments of `Session.plan` that shape one answer."""
+
+    epsilon: Number
+    bounds: Mapping[Any, Sequence[Number] | str] | str | None = None
+    """By the text that names a column, or by the column itself."""
+    keys: Mapping[str, object] | None = None
+    per_unit: AtMost | str | None = None
+    weights: Mapping[str, Number] | None = None
+    confidence: Number = 0.95
+    delta: Number | None = None
+
+
 @dataclass(frozen=True, eq=False)
 class QueryPlan(Plain):
     """A private query, ready to run. Every field is public."""
 
-    sql: str
     question: ParsedQuery
     aggregates: tuple[Aggregate, ...]
     keys: tuple[Keys, ...]
@@ -82,15 +107,23 @@ class QueryPlan(Plain):
     bounded: Bounded
     cost: PureDP | ApproxDP
     confidence: Fraction
-    weights: Mapping[str, Number] | None
-    """The weights that were given."""
-    delta: Number | None
-    """The δ of private keys that was given; None where it is the default share."""
-    _engine: Engine = field(repr=False)
-    _ledger: Budget = field(repr=False)
-    _who: str | None = field(default=None, repr=False)
-    _key: tuple[int, int] | None = field(default=None, repr=False)
-    """The key of the choice of rows, where it is fixed; else every run draws one."""
+    options: PlanOptions
+    """What was given."""
+    context: PlanningContext = field(repr=False)
+
+    @property
+    def sql(self) -> str:
+        """The question as it was asked."""
+        return self.question.statement.sql
+
+    @property
+    def engine(self) -> Engine:
+        """What runs the bounded SQL."""
+        return self.context.engine
+
+    def on(self, engine: Engine) -> QueryPlan:
+        """The same plan on another engine, which has the same tables."""
+        return replace(self, context=replace(self.context, engine=engine))
 
     @property
     def event(self) -> Event:
@@ -120,8 +153,8 @@ class QueryPlan(Plain):
 
     def run(self) -> Release:
         """Charge the ledger, compute, add noise. Every call charges again and answers with fresh noise."""
-        self._engine.check(self.statements)
-        self._ledger.charge(self.event, purpose=as_purpose(self.sql), who=self._who)
+        self.engine.check(self.statements)
+        self.context.ledger.charge(self.event, purpose=as_purpose(self.sql), who=self.context.who)
         return answer(self)
 
     def explain(self) -> str:
@@ -150,74 +183,55 @@ class QueryPlan(Plain):
             ],
             "error": {name: str(error) for name, error in self.error.items()},
             "confidence": float(self.confidence),
-            "bounded_sql": self._engine.written(self.bounded),
+            "bounded_sql": self.engine.written(self.bounded),
         }
 
 
-def plan(
-    sql: str,
-    *,
-    tables: tuple[Table, ...],
-    engine: Engine,
-    ledger: Budget,
-    who: str | None,
-    epsilon: Number,
-    bounds: Mapping[str | Column, Sequence[Number]] | None,
-    keys: Mapping[str, object] | None,
-    per_unit: AtMost | None,
-    weights: Mapping[str, Number] | None,
-    confidence: Number,
-    delta: Number | None = None,
-    key: tuple[int, int] | None = None,
-) -> QueryPlan:
-    """The plan of one query; the arguments are those of `Session.plan`."""
-    whole = _checks.positive("epsilon", epsilon, remedy=example("epsilon", 0.5))
-    sure = _checks.inner_probability("confidence", confidence, remedy=example("confidence", 0.95))
-    question = read(sql, tables, gridding.declared(bounds))
+def plan(question: ParsedQuery, options: PlanOptions, context: PlanningContext) -> QueryPlan:
+    """The plan of one query."""
+    epsilon = _checks.positive("epsilon", options.epsilon, remedy=example("epsilon", 0.5))
+    confidence = _checks.inner_probability("confidence", options.confidence, remedy=example("confidence", 0.95))
+    question = question.with_ranges(gridding.declared(options.bounds))
+    engine, ledger = context.engine, context.ledger
     unit = ledger.unit
     column = None if unit.column is None else question.table.find(unit.column)
-    limits = _limits(per_unit, unit)
+    stated = _limits(options.per_unit, unit)
     _check_joins(question, unit, engine)
-    grids = gridding.collect(question.reader, bounds)
-    said = DeclaredKeys(keys, question, lambda sql: engine.look(sql))
-    declared = said.groups()
+    grids = gridding.collect(question.reader, options.bounds)
+    declared = DeclaredKeys(options.keys, question, engine.look)
+    keys = declared.groups()
     aggregates = tuple(
-        build(output, grids, unit=column, categories=said.of(output.column) if output.function == "mode" else None)
+        build(output, grids, unit=column, categories=declared.of(output.column) if output.function == "mode" else None)
         for output in question.aggregates
     )
-    groups = _groups(declared)
-    held = AtMost(groups=limits.groups if groups is None else min(limits.groups, groups), rows=limits.rows)
-    shown = _shown(question, declared, unit)
-    allowed = _delta(delta, declared, ledger, who)
-    split = shares(aggregates, epsilon=whole, weights=weights, keys=shown)
+    groups = _groups(keys)
+    limits = AtMost(groups=stated.groups if groups is None else min(stated.groups, groups), rows=stated.rows)
+    units = _units(question, keys, unit)
+    delta = _delta(options.delta, keys, ledger, context.who)
+    split = shares(aggregates, epsilon=epsilon, weights=options.weights, keys=units)
     noises = tuple(
-        _noise(m, share, held, groups, ledger.relation, delta=allowed if m == shown else None)
-        for m, share in split.items()
+        _noise(measure, share, limits, groups, ledger.relation, delta=delta if measure == units else None)
+        for measure, share in split.items()
     )
     return QueryPlan(
-        sql=sql,
         question=question,
         aggregates=aggregates,
-        keys=declared,
-        limits=held,
+        keys=keys,
+        limits=limits,
         noises=noises,
-        bounded=_bounded(question, declared, tuple(split), unit=column, limits=limits, groups=groups, engine=engine),
-        cost=_cost(whole, allowed, ledger),
-        confidence=sure,
-        weights=weights,
-        delta=delta,
-        _engine=engine,
-        _ledger=ledger,
-        _who=who,
-        _key=key,
+        bounded=_bounded(question, keys, tuple(split), unit=column, limits=stated, groups=groups, engine=engine),
+        cost=_cost(epsilon, delta, ledger),
+        confidence=confidence,
+        options=options,
+        context=context,
     )
 
 
 def answer(plan: QueryPlan) -> Release:
     """Compute and add noise, without charging: for a caller that has charged an event which covers the plan's."""
-    remaining = plan._ledger.remaining(who=plan._who)
-    first, second = plan._key or noise.secure().words(2).tolist()
-    totals = plan._engine.run(plan.bounded, groups=plan.groups, key=(first, second))
+    remaining = plan.context.ledger.remaining(who=plan.context.who)
+    first, second = plan.context.key or noise.secure().words(2).tolist()
+    totals = plan.engine.run(plan.bounded, groups=plan.groups, key=(first, second))
     found = answered(plan.question, plan.keys, plan.aggregates, plan.noises, totals, failure=1 - plan.confidence)
     return Release(
         question=plan.question,
@@ -237,7 +251,7 @@ def _groups(keys: Sequence[Keys]) -> int | None:
     return prod(sizes) if len(sizes) == len(keys) else None
 
 
-def _shown(question: ParsedQuery, keys: Sequence[Keys], unit: Unit) -> Measure | None:
+def _units(question: ParsedQuery, keys: Sequence[Keys], unit: Unit) -> Measure | None:
     """What decides which groups are shown: the number of units in each, where keys are private."""
     if not any(k.private for k in keys):
         return None
@@ -308,7 +322,7 @@ def _bounded(
     return found
 
 
-def _limits(per_unit: AtMost | None, unit: Unit) -> AtMost:
+def _limits(per_unit: AtMost | str | None, unit: Unit) -> AtMost:
     """The limits that hold: stated for people, implied for rows."""
     if per_unit is not None and not isinstance(per_unit, AtMost):
         raise InvalidArgument("per_unit", per_unit, "limits", example("per_unit", LIMITS))

@@ -69,10 +69,26 @@ _KNOWN = "COUNT, SUM, AVG, VARIANCE, STDDEV, MEDIAN, QUANTILE_CONT, MIN, MAX, MO
 _CLAUSES = ("expressions", "from", "from_", "joins", "where", "group", "having", "order", "limit", "offset")
 
 
+_TOO_DEEP = "the SQL is nested too deeply; write a shorter condition"
+
+
+@dataclass(frozen=True)
+class Statement:
+    """A SQL text and its tree. Reading it leaves the tree as it is, so it can be read again with other bounds."""
+
+    sql: str
+    tree: exp.Select = field(repr=False, compare=False)
+    google: GoogleForm | None = None
+    """What a text of GoogleSQL says about privacy."""
+
+
 @dataclass(frozen=True)
 class ParsedQuery:
     """What a query asks."""
 
+    statement: Statement
+    ranges: Mapping[str | Column, Range] = field(repr=False)
+    """The declared bounds with which it was read: the ranges of expressions follow from them."""
     tables: tuple[Table, ...]
     """All tables of the session."""
     table: Table
@@ -97,26 +113,41 @@ class ParsedQuery:
             return self.people
         return "\n".join([f"{relation(self.table)} AS t", *(join.sql for join in self.joins)])
 
+    def with_ranges(self, ranges: Mapping[str | Column, Range]) -> ParsedQuery:
+        """The same query under other declared bounds."""
+        return self if ranges == self.ranges else read(self.statement, self.tables, ranges)
+
     @property
     def aggregates(self) -> tuple[AggregateOutput, ...]:
         """The outputs that are released numbers."""
         return tuple(output for output in self.outputs if isinstance(output, AggregateOutput))
 
 
-def read(sql: str, tables: tuple[Table, ...], ranges: Mapping[str | Column, Range] | None = None) -> ParsedQuery:
-    """What a SQL text asks of these tables; `ranges` are the declared bounds of columns and expressions."""
+def parse_query(sql: str) -> Statement:
+    """The tree of a SQL text: the one place where an analyst's query is parsed."""
+    google = googlesql.form(sql)
     try:
-        form = googlesql.form(sql)
-        if form is not None:
-            return _google_question(sql, form, tables)
-        return _question(sql, parse(sql), tables, ranges or {})
+        return Statement(sql, parse(sql if google is None else google.text), google)
     except RecursionError:
-        raise QueryError("the SQL is nested too deeply; write a shorter condition") from None
+        raise QueryError(_TOO_DEEP) from None
 
 
-def _question(
-    sql: str, tree: exp.Select, tables: tuple[Table, ...], ranges: Mapping[str | Column, Range]
+def read(
+    statement: Statement | str, tables: tuple[Table, ...], ranges: Mapping[str | Column, Range] | None = None
 ) -> ParsedQuery:
+    """What a query asks of these tables; `ranges` are the declared bounds of columns and expressions."""
+    if not isinstance(statement, Statement):
+        statement = parse_query(statement)
+    try:
+        if statement.google is not None:
+            return _google_question(statement, statement.google, tables)
+        return _question(statement, tables, ranges or {})
+    except RecursionError:
+        raise QueryError(_TOO_DEEP) from None
+
+
+def _question(statement: Statement, tables: tuple[Table, ...], ranges: Mapping[str | Column, Range]) -> ParsedQuery:
+    sql, tree = statement.sql, statement.tree
     for clause, value in tree.args.items():
         if value not in (None, False, []) and clause not in _CLAUSES:
             parts = [part for part in (value if isinstance(value, list) else [value]) if isinstance(part, exp.Expr)]
@@ -131,13 +162,13 @@ def _question(
     _check_outputs(reader, tree, outputs, groups)
     condition = reader.condition(where.this) if where is not None else None
     finish = Finisher(reader, outputs, lambda node: _output(reader, node, groups)).read(tree)
-    return ParsedQuery(tables, reader.table, outputs, groups, condition, joins, finish, reader)
+    return ParsedQuery(statement, ranges, tables, reader.table, outputs, groups, condition, joins, finish, reader)
 
 
-def _google_question(sql: str, form: GoogleForm, tables: tuple[Table, ...]) -> ParsedQuery:
+def _google_question(statement: Statement, form: GoogleForm, tables: tuple[Table, ...]) -> ParsedQuery:
     """What a GoogleSQL text asks: of people's numbers, or of rows where bounds are per row."""
-    tree = parse(form.text)
-    question = _question(sql, tree, tables, {})
+    sql, tree = statement.sql, statement.tree
+    question = _question(statement, tables, {})
     calls = [bare(node.this if isinstance(node, exp.Alias) else node) for node in tree.expressions]
     stated = form.per_row or form.per_group
     bounds = [next((ends for ends in stated if ends.holds(call)), None) for call in calls]

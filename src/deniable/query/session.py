@@ -32,9 +32,10 @@ from deniable.ledger import Ledger
 from deniable.query.engines import opening
 from deniable.query.engines.files import Files
 from deniable.query.limits import AtMost
+from deniable.query.planning import PlanningContext
 from deniable.query.release import Release
-from deniable.query.requests import Plan, PlanningContext, Request
 from deniable.query.schema import ColumnKind, Table, listed
+from deniable.query.staging import Plan, plan_query
 from deniable.units import Unit
 
 
@@ -128,20 +129,10 @@ class Session:
             diagnose: the share of ε that is spent on saying how many rows were clamped and left out.
             delta: the δ of keys that are found in the data; a hundredth of what the ledger has left, if not given.
         """
-        request = Request(
-            sql=sql,
-            epsilon=epsilon,
-            error=error,
-            group_size=group_size,
-            bounds=bounds,
-            keys=keys,
-            per_unit=per_unit,
-            weights=weights,
-            confidence=confidence,
-            diagnose=diagnose,
-            delta=delta,
-        )
-        return request.plan(self.place)
+        return plan_query(
+            sql, self.context, epsilon=epsilon, error=error, group_size=group_size, bounds=bounds, keys=keys,
+            per_unit=per_unit, weights=weights, confidence=confidence, diagnose=diagnose, delta=delta,
+        )  # fmt: skip
 
     @public
     def sql(
@@ -166,8 +157,8 @@ class Session:
         ).run()  # fmt: skip
 
     @property
-    def place(self) -> PlanningContext:
-        """Where requests are planned."""
+    def context(self) -> PlanningContext:
+        """What all plans of this session share."""
         return PlanningContext(self._tables, self._engine, self.ledger, self.who, self._key)
 
     def close(self) -> None:

@@ -1,4 +1,16 @@
-"""A plan in stages: surveys first, then the answer, then the diagnosis, all under one charge.
+"""From the arguments of `Session.plan` to a plan: what was left out is completed, found privately, or refused.
+
+| left out | rule |
+|---|---|
+| `epsilon` | `error` is given in its place, and ε is found |
+| `bounds` of a column that is added up | refused, with how to choose them; or `"private"`: found with a tenth of ε |
+| `per_unit` where people are protected | refused, with how to choose it; or `"private"`: found with a tenth of ε |
+| `keys` of a column of GROUP BY | found in the data, behind a threshold that costs δ |
+| `delta` where keys are found | a hundredth of the ledger's remaining δ |
+| `weights` | every aggregate gets an equal part |
+
+A plan with private bounds or limits has stages: surveys first, then the answer, then the diagnosis, all under one
+charge.
 
 **What is fixed before.** The event that is charged is the sum of the surveys' events, of the answer's, and of the
 diagnosis'. Where bounds or limits are found by a survey, the noise of the answer depends on what was found, so its
@@ -14,31 +26,36 @@ limits, the stated share to the diagnosis, the rest to the answer, as exact frac
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from functools import reduce
 from operator import add
-from typing import Any
+from typing import Any, TypeAlias
 
 from deniable import _checks
 from deniable._checks import Number
 from deniable._forms import Plain
 from deniable._remedies import example
-from deniable.errors import InvalidArgument
+from deniable.errors import InvalidArgument, QueryError
 from deniable.events import Claimed, Event
 from deniable.guarantees import ApproxDP, PureDP
 from deniable.ledger.records import as_purpose
 from deniable.noise import Grid
-from deniable.query import planning
+from deniable.query import googlesql, planning
+from deniable.query.accuracy import solve
 from deniable.query.aggregates import ExpectedError
 from deniable.query.bounding import Bounded
+from deniable.query.engines.base import Engine
 from deniable.query.explanation import explain_stages, staged_words
+from deniable.query.googlesql import GoogleForm
+from deniable.query.grids import declared
+from deniable.query.keys import DeclaredKeys
 from deniable.query.limits import LIMITS, AtMost
 from deniable.query.measures import Measure
 from deniable.query.notebook import plan_html
-from deniable.query.planning import QueryPlan
-from deniable.query.reading import ParsedQuery
+from deniable.query.planning import PlanningContext, PlanOptions, QueryPlan
+from deniable.query.reading import ParsedQuery, parse_query, read
 from deniable.query.readings import Distinct
 from deniable.query.release import Found, Release
 from deniable.query.schema import Column
@@ -53,9 +70,6 @@ BOUNDS_SHARE = LIMITS_SHARE = Fraction(1, 10)
 Bounds = Mapping[str | Column, Sequence[Number]]
 """Bounds that were stated, by the text that names a column, and that were found, by the column itself."""
 
-Remake = Callable[[Fraction, Bounds | None, AtMost | None, Fraction | None], QueryPlan]
-"""Plans the answer with an ε, bounds, limits, and a δ in place of the one that was asked for."""
-
 
 @dataclass(frozen=True, eq=False)
 class StagedPlan(Plain):
@@ -69,9 +83,8 @@ class StagedPlan(Plain):
     limits: LimitsSurvey | None
     diagnosis: Diagnosis | None
     cost: PureDP | ApproxDP
-    _given: Bounds = field(repr=False)
-    _per_unit: AtMost | None = field(repr=False)
-    _remake: Remake = field(repr=False)
+    options: PlanOptions = field(repr=False)
+    """How the answer is planned once bounds and limits are found: its share of ε, and what was stated."""
 
     @property
     def sql(self) -> str:
@@ -131,10 +144,22 @@ class StagedPlan(Plain):
 
     def run(self) -> Release:
         """Charge the ledger, survey, compute, add noise. Every call charges again and answers with fresh noise."""
-        plan = self.answer
-        plan._engine.check(self._first)  # the variants read the same tables
-        plan._ledger.charge(self.event, purpose=as_purpose(plan.sql), who=plan._who)
+        context = self.answer.context
+        context.engine.check(self._first)  # the variants read the same tables
+        context.ledger.charge(self.event, purpose=as_purpose(self.sql), who=context.who)
         return answer(self)
+
+    def settle(self, bounds: Bounds, limits: AtMost | None, *, delta: Number | None) -> QueryPlan:
+        """The answer's plan with the bounds and limits that were found, and the δ that was charged."""
+        stated = self.options.bounds if isinstance(self.options.bounds, Mapping) else {}
+        options = replace(self.options, bounds={**stated, **bounds}, per_unit=limits or self.options.per_unit)
+        if delta is not None:
+            options = replace(options, delta=delta)
+        return planning.plan(self.question, options, self.answer.context)
+
+    def on(self, engine: Engine) -> StagedPlan:
+        """The same plan on another engine, which has the same tables."""
+        return replace(self, answer=self.answer.on(engine))
 
     def explain(self) -> str:
         """The plan in words, with the SQL that will run."""
@@ -151,7 +176,7 @@ class StagedPlan(Plain):
 
     def to_dict(self) -> dict[str, Any]:
         stages = [*self.surveys, *([self.diagnosis] if self.diagnosis is not None else [])]
-        written = self.answer._engine.written
+        written = self.answer.engine.written
         return {
             **self.answer.to_dict(),
             "cost": self.cost.to_dict(),
@@ -163,6 +188,9 @@ class StagedPlan(Plain):
             ],
             "answer_epsilon": float(self.answer.cost.epsilon),
         }
+
+
+Plan: TypeAlias = QueryPlan | StagedPlan
 
 
 def promises(plan: QueryPlan) -> list[Event]:
@@ -195,7 +223,7 @@ def _kind(measure: Measure) -> object:
 
 def answer(plan: StagedPlan) -> Release:
     """Survey, compute and add noise, without charging: for a caller that has charged what covers the plan's event."""
-    engine = plan.answer._engine
+    engine = plan.answer.engine
     found: dict[str | Column, tuple[Fraction, Fraction]] = {
         survey.column: survey.read(survey.take(engine)) for survey in plan.bounds
     }
@@ -205,9 +233,7 @@ def answer(plan: StagedPlan) -> Release:
         cost = plan.answer.cost
         # The δ that was charged, not a share of what the ledger has left by now.
         delta = cost.delta if isinstance(cost, ApproxDP) else None
-        remade = plan._remake(cost.epsilon, {**plan._given, **found}, kept or plan._per_unit, delta)
-        # On the same engine: a rehearsal runs on another one than the session's.
-        settled = replace(remade, _engine=engine)
+        settled = plan.settle(found, kept, delta=delta)
     release = planning.answer(settled)
     looked = _diagnosis(settled, plan.diagnosis)
     findings = None if looked is None else looked.read(looked.take(engine), failure=1 - plan.confidence)
@@ -223,48 +249,148 @@ def _diagnosis(plan: QueryPlan, planned: Diagnosis | None) -> Diagnosis | None:
     return diagnosis.survey(_rows(plan), grids(plan), plan.limits, epsilon=planned.epsilon)
 
 
-def stage(
-    remake: Remake,
-    question: ParsedQuery,
+def plan_query(
+    sql: str,
+    context: PlanningContext,
     *,
-    epsilon: Fraction,
-    given: Bounds | Mapping[str, Sequence[Number] | str] | str | None,
-    per_unit: AtMost | str | None,
+    epsilon: Number | None = None,
+    error: Number | Mapping[str, Number] | None = None,
+    group_size: int | None = None,
+    bounds: Mapping[str, Sequence[Number] | str] | str | None = None,
+    keys: Mapping[str, object] | None = None,
+    per_unit: AtMost | str | None = None,
+    weights: Mapping[str, Number] | None = None,
+    confidence: Number = 0.95,
+    diagnose: Number | None = None,
+    delta: Number | None = None,
+) -> Plan:
+    """The plan of a query; the arguments are those of `Session.plan`. Reads no rows. The engine has bound every
+    statement of it."""
+    bounds, keys, weights, error = (_copied(given) for given in (bounds, keys, weights, error))
+    form = googlesql.form(sql)
+    if form is not None:
+        given = {"epsilon": epsilon, "error": error, "bounds": bounds, "per_unit": per_unit, "delta": delta}
+        _check_google(form, given, context)
+    elif epsilon is None and error is None:
+        raise InvalidArgument("epsilon", None, "given, or error in its place", example("epsilon", 0.5))
+    elif epsilon is not None and error is not None:
+        raise InvalidArgument("error", error, "left out when epsilon is given", "One follows from the other.")
+    question = read(parse_query(sql), context.tables, declared(bounds))
+    if form is not None:
+        epsilon, per_unit, delta = _google_options(form, question, keys, context)
+    stated = PlanOptions(
+        epsilon=epsilon or 0, bounds=bounds, keys=keys, per_unit=per_unit, weights=weights, confidence=confidence,
+        delta=delta,
+    )  # fmt: skip
+    if error is not None:
+        stated = _accurate(question, stated, context, error=error, group_size=group_size, diagnose=diagnose)
+    elif group_size is not None:
+        raise InvalidArgument("group_size", group_size, "left out unless error is given")
+    plan = stage(question, stated, context, diagnose=diagnose)
+    for statement in plan.statements:
+        context.engine.bind(statement)
+    return plan
+
+
+def _copied(given: Any) -> Any:
+    """A mapping with copies of its lists. A plan with surveys reads it again after the charge, when a list may have
+    changed, and an iterator be at its end."""
+    if not isinstance(given, Mapping):
+        return given
+    return {name: tuple(value) if _is_list(value) else value for name, value in given.items()}
+
+
+def _is_list(value: Any) -> bool:
+    """Whether a value is a list or another iterable; a text, a mapping or an array without a dimension is none."""
+    listed = isinstance(value, Iterable) and not isinstance(value, str | bytes | Mapping)
+    return listed and getattr(value, "ndim", None) != 0
+
+
+def _check_google(form: GoogleForm, given: Mapping[str, object], context: PlanningContext) -> None:
+    """Refuse arguments that a GoogleSQL text states itself, and another unit than the ledger's."""
+    for name, value in given.items():
+        if value not in (None, {}):
+            raise InvalidArgument(name, value, "left out: WITH DIFFERENTIAL_PRIVACY states it")
+    unit = context.ledger.unit
+    if unit.column is None or unit.column.casefold() != form.unit.casefold():
+        raise QueryError(f"privacy_unit_column is {form.unit}, and the ledger protects {unit.column or 'rows'}")
+
+
+def _google_options(
+    form: GoogleForm, question: ParsedQuery, keys: Mapping[str, object] | None, context: PlanningContext
+) -> tuple[Fraction, AtMost, Fraction | None]:
+    """The ε, the limits and the δ that a GoogleSQL text states."""
+    if question.groups and form.groups is None:
+        raise QueryError("max_groups_contributed is missing from OPTIONS: one unit may be in many groups")
+    known = DeclaredKeys(keys, question, context.engine.look)
+    private = any(known.of(column) is None for column in question.groups)
+    limits = AtMost(groups=form.groups or 1, rows=googlesql.ROWS if form.per_row else 1)
+    return form.epsilon, limits, form.delta if private else None
+
+
+def _accurate(
+    question: ParsedQuery,
+    options: PlanOptions,
+    context: PlanningContext,
+    *,
+    error: Number | Mapping[str, Number],
+    group_size: int | None,
     diagnose: Number | None,
-) -> QueryPlan | StagedPlan:
+) -> PlanOptions:
+    """The options with the ε, and the weights, that give the error; the diagnosis' share comes on top."""
+    bounds: object = options.bounds
+    named = bounds.values() if isinstance(bounds, Mapping) else [bounds]
+    if any(isinstance(given, str) for given in (options.per_unit, *named)):
+        raise InvalidArgument(
+            "error", error, "left out when bounds or per_unit are private: the noise is not known beforehand",
+            f'Give epsilon, or state what is "{PRIVATE}".',
+        )  # fmt: skip
+    found = solve(question, options, context, error=error, group_size=group_size)
+    share = Fraction(0) if diagnose is None else _checks.exact(diagnose)
+    epsilon = found.epsilon / (1 - share) if 0 <= share < 1 else found.epsilon
+    return replace(options, epsilon=epsilon, weights=found.weights or options.weights)
+
+
+def stage(question: ParsedQuery, options: PlanOptions, context: PlanningContext, *, diagnose: Number | None) -> Plan:
     """The plan of a query whose bounds or limits may be private, and which may be diagnosed."""
-    stated, private = _private_columns(question, given)
+    epsilon = _checks.positive("epsilon", options.epsilon, remedy=example("epsilon", 0.5))
+    per_unit: object = options.per_unit
+    stated, private = _private_columns(question, options.bounds)
     if isinstance(per_unit, str) and per_unit != PRIVATE:
         raise InvalidArgument("per_unit", per_unit, 'limits, or the word "private"', example("per_unit", LIMITS))
     searched = per_unit == PRIVATE
-    looked = Fraction(0) if diagnose is None else _share(diagnose)
-    rest = 1 - looked - (BOUNDS_SHARE if private else 0) - (LIMITS_SHARE if searched else 0)
-    wide: dict[str | Column, Any] = {column: _widest(column) for column in private}
-    limit = limits.MOST if isinstance(per_unit, str) else per_unit
+    diagnosed = Fraction(0) if diagnose is None else _share(diagnose)
+    rest = 1 - diagnosed - (BOUNDS_SHARE if private else 0) - (LIMITS_SHARE if searched else 0)
+    options = replace(
+        options, epsilon=epsilon * rest, bounds=stated or None, per_unit=None if searched else options.per_unit
+    )
+
+    def plan(ends: Bounds, limit: AtMost) -> QueryPlan:
+        """The answer at some bounds and limits that can be found."""
+        limited = replace(options, bounds={**stated, **ends} or None, per_unit=limit if searched else options.per_unit)
+        return planning.plan(question, limited, context)
+
     # Planned at the widest that can be found, so that what is refused is refused before the charge.
-    made = remake(epsilon * rest, {**stated, **wide} or None, limit, None)
-    if not (private or searched or looked):
-        return made
-    rows = _rows(made)
+    widest = plan({column: _widest(column) for column in private}, limits.MOST)
+    if not (private or searched or diagnosed):
+        return widest
+    rows = _rows(widest)
     if searched and not rows.people:
         raise InvalidArgument("per_unit", per_unit, "left out: this ledger protects single rows", "A row is one row.")
     each = epsilon * BOUNDS_SHARE / max(1, len(private))
     variants = zip(bounds.variants(private), limits.VARIANTS, strict=True) if private or searched else ()
     found = StagedPlan(
-        answer=made,
-        variants=tuple(
-            remake(epsilon * rest, {**stated, **ends} or None, some if searched else limit, None)
-            for ends, some in variants
-        ),
+        answer=widest,
+        variants=tuple(plan(ends, limit) for ends, limit in variants),
         bounds=tuple(bounds.survey(rows, column, epsilon=each) for column in private),
         limits=limits.survey(rows, epsilon=epsilon * LIMITS_SHARE) if searched else None,
-        diagnosis=(diagnosis.survey(rows, grids(made), made.limits, epsilon=epsilon * looked) if looked else None),
-        cost=replace(made.cost, epsilon=epsilon),
-        _given=stated,
-        _per_unit=None if searched else limit,
-        _remake=remake,
+        diagnosis=(
+            diagnosis.survey(rows, grids(widest), widest.limits, epsilon=epsilon * diagnosed) if diagnosed else None
+        ),
+        cost=replace(widest.cost, epsilon=epsilon),
+        options=options,
     )
-    if looked and found.diagnosis is None:
+    if diagnosed and found.diagnosis is None:
         raise InvalidArgument(
             "diagnose", diagnose, "left out: this query clamps nothing and leaves no row out", "Spend it on the answer."
         )
@@ -311,9 +437,9 @@ def _widest(column: Column) -> tuple[Fraction, Fraction]:
 
 
 def _rows(plan: QueryPlan) -> SurveyRows:
-    unit = plan._ledger.unit.column
+    unit = plan.context.ledger.unit.column
     column = None if unit is None else plan.question.table.find(unit)
-    return SurveyRows(plan.question, plan.keys, column, plan._ledger.relation)
+    return SurveyRows(plan.question, plan.keys, column, plan.context.ledger.relation)
 
 
 def grids(plan: QueryPlan) -> dict[Column, Grid]:

@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable
-from dataclasses import replace
 from fractions import Fraction
 from functools import reduce
 from operator import add
@@ -22,8 +21,8 @@ from deniable.events import Event
 from deniable.guarantees import ApproxDP, PureDP
 from deniable.numerics.exact import short_above, short_below
 from deniable.query.publication.draft import Draft, DraftTable
-from deniable.query.requests import Plan
 from deniable.query.session import Session
+from deniable.query.staging import Plan
 
 WORTH = Fraction(51, 50)
 """δ is spent where it makes ε go at least this much further."""
@@ -103,8 +102,8 @@ def _sum(plans: Iterable[Plan]) -> PureDP | ApproxDP:
 
 
 def _plan(table: DraftTable, session: Session, epsilon: Fraction | None) -> Plan:
-    plan = replace(table.request, epsilon=epsilon).plan(session.place)
-    if isinstance(plan.cost, ApproxDP) and table.request.delta is None:
+    plan = session.plan(table.sql, epsilon=epsilon, **table.options)
+    if isinstance(plan.cost, ApproxDP) and table.options["delta"] is None:
         # A share of what the ledger has left would be another one when a run is resumed.
         raise InvalidArgument(
             f"tables.{table.name}.delta",

@@ -37,7 +37,6 @@ from deniable import _checks
 from deniable.errors import DataError, InvalidArgument
 from deniable.ledger.stores.locations import is_server
 from deniable.query.limits import AtMost
-from deniable.query.requests import Request
 
 _TOP = ("title", "ledger", "who", "epsilon", "delta", "confidence", "encoding", "data", "public", "tables")
 _TABLE = ("sql", "bounds", "keys", "per_unit", "weights", "weight", "error", "group_size", "diagnose", "delta", "title")
@@ -50,7 +49,9 @@ class DraftTable:
 
     name: str
     title: str
-    request: Request
+    sql: str
+    options: Mapping[str, Any]
+    """The other arguments of `Session.plan`."""
     weight: Fraction | None
 
 
@@ -144,20 +145,20 @@ def _table(name: str, given: Any, home: Path, confidence: Any) -> DraftTable:
         raise InvalidArgument(
             f"{what}.weight", said["weight"], "left out where an error is given", "It sets the table's ε."
         )
-    request = Request(
-        sql=_text(f"{what}.sql", said["sql"]),
-        error=said.get("error"),
-        group_size=said.get("group_size"),
-        bounds=_bounds(said.get("bounds")),
-        keys=_keys(what, said.get("keys"), home),
-        per_unit=_limits(what, said.get("per_unit")),
-        weights=said.get("weights"),
-        confidence=confidence,
-        diagnose=said.get("diagnose"),
-        delta=said.get("delta"),
-    )
+    sql = _text(f"{what}.sql", said["sql"])
+    options = {
+        "error": said.get("error"),
+        "group_size": said.get("group_size"),
+        "bounds": _bounds(said.get("bounds")),
+        "keys": _keys(what, said.get("keys"), home),
+        "per_unit": _limits(what, said.get("per_unit")),
+        "weights": said.get("weights"),
+        "confidence": confidence,
+        "diagnose": said.get("diagnose"),
+        "delta": said.get("delta"),
+    }
     weight = None if "error" in said else _checks.positive(f"{what}.weight", said.get("weight", 1))
-    return DraftTable(name, _text(f"{what}.title", said.get("title", name)), request, weight)
+    return DraftTable(name, _text(f"{what}.title", said.get("title", name)), sql, options, weight)
 
 
 def _limits(what: str, given: Any) -> AtMost | str | None:

@@ -15,7 +15,7 @@ from deniable.query.planning import QueryPlan
 
 if TYPE_CHECKING:
     from deniable.query.publication.publication import Publication
-    from deniable.query.requests import Plan
+    from deniable.query.staging import Plan
 
 _NOISE = (
     "Noise is added to exact whole numbers and has exactly the discrete Laplace law stated, from a cryptographic "

@@ -60,8 +60,8 @@ from deniable.query.publication.folder import Folder
 from deniable.query.publication.note import method_note
 from deniable.query.publication.rehearsal import rehearse
 from deniable.query.release import Release
-from deniable.query.requests import Plan
 from deniable.query.session import Session
+from deniable.query.staging import Plan
 
 Progress = Callable[[str, int, int], None]
 """Told the name of what is being done, how many steps are done, and of how many."""
@@ -117,7 +117,7 @@ class Publication(Plain):
         say("rehearsal on made-up rows", 0, steps)
         rehearse(self)
         ledger = self.session.ledger
-        self.session.place.engine.check(statement for plan in self.plans.values() for statement in plan.statements)
+        self.session.context.engine.check(statement for plan in self.plans.values() for statement in plan.statements)
         with Folder.open(Path(out), digest=self.digest) as folder:
             if folder.whole:
                 return folder.place()
@@ -187,7 +187,7 @@ class Publication(Plain):
             (("cost", str(self.cost)), ("method", self.method)),
             (("table", "ε"), *shares),
             (("released", "error of the noise"), *errors),
-            tuple((name, answer._engine.written(answer.bounded)) for name, answer in answers.items()),
+            tuple((name, answer.engine.written(answer.bounded)) for name, answer in answers.items()),
         )
         return plan_html(view)
 

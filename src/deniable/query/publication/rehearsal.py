@@ -8,7 +8,6 @@ wrong for a reason that lies in the plan or in the engine goes wrong here, where
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from deniable._checks import shown
@@ -16,8 +15,8 @@ from deniable.query import planning, staging
 from deniable.query.engines.fakes import FakeDuckDB
 from deniable.query.planning import QueryPlan
 from deniable.query.release import Release
-from deniable.query.requests import Plan
 from deniable.query.schema import Column, ColumnKind, Table
+from deniable.query.staging import Plan
 
 if TYPE_CHECKING:
     from deniable.query.publication.publication import Publication
@@ -74,6 +73,5 @@ def _add(found: dict[str, list[str | None]], table: Table, column: Column, texts
 
 
 def _computed(plan: Plan, engine: FakeDuckDB) -> Release:
-    if isinstance(plan, QueryPlan):
-        return planning.answer(replace(plan, _engine=engine))
-    return staging.answer(replace(plan, answer=replace(plan.answer, _engine=engine)))
+    moved = plan.on(engine)
+    return planning.answer(moved) if isinstance(moved, QueryPlan) else staging.answer(moved)
