@@ -20,10 +20,10 @@ from numpy.typing import NDArray
 from sqlglot import exp
 
 from deniable.errors import QueryError
+from deniable.query.expressions import COMPARISONS, MIRRORED
 from deniable.query.outputs import AggregateOutput, KeyOutput
-from deniable.query.predicates import COMPARISONS, MIRRORED, Reader
 from deniable.query.schema import Column, ColumnKind
-from deniable.query.scope import bare, is_literal, shown
+from deniable.query.scope import Scope, bare, is_literal, shown
 from deniable.query.values import Value, meeting_type, read_text
 from deniable.query.values import name as sql_name
 
@@ -68,11 +68,11 @@ class Finisher:
 
     def __init__(
         self,
-        reader: Reader,
+        scope: Scope,
         outputs: Sequence[KeyOutput | AggregateOutput],
         meant: Callable[[exp.Expr], KeyOutput | AggregateOutput],
     ) -> None:
-        self.reader, self.outputs, self._meant = reader, outputs, meant
+        self.scope, self.outputs, self._meant = scope, outputs, meant
 
     def read(self, tree: exp.Select) -> Finish:
         """The last clauses of a query."""
@@ -87,19 +87,19 @@ class Finisher:
     def _whole(self, clause: exp.Expr | None) -> int | None:
         if clause is None:
             return None
-        self.reader.only(clause, "expression")
-        value = self.reader.value(clause.expression) if is_literal(clause.expression) else None
+        self.scope.only(clause, "expression")
+        value = self.scope.value(clause.expression) if is_literal(clause.expression) else None
         if not isinstance(value, int) or isinstance(value, bool) or value < 0:
-            raise self.reader.refuse(clause, f"{clause.key.upper()} needs a whole number, 0 or more")
+            raise self.scope.refuse(clause, f"{clause.key.upper()} needs a whole number, 0 or more")
         return value
 
     def _term(self, node: exp.Expr) -> tuple[str, bool]:
-        self.reader.only(node, "this", "desc", "nulls_first")
+        self.scope.only(node, "this", "desc", "nulls_first")
         inner = bare(node.this)
         if isinstance(inner, exp.Literal) and not inner.is_string:
-            place = self.reader.value(inner)
+            place = self.scope.value(inner)
             if not isinstance(place, int) or not 1 <= place <= len(self.outputs):
-                raise self.reader.refuse(inner, f"ORDER BY {shown(inner)} is not a place in the SELECT list")
+                raise self.scope.refuse(inner, f"ORDER BY {shown(inner)} is not a place in the SELECT list")
             return self.outputs[place - 1].name, bool(node.args.get("desc"))
         found = self._named(inner) or self._repeated(inner) or self._missing(inner)
         return found.name, bool(node.args.get("desc"))
@@ -120,46 +120,46 @@ class Finisher:
 
     def _missing(self, node: exp.Expr) -> KeyOutput | AggregateOutput:
         names = ", ".join(output.name for output in self.outputs)
-        raise self.reader.refuse(node, f"{shown(node)} is not released; after GROUP BY only {names} can be used")
+        raise self.scope.refuse(node, f"{shown(node)} is not released; after GROUP BY only {names} can be used")
 
     def _test(self, node: exp.Expr) -> Test:
         node = bare(node)
         if isinstance(node, exp.And | exp.Or):
-            self.reader.only(node, "this", "expression")
+            self.scope.only(node, "this", "expression")
             parts = [self._test(part) for part in node.flatten()]
             combine = np.logical_and if isinstance(node, exp.And) else np.logical_or
             return lambda columns: np.asarray(combine.reduce([part(columns) for part in parts]))
         if isinstance(node, exp.Not):
-            self.reader.only(node, "this")
+            self.scope.only(node, "this")
             inner = self._test(node.this)
             return lambda columns: ~inner(columns)
         if isinstance(node, exp.Between):
-            self.reader.only(node, "this", "low", "high")
+            self.scope.only(node, "this", "low", "high")
             low = self._comparison(node, node.this, ">=", node.args["low"])
             high = self._comparison(node, node.this, "<=", node.args["high"])
             return lambda columns: low(columns) & high(columns)
         if isinstance(node, exp.In) and node.expressions:
-            self.reader.only(node, "this", "expressions")
+            self.scope.only(node, "this", "expressions")
             tests = [self._comparison(node, node.this, "=", item) for item in node.expressions]
             return lambda columns: np.asarray(np.logical_or.reduce([test(columns) for test in tests]))
         if type(node) in COMPARISONS:
-            self.reader.only(node, "this", "expression")
+            self.scope.only(node, "this", "expression")
             return self._comparison(node, node.this, COMPARISONS[type(node)], node.expression)
-        raise self.reader.refuse(node, f"{shown(node)} is not supported in HAVING; compare a released column")
+        raise self.scope.refuse(node, f"{shown(node)} is not supported in HAVING; compare a released column")
 
     def _comparison(self, node: exp.Expr, left: exp.Expr, sign: str, right: exp.Expr) -> Test:
         if is_literal(left):
             left, right, sign = right, left, MIRRORED[sign]
         if not is_literal(right):
-            raise self.reader.refuse(node, f"{shown(node)} is not supported in HAVING; compare with a value")
+            raise self.scope.refuse(node, f"{shown(node)} is not supported in HAVING; compare with a value")
         inner = bare(left)
         output = self._repeated(inner) or self._named(inner) or self._missing(inner)
-        name, value, compare = output.name, self.reader.value(right), _SIGNS[sign]
+        name, value, compare = output.name, self.scope.value(right), _SIGNS[sign]
         if output.column is not None and (isinstance(output, KeyOutput) or output.function == "mode"):
             against = self._key(right, output.column, value)
             return lambda columns: np.array([_compared(v, compare, against) for v in columns[name]], bool)
         if isinstance(value, bool) or not isinstance(value, int | Fraction):
-            raise self.reader.refuse(right, f"{name} is a number; compare it with one")
+            raise self.scope.refuse(right, f"{name} is a number; compare it with one")
         number = float(value) if isinstance(value, Fraction) else value
         return lambda columns: np.array([compare(v, number) for v in columns[name]], bool)
 
@@ -171,7 +171,7 @@ class Finisher:
                 value = read_text(column, value)
             meeting_type(column, value)
         except ValueError as misfit:
-            raise self.reader.refuse(node, str(misfit)) from None
+            raise self.scope.refuse(node, str(misfit)) from None
         return _comparable(value)
 
 

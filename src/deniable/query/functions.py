@@ -4,9 +4,6 @@ An entry says which parts of the sqlglot node are arguments and what they must h
 and what its values lie between. Numbers are computed as 64-bit floats, which never fail: ±inf is clamped later, NaN is
 no value. Whole results come back as BIGINT, NULL beyond it. Times are read as TIMESTAMP within the years 1 to 9999.
 
-`TextFunctions` reads functions that make texts, `TimeFunctions` those of dates and times. Both make a derived column
-with its SQL, its range and the list of its values (`Maker`).
-
 A new function is an entry here and a line in the oracle's list of expressions (tests/query).
 """
 
@@ -16,15 +13,12 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import Any
 
 from sqlglot import exp
 
 from deniable.query import ranges
 from deniable.query.ranges import Range
-from deniable.query.schema import Column, ColumnKind
-from deniable.query.scope import Scope, is_literal, shown, written
-from deniable.query.values import column_as, literal, name
+from deniable.query.schema import ColumnKind
 
 TYPES = {
     ColumnKind.INTEGER: "BIGINT",
@@ -39,38 +33,6 @@ TYPES = {
 
 MOST_SQL = 100_000
 """Characters of SQL that one expression may become."""
-
-
-class Maker(Scope):
-    """Makes derived columns."""
-
-    def made(
-        self,
-        node: exp.Expr,
-        kind: ColumnKind,
-        sql: str,
-        range: Range = None,
-        *,
-        domain: tuple[Any, ...] | None = None,
-    ) -> Column:
-        """The column that a node stands for; its SQL is put in brackets."""
-        if len(sql) > MOST_SQL:
-            raise self.refuse(node, f"{shown(node)} is nested too deeply; write a shorter expression")
-        low, high = range if range is not None else (None, None)
-        return Column(written(node), kind, TYPES[kind], f"({sql})", low, high, domain)
-
-    def applied(self, node: exp.Expr, function: Function, given: list[str], found: list[Range]) -> Column:
-        """A function of arguments whose SQL and ranges these are."""
-        return self.made(
-            node, function.kind, function.sql.format(*given), function.range(found), domain=function.domain
-        )
-
-    def whole(self, node: exp.Expr, part: exp.Expr, *, most: int, least: int = 0) -> int:
-        """A whole number that a function needs as a constant."""
-        value = self.value(part) if is_literal(part) else None
-        if not isinstance(value, int) or isinstance(value, bool) or not least <= value <= most:
-            raise self.refuse(part, f"{shown(node)} needs a whole number from {least} to {most} here")
-        return value
 
 
 NUMBER, TEXT, TIME = "a number", "a text", "a date or time"
@@ -166,98 +128,11 @@ DIFFERENCES = ("YEAR", "QUARTER", "MONTH", "WEEK", "DAY", "HOUR", "MINUTE", "SEC
 
 
 LONGEST = 10_000
-"""Characters of a text that functions make, and the most that a constant may ask for."""
+"""Characters of a text that functions make, and the most that a constant may ask for. No function can make a long text
+of short ones: whether the engine has memory for a row must not depend on the row."""
 
 MOST_TEXTS = 20
 """Texts of one CONCAT."""
-
-
-class TextFunctions(Maker):
-    """Reads functions of texts.
-
-    Functions that make texts. None can make a long text of short ones: whether the engine has memory for a row must not
-    depend on the row.
-    """
-
-    def texts(self, node: exp.Expr) -> str:
-        """An expression that is a text, as SQL."""
-        found = self.expression(node)
-        if found.kind not in (ColumnKind.TEXT, ColumnKind.UNTYPED):
-            raise self.refuse(
-                node, f"{found.name} holds {found.kind.value}; {TEXT} is needed here, as in CAST({found.name} AS TEXT)"
-            )
-        return name(found)
-
-    def _joined(self, node: exp.Expr) -> Column:
-        """|| and CONCAT. What comes out is cut, so that nesting them cannot fill the memory."""
-        if isinstance(node, exp.DPipe):
-            self.only(node, "this", "expression", "safe")
-            whole = f"{self.texts(node.this)} || {self.texts(node.expression)}"
-        else:
-            self.only(node, "expressions", "safe", "coalesce")
-            if len(node.expressions) > MOST_TEXTS:
-                raise self.refuse(node, f"CONCAT of more than {MOST_TEXTS} texts is not supported")
-            whole = f"CONCAT({', '.join(self.texts(part) for part in node.expressions)})"
-        return self.made(node, ColumnKind.TEXT, f"LEFT({whole}, {LONGEST})")
-
-    def _replaced(self, node: exp.Replace) -> Column:
-        """REPLACE with constants, by a text that is not longer: nesting it must not fill the memory either."""
-        self.only(node, "this", "expression", "replacement")
-        old, new = (node.args.get(part) for part in ("expression", "replacement"))
-        pair = [self.value(part) if part is not None and is_literal(part) else None for part in (old, new)]
-        if not all(isinstance(text, str) for text in pair) or len(str(pair[1]).encode()) > len(str(pair[0]).encode()):
-            raise self.refuse(node, "REPLACE needs two texts, the second not longer than the first")
-        given = ", ".join(literal(str(text), "VARCHAR") for text in pair)
-        return self.made(node, ColumnKind.TEXT, f"REPLACE({self.texts(node.this)}, {given})")
-
-    def _piece(self, node: exp.Expr) -> Column:
-        """SUBSTRING, LEFT and RIGHT with constant positions."""
-        if isinstance(node, exp.Substring):
-            self.only(node, "this", "start", "length", "zero_start")
-            places = [node.args["start"]] + ([node.args["length"]] if node.args.get("length") is not None else [])
-        else:
-            self.only(node, "this", "expression", "negative_length_returns_empty")
-            places = [node.expression]
-        numbers = ", ".join(str(self.whole(node, place, most=LONGEST)) for place in places)
-        return self.made(node, ColumnKind.TEXT, f"{node.key.upper()}({self.texts(node.this)}, {numbers})")
-
-
-class TimeFunctions(Maker):
-    """Reads functions of dates and times.
-
-    Parts of dates and times, cut times, and the time between two: NULL outside the years 1 to 9999.
-    """
-
-    def time(self, node: exp.Expr) -> str:
-        """An expression that is a date or a time, as SQL that is NULL outside the years 1 to 9999."""
-        found = self.expression(node)
-        if found.kind not in (ColumnKind.DATE, ColumnKind.TIMESTAMP, ColumnKind.UNTYPED):
-            raise self.refuse(node, f"{found.name} holds {found.held}; {TIME} is needed here")
-        return calendar(column_as(found, "TIMESTAMP"))
-
-    def _extract(self, node: exp.Expr, part: exp.Expr, moment: exp.Expr) -> Column:
-        self.only(node, "this", "expression", "expressions")
-        word = str(part.this).upper()
-        if word not in PARTS:
-            raise self.refuse(node, f"{word} of a date is not supported; the parts are {', '.join(PARTS)}")
-        return self.applied(node, PARTS[word], [self.time(moment)], [None])
-
-    def _truncated(self, node: exp.Expr) -> Column:
-        self.only(node, "this", "unit", "input_type_preserved")
-        unit = str(node.args["unit"].this).upper()
-        if unit not in TRUNCATED:
-            raise self.refuse(node, f"DATE_TRUNC to {unit} is not supported; the units are {', '.join(TRUNCATED)}")
-        kind = ColumnKind.TIMESTAMP if unit in ("HOUR", "MINUTE") else ColumnKind.DATE
-        return self.made(node, kind, f"TRY_CAST(DATE_TRUNC('{unit}', {self.time(node.this)}) AS {TYPES[kind]})")
-
-    def _difference(self, node: exp.DateDiff) -> Column:
-        self.only(node, "this", "expression", "unit", "date_part_boundary")
-        unit = str(node.args["unit"].this).upper() if node.args.get("unit") is not None else "DAY"
-        if unit not in DIFFERENCES:
-            raise self.refuse(node, f"DATE_DIFF in {unit} is not supported; the units are {', '.join(DIFFERENCES)}")
-        # sqlglot keeps the later time first.
-        start, end = self.time(node.expression), self.time(node.this)
-        return self.made(node, ColumnKind.INTEGER, f"DATE_DIFF('{unit}', {start}, {end})")
 
 
 def calendar(sql: str) -> str:

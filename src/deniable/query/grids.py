@@ -26,9 +26,10 @@ from deniable._checks import Number
 from deniable._remedies import Remedy, example
 from deniable.errors import InvalidArgument, QueryError
 from deniable.noise import Grid
-from deniable.query.predicates import Reader
+from deniable.query.expressions import named_column
 from deniable.query.ranges import Range
 from deniable.query.schema import Column, ColumnKind
+from deniable.query.scope import Scope
 from deniable.query.values import double, name
 
 POINTS = 10**9
@@ -72,7 +73,7 @@ def declared(given: object) -> dict[str | Column, Range]:
     return found
 
 
-def collect(reader: Reader, given: Mapping[Any, Any] | str | None) -> dict[str, Grid]:
+def collect(scope: Scope, given: Mapping[Any, Any] | str | None) -> dict[str, Grid]:
     """The grids of all declared bounds, by the SQL of the column or expression they are for."""
     if given is not None and not isinstance(given, Mapping):
         raise InvalidArgument(
@@ -80,7 +81,7 @@ def collect(reader: Reader, given: Mapping[Any, Any] | str | None) -> dict[str, 
         )
     grids = {}
     for key, bounds in (given or {}).items():
-        column = reader.stated(key)
+        column = named_column(scope, key)
         if not column.kind.numeric:
             raise QueryError(f"bounds are for numbers; column {column.name} holds {column.kind.value}")
         if name(column) in grids:

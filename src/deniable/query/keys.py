@@ -27,6 +27,7 @@ from typing import Any
 from deniable import _checks
 from deniable._remedies import example
 from deniable.errors import DataError, InvalidArgument, QueryError
+from deniable.query.expressions import named_column
 from deniable.query.functions import calendar
 from deniable.query.reading import ParsedQuery, is_key
 from deniable.query.schema import Column, ColumnKind
@@ -137,7 +138,7 @@ class DeclaredKeys:
         """The SQL of what a key of `keys` names: a column, as in GROUP BY, or else an output."""
         alias = aliases.get(str(key).casefold())
         try:
-            column = name(question.reader.stated(key))
+            column = name(named_column(question.scope, key))
             place = question.renamed.get(column, column)
         except (DataError, QueryError):
             if alias is None:

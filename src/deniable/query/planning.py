@@ -197,7 +197,7 @@ def plan(question: ParsedQuery, options: PlanOptions, context: PlanningContext) 
     column = None if unit.column is None else question.table.find(unit.column)
     stated = _limits(options.per_unit, unit)
     _check_joins(question, unit, engine)
-    grids = gridding.collect(question.reader, options.bounds)
+    grids = gridding.collect(question.scope, options.bounds)
     declared = DeclaredKeys(options.keys, question, engine.look)
     keys = declared.groups()
     aggregates = tuple(

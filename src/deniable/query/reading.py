@@ -21,15 +21,14 @@ from sqlglot import exp
 
 from deniable.errors import QueryError
 from deniable.query import googlesql, per_person
-from deniable.query.expressions import ALONE, number_of
+from deniable.query.expressions import ALONE, condition, expression, number, number_of, with_ranges
 from deniable.query.finishing import Finish, Finisher
 from deniable.query.googlesql import Ends, GoogleForm
 from deniable.query.outputs import AggregateOutput, KeyOutput
 from deniable.query.parsing import parse, refusal
-from deniable.query.predicates import Reader
 from deniable.query.ranges import Range
 from deniable.query.schema import Column, ColumnKind, Table
-from deniable.query.scope import bare, is_literal, relation, shown, written
+from deniable.query.scope import Scope, bare, is_literal, relation, shown, written
 from deniable.query.sources import Join, read_tables
 from deniable.query.values import name as sql_name
 
@@ -99,8 +98,8 @@ class ParsedQuery:
     """The condition as total SQL."""
     joins: tuple[Join, ...]
     finish: Finish
-    reader: Reader = field(repr=False, compare=False)
-    """What reads further expressions over the same tables: those that bounds and keys name."""
+    scope: Scope = field(repr=False, compare=False)
+    """Where further expressions over the same tables are read: those that bounds and keys name."""
     people: str | None = None
     """The table of one row per person and group that is asked in place of the rows (see `per_person`)."""
     renamed: Mapping[str, str] = field(default_factory=dict, repr=False, compare=False)
@@ -154,15 +153,15 @@ def _question(statement: Statement, tables: tuple[Table, ...], ranges: Mapping[s
             remedy = "; GROUP BY gives each key once" if clause == "distinct" else ""
             name = clause.strip("_").replace("_", " ").upper()
             raise refusal(parts[0] if parts else tree, f"{name} is not supported{remedy}", sql)
-    reader, joins = read_tables(sql, tree, tables)
-    reader.declare(ranges)
+    scope, joins = read_tables(sql, tree, tables)
+    scope = with_ranges(scope, ranges)
     where, group = tree.args.get("where"), tree.args.get("group")
-    groups = _groups(reader, group, tree.expressions) if group is not None else ()
-    outputs = tuple(_output(reader, node, groups) for node in tree.expressions)
-    _check_outputs(reader, tree, outputs, groups)
-    condition = reader.condition(where.this) if where is not None else None
-    finish = Finisher(reader, outputs, lambda node: _output(reader, node, groups)).read(tree)
-    return ParsedQuery(statement, ranges, tables, reader.table, outputs, groups, condition, joins, finish, reader)
+    groups = _groups(scope, group, tree.expressions) if group is not None else ()
+    outputs = tuple(_output(scope, node, groups) for node in tree.expressions)
+    _check_outputs(scope, tree, outputs, groups)
+    test = condition(scope, where.this) if where is not None else None
+    finish = Finisher(scope, outputs, lambda node: _output(scope, node, groups)).read(tree)
+    return ParsedQuery(statement, ranges, tables, scope.table, outputs, groups, test, joins, finish, scope)
 
 
 def _google_question(statement: Statement, form: GoogleForm, tables: tuple[Table, ...]) -> ParsedQuery:
@@ -197,61 +196,61 @@ def is_key(output: KeyOutput | AggregateOutput) -> TypeGuard[KeyOutput]:
     return isinstance(output, KeyOutput)
 
 
-def _groups(reader: Reader, clause: exp.Group, items: list[exp.Expr]) -> tuple[Column, ...]:
+def _groups(scope: Scope, clause: exp.Group, items: list[exp.Expr]) -> tuple[Column, ...]:
     """The columns of GROUP BY: columns, expressions, or names and places of the SELECT list."""
-    reader.only(clause, "expressions")
+    scope.only(clause, "expressions")
     found: list[Column] = []
     for node in clause.expressions:
-        column = reader.expression(_meant(reader, node, items))
+        column = expression(scope, _meant(scope, node, items))
         if column.kind is ColumnKind.OTHER:
-            raise reader.refuse(node, f"GROUP BY {column.name} is not supported: it holds {column.held}")
+            raise scope.refuse(node, f"GROUP BY {column.name} is not supported: it holds {column.held}")
         if sql_name(column) in map(sql_name, found):
-            raise reader.refuse(node, f"column {column.name} stands twice in GROUP BY")
+            raise scope.refuse(node, f"column {column.name} stands twice in GROUP BY")
         found.append(column)
     return tuple(found)
 
 
-def _meant(reader: Reader, node: exp.Expr, items: list[exp.Expr]) -> exp.Expr:
+def _meant(scope: Scope, node: exp.Expr, items: list[exp.Expr]) -> exp.Expr:
     """What a term of GROUP BY stands for."""
     node = bare(node)
     if isinstance(node, exp.Literal) and not node.is_string:
-        place = reader.value(node)
+        place = scope.value(node)
         if isinstance(place, int) and 1 <= place <= len(items):
             item = items[place - 1]
             return bare(item.this if isinstance(item, exp.Alias) else item)
-        raise reader.refuse(node, f"GROUP BY {shown(node)} is not a place in the SELECT list")
-    if isinstance(node, exp.Column) and not node.table and not any(t.table.has(node.name) for t in reader.tables):
+        raise scope.refuse(node, f"GROUP BY {shown(node)} is not a place in the SELECT list")
+    if isinstance(node, exp.Column) and not node.table and not any(t.table.has(node.name) for t in scope.tables):
         for item in items:
             if isinstance(item, exp.Alias) and item.alias.casefold() == node.name.casefold():
                 return bare(item.this)
     return node
 
 
-def _output(reader: Reader, node: exp.Expr, groups: tuple[Column, ...]) -> KeyOutput | AggregateOutput:
+def _output(scope: Scope, node: exp.Expr, groups: tuple[Column, ...]) -> KeyOutput | AggregateOutput:
     """One item of the SELECT list."""
     alias = None
     if isinstance(node, exp.Alias):
-        reader.only(node, "this", "alias")
+        scope.only(node, "this", "alias")
         alias, node = node.alias, node.this
     node = bare(node)
     if isinstance(node, exp.Star):
-        raise reader.refuse(node, "SELECT * would release rows; ask for aggregates, for example COUNT(*)")
+        raise scope.refuse(node, "SELECT * would release rows; ask for aggregates, for example COUNT(*)")
     spelled = _spelled(node)
     if type(spelled) in FUNCTIONS:
-        return _aggregate(reader, spelled, alias, shown(node))
+        return _aggregate(scope, spelled, alias, shown(node))
     unknown = isinstance(node, exp.Anonymous) and str(node.this).upper() != "DATE_PART"
     if unknown or isinstance(node, exp.AggFunc) or spelled.find(exp.AggFunc) is not None:
         remedy = "for a histogram, COUNT(*) with GROUP BY WIDTH_BUCKET(x, low, high, buckets)"
         if "HISTOGRAM" not in written(node).upper():
             inside = next(spelled.find_all(*FUNCTIONS), None)
             remedy = ALONE if inside is not None else f"the aggregates are {_KNOWN} of a column"
-        raise reader.refuse(node, f"{shown(node)} is not supported; {remedy}")
-    column = reader.expression(node)
+        raise scope.refuse(node, f"{shown(node)} is not supported; {remedy}")
+    column = expression(scope, node)
     for group in groups:
         if sql_name(group) == sql_name(column):
             return KeyOutput(alias or column.name, group)
     what = f"column {column.name}" if isinstance(node, exp.Column) else column.name
-    raise reader.refuse(node, f"{what} is neither grouped nor aggregated; add it to GROUP BY or aggregate it")
+    raise scope.refuse(node, f"{what} is neither grouped nor aggregated; add it to GROUP BY or aggregate it")
 
 
 def _spelled(node: exp.Expr) -> exp.Expr:
@@ -264,61 +263,61 @@ def _spelled(node: exp.Expr) -> exp.Expr:
     return found
 
 
-def _aggregate(reader: Reader, node: exp.Expr, alias: str | None, text: str) -> AggregateOutput:
+def _aggregate(scope: Scope, node: exp.Expr, alias: str | None, text: str) -> AggregateOutput:
     function = FUNCTIONS[type(node)]
     if function == "quantile":
-        return _quantile(reader, node, alias, text)
-    reader.only(node, "this", "big_int")
+        return _quantile(scope, node, alias, text)
+    scope.only(node, "this", "big_int")
     inner = node.this
     if function == "count" and isinstance(inner, exp.Star):
-        reader.only(inner)
+        scope.only(inner)
         return AggregateOutput(alias or "count", function, None, text)
     distinct = isinstance(inner, exp.Distinct)
     if distinct:
-        reader.only(inner, "expressions")
+        scope.only(inner, "expressions")
         if function != "count" or len(inner.expressions) != 1:
-            raise reader.refuse(node, "DISTINCT is supported in COUNT(DISTINCT column) only")
+            raise scope.refuse(node, "DISTINCT is supported in COUNT(DISTINCT column) only")
         inner = inner.expressions[0]
     if inner is None or isinstance(inner, exp.Star | exp.Literal):
         remedy = "write COUNT(*) or COUNT(column)" if function == "count" else f"write {function.upper()}(column)"
-        raise reader.refuse(node, f"{shown(node)} is not supported; {remedy}")
+        raise scope.refuse(node, f"{shown(node)} is not supported; {remedy}")
     if isinstance(node, exp.CountIf):
         inner = exp.Case(ifs=[exp.If(this=inner, true=exp.Literal.number(1))])
-    column = reader.expression(inner)
+    column = expression(scope, inner)
     if function not in ("count", "mode") and not column.kind.numeric:
         held = f"column {column.name} holds {column.held}{number_of(column)}"
-        raise reader.refuse(node, f"{function.upper()} needs numbers; {held}")
+        raise scope.refuse(node, f"{function.upper()} needs numbers; {held}")
     if (distinct or function == "mode") and column.kind is ColumnKind.OTHER:
-        raise reader.refuse(node, f"{text} is not supported: column {column.name} is of type {column.type}")
+        raise scope.refuse(node, f"{text} is not supported: column {column.name} is of type {column.type}")
     first = "count_distinct" if distinct else "count_if" if isinstance(node, exp.CountIf) else function
     return AggregateOutput(alias or _slug(first, column), function, column, text, distinct=distinct)
 
 
-def _quantile(reader: Reader, node: exp.Expr, alias: str | None, text: str) -> AggregateOutput:
+def _quantile(scope: Scope, node: exp.Expr, alias: str | None, text: str) -> AggregateOutput:
     """MEDIAN, MIN, MAX, QUANTILE_CONT(x, q) and PERCENTILE_CONT(q) WITHIN GROUP (ORDER BY x)."""
     inner, level, down = node.this, None, False
     if isinstance(node, exp.WithinGroup):
-        reader.only(node, "this", "expression")
+        scope.only(node, "this", "expression")
         terms = node.expression.expressions
         if not isinstance(inner, exp.PercentileCont | exp.PercentileDisc) or len(terms) != 1:
-            raise reader.refuse(node, f"{text} is not supported; write PERCENTILE_CONT(0.9) WITHIN GROUP (ORDER BY x)")
-        reader.only(inner, "this")
-        reader.only(terms[0], "this", "desc", "nulls_first")
+            raise scope.refuse(node, f"{text} is not supported; write PERCENTILE_CONT(0.9) WITHIN GROUP (ORDER BY x)")
+        scope.only(inner, "this")
+        scope.only(terms[0], "this", "desc", "nulls_first")
         level, inner, down = inner.this, terms[0].this, bool(terms[0].args.get("desc"))
     elif type(node) in LEVELS:
-        reader.only(node, "this")
+        scope.only(node, "this")
     else:
-        reader.only(node, "this", "expression", "quantile")
+        scope.only(node, "this", "expression", "quantile")
         level = node.args.get("expression") or node.args.get("quantile")
     if type(node) in LEVELS:
         share: object = LEVELS[type(node)]
     else:
-        share = reader.value(level) if level is not None and is_literal(level) else None
+        share = scope.value(level) if level is not None and is_literal(level) else None
     if not isinstance(share, int | Fraction) or isinstance(share, bool) or not 0 <= share <= 1:
-        raise reader.refuse(node, f"{text} needs a number between 0 and 1, as in QUANTILE_CONT(x, 0.9)")
+        raise scope.refuse(node, f"{text} needs a number between 0 and 1, as in QUANTILE_CONT(x, 0.9)")
     if inner is None or isinstance(inner, exp.Star | exp.Literal | exp.Distinct):
-        raise reader.refuse(node, f"{text} is not supported; name a column")
-    column = reader.number(inner)
+        raise scope.refuse(node, f"{text} is not supported; name a column")
+    column = number(scope, inner)
     name = node.key if type(node) in LEVELS else "quantile"
     return AggregateOutput(
         alias or _slug(name, column), "quantile", column, text, level=Fraction(1 - share if down else share)
@@ -332,15 +331,15 @@ def _slug(function: str, column: Column) -> str:
 
 
 def _check_outputs(
-    reader: Reader, tree: exp.Select, outputs: tuple[KeyOutput | AggregateOutput, ...], groups: tuple[Column, ...]
+    scope: Scope, tree: exp.Select, outputs: tuple[KeyOutput | AggregateOutput, ...], groups: tuple[Column, ...]
 ) -> None:
     """Every group can be told from the others, every name means one thing, and something is asked."""
     if not any(isinstance(output, AggregateOutput) for output in outputs):
-        raise reader.refuse(tree, "nothing is aggregated; ask for COUNT(*), COUNT, SUM or AVG")
+        raise scope.refuse(tree, "nothing is aggregated; ask for COUNT(*), COUNT, SUM or AVG")
     selected = {output.column for output in outputs if isinstance(output, KeyOutput)}
     for column in groups:
         if column not in selected:
-            raise reader.refuse(
+            raise scope.refuse(
                 tree.args["group"], f"column {column.name} is grouped but not selected; add it to the SELECT list"
             )
     taken: set[str] = set()
@@ -351,5 +350,5 @@ def _check_outputs(
             names += [output.name + ending for ending in endings]
         for found in names:
             if found.casefold() in taken:
-                raise reader.refuse(node, f"the answer would have two columns {found}; rename one with AS")
+                raise scope.refuse(node, f"the answer would have two columns {found}; rename one with AS")
             taken.add(found.casefold())

@@ -1,14 +1,12 @@
 """What a query may name: the columns of its one private table, and of the public tables joined to it.
 
-`Scope` finds columns, reads literals, and refuses; what it knows, every reader of a part of the tree inherits.
+`Scope` finds columns, reads literals, and refuses. Every function that reads a part of the tree takes it.
 """
 
 from __future__ import annotations
 
-from abc import abstractmethod
 from collections.abc import Mapping
-from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from datetime import date, datetime
 from decimal import Decimal, InvalidOperation
 from fractions import Fraction
@@ -16,7 +14,7 @@ from fractions import Fraction
 from sqlglot import exp
 
 from deniable.errors import DataError, QueryError
-from deniable.query.parsing import parse_expression, refusal
+from deniable.query.parsing import refusal
 from deniable.query.ranges import Range
 from deniable.query.schema import Column, Table
 from deniable.query.values import Value, quoted
@@ -48,20 +46,14 @@ class Named:
         return replace(column, sql=f"{self.short}.{plain}", listing=listing)
 
 
+@dataclass(frozen=True)
 class Scope:
     """The tables of one query, and the ranges that are declared for their columns."""
 
-    def __init__(self, sql: str, tables: tuple[Named, ...]) -> None:
-        self.sql, self.tables = sql, tables
-        self._ranges: dict[str, Range] = {}
-
-    def declare(self, ranges: Mapping[str | Column, Range]) -> None:
-        """Know the ranges of columns and expressions, each under its SQL; a text that names none is passed over."""
-        found: dict[str, Range] = {}
-        for key, range in ranges.items():
-            with suppress(DataError, QueryError):
-                found[sql_name(self.stated(key))] = range
-        self._ranges = found
+    sql: str
+    tables: tuple[Named, ...]
+    ranges: Mapping[str, Range] = field(default_factory=dict)
+    """The declared ranges, by the SQL of the column or expression."""
 
     @property
     def table(self) -> Table:
@@ -109,29 +101,11 @@ class Scope:
             )
         return named.column(found)
 
-    def stated(self, text: str | Column) -> Column:
-        """The column or expression that a key of `bounds` or `keys` names."""
-        if isinstance(text, Column):
-            return text
-        for named in self.tables:
-            if isinstance(text, str) and named.table.has(text):
-                return named.column(named.table.find(text))
-        node = parse_expression(text) if isinstance(text, str) else None
-        if node is None:
-            return self.table.find(str(text))  # which says that there is none
-        if isinstance(node, exp.Column) and not node.table:
-            return self.table.find(node.name)
-        return self.expression(node)
-
-    @abstractmethod
-    def expression(self, node: exp.Expr) -> Column:
-        """A column, a constant or a derived column."""
-
     def range(self, column: Column) -> Range:
         """What a column's values lie between: computed for an expression, declared for a column."""
         if column.low is not None and column.high is not None:
             return column.low, column.high
-        return self._ranges.get(sql_name(column))
+        return self.ranges.get(sql_name(column))
 
     def value(self, node: exp.Expr) -> Value:
         """The value that a literal means."""

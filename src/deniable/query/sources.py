@@ -31,10 +31,9 @@ from dataclasses import dataclass, replace
 from sqlglot import exp
 
 from deniable.query.parsing import refusal
-from deniable.query.predicates import Reader, common_type
 from deniable.query.schema import Column, ColumnKind, Table, listed
-from deniable.query.scope import FIRST, Named, relation, shown
-from deniable.query.values import column_as, quoted
+from deniable.query.scope import FIRST, Named, Scope, relation, shown
+from deniable.query.values import column_as, common_type, quoted
 
 _EXACT = (
     ColumnKind.INTEGER,
@@ -65,25 +64,25 @@ def admitted(sql: str, node: exp.Expr, named: Named, tables: Sequence[Named]) ->
     return replace(named, table=replace(named.table, columns=columns))
 
 
-def check(reader: Reader, node: exp.Expr, named: Named, pairs: Sequence[tuple[Column, Column]]) -> None:
+def check(scope: Scope, node: exp.Expr, named: Named, pairs: Sequence[tuple[Column, Column]]) -> None:
     """Refuse a join that is not on the ids of one person; `pairs` are the equal columns, of the joined table first."""
     owner = str(named.table.owner)
     ids = {
         other.column(other.table.find(other.table.owner))
-        for other in reader.tables[:-1]
+        for other in scope.tables[:-1]
         if not other.table.public and other.table.owner is not None
     }
     mine = named.column(named.table.find(owner))
     equal = [ours for theirs, ours in pairs if theirs == mine and ours in ids]
     if not equal:
-        raise reader.refuse(
+        raise scope.refuse(
             node,
             f"{named.table.name} must be joined on {owner}, the id of who is protected: a join by other columns alone "
             "makes rows that belong to two people",
         )
     for ours in equal:
         if not _alike(mine, ours):
-            raise reader.refuse(
+            raise scope.refuse(
                 node,
                 f"{owner} is of type {ours.type} in one table and of type {mine.type} in {named.table.name}, so who is "
                 "who may differ; store it in one type",
@@ -131,8 +130,8 @@ class Join:
     """The names of its equal columns."""
 
 
-def read_tables(sql: str, tree: exp.Select, tables: tuple[Table, ...]) -> tuple[Reader, tuple[Join, ...]]:
-    """The reader of a query's columns, and its joins."""
+def read_tables(sql: str, tree: exp.Select, tables: tuple[Table, ...]) -> tuple[Scope, tuple[Join, ...]]:
+    """The scope of a query, and its joins."""
     origin = tree.args.get("from_") or tree.args.get("from")
     if origin is None:
         names = listed(tuple(table.name for table in tables))
@@ -144,16 +143,16 @@ def read_tables(sql: str, tree: exp.Select, tables: tuple[Table, ...]) -> tuple[
             f"{first.table.name} is a public table, which needs no privacy; start with the table to protect, and JOIN",
             sql,
         )
-    reader, joins = Reader(sql, (first,)), []
+    scope, joins = Scope(sql, (first,)), []
     for i, node in enumerate(tree.args.get("joins") or [], start=1):
         named = _named(sql, node.this, tables, short=f"p{i}")
-        named = named if named.table.public else admitted(sql, node.this, named, reader.tables)
-        if named.alias.casefold() in (other.alias.casefold() for other in reader.tables):
+        named = named if named.table.public else admitted(sql, node.this, named, scope.tables)
+        if named.alias.casefold() in (other.alias.casefold() for other in scope.tables):
             raise refusal(node.this, f"two tables are called {named.alias}; rename one with AS", sql)
         named = replace(named, merged=frozenset(part.name.casefold() for part in node.args.get("using") or []))
-        reader = Reader(sql, (*reader.tables, named))
-        joins.append(_join(reader, node, named))
-    return reader, tuple(joins)
+        scope = Scope(sql, (*scope.tables, named))
+        joins.append(_join(scope, node, named))
+    return scope, tuple(joins)
 
 
 def _named(sql: str, node: exp.Expr, tables: tuple[Table, ...], *, short: str) -> Named:
@@ -175,23 +174,23 @@ def _named(sql: str, node: exp.Expr, tables: tuple[Table, ...], *, short: str) -
     raise refusal(node, f"there is no table {node.name}; the tables are {known}", sql)
 
 
-def _join(reader: Reader, node: exp.Join, named: Named) -> Join:
+def _join(scope: Scope, node: exp.Join, named: Named) -> Join:
     """One join: INNER or LEFT, ON equal columns or USING them."""
-    reader.only(node, "this", "on", "using", "side", "kind")
+    scope.only(node, "this", "on", "using", "side", "kind")
     side, kind = str(node.args.get("side") or ""), str(node.args.get("kind") or "")
     if side not in ("", "LEFT") or kind not in ("", "INNER", "OUTER"):
-        raise reader.refuse(node, f"{side or kind} JOIN is not supported; write JOIN or LEFT JOIN")
-    pairs = _pairs(reader, node, named)
+        raise scope.refuse(node, f"{side or kind} JOIN is not supported; write JOIN or LEFT JOIN")
+    pairs = _pairs(scope, node, named)
     if not pairs:
-        raise reader.refuse(node, "a join needs ON with equal columns, or USING; a product of tables is not supported")
+        raise scope.refuse(node, "a join needs ON with equal columns, or USING; a product of tables is not supported")
     if not named.table.public:
-        check(reader, node, named, pairs)
+        check(scope, node, named, pairs)
     tests, keys = [], []
     for theirs, ours in pairs:
         both_untyped = theirs.kind is ours.kind is ColumnKind.UNTYPED
         type = "VARCHAR" if both_untyped else common_type(ours, theirs)
         if type is None:
-            raise reader.refuse(
+            raise scope.refuse(
                 node,
                 f"columns {ours.name} ({ours.kind.value}) and {theirs.name} ({theirs.kind.value}) cannot be joined",
             )
@@ -213,21 +212,21 @@ def _join(reader: Reader, node: exp.Join, named: Named) -> Join:
     )
 
 
-def _pairs(reader: Reader, node: exp.Join, named: Named) -> list[tuple[Column, Column]]:
+def _pairs(scope: Scope, node: exp.Join, named: Named) -> list[tuple[Column, Column]]:
     """The equal columns of a join: of the joined table first."""
     using = [exp.column(part.name, table=named.alias) for part in node.args.get("using") or []]
     if using:
-        before = Reader(reader.sql, reader.tables[:-1])
-        return [(reader.column(part), before.column(exp.column(part.name))) for part in using]
+        before = Scope(scope.sql, scope.tables[:-1])
+        return [(scope.column(part), before.column(exp.column(part.name))) for part in using]
     on = node.args.get("on")
     found = []
     for part in on.flatten() if isinstance(on, exp.And) else [on] if on is not None else []:
         while isinstance(part, exp.Paren):
             part = part.this
-        sides = [reader.column(side) for side in (part.this, part.expression)] if isinstance(part, exp.EQ) else []
+        sides = [scope.column(side) for side in (part.this, part.expression)] if isinstance(part, exp.EQ) else []
         mine = [(column.sql or "").startswith(f"{named.short}.") for column in sides]
         if mine.count(True) != 1:
-            raise reader.refuse(
+            raise scope.refuse(
                 part,
                 f"ON is supported for equal columns, one of them of {named.alias}; put other conditions into WHERE",
             )

@@ -48,6 +48,7 @@ from deniable.query.aggregates import ExpectedError
 from deniable.query.bounding import Bounded
 from deniable.query.engines.base import Engine
 from deniable.query.explanation import explain_stages, staged_words
+from deniable.query.expressions import named_column
 from deniable.query.googlesql import GoogleForm
 from deniable.query.grids import declared
 from deniable.query.keys import DeclaredKeys
@@ -415,7 +416,7 @@ def _private_columns(question: ParsedQuery, given: object) -> tuple[dict[str | C
             example("bounds", {"cost": (0, 5000)}),
         )  # fmt: skip
     stated = {name: ends for name, ends in given.items() if not (isinstance(ends, str) and ends == PRIVATE)}
-    asked = {question.reader.stated(name) for name in given if name not in stated}
+    asked = {named_column(question.scope, name) for name in given if name not in stated}
     for column in asked:
         if column not in needed:
             raise InvalidArgument("bounds", {column.name: PRIVATE}, "private for columns that the query adds up")

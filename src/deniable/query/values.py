@@ -78,6 +78,27 @@ def meeting_type(column: Column, value: Value) -> str:
     raise ValueError(f"column {column.name} holds {column.held}; {hint}")
 
 
+def common_type(one: Column, other: Column) -> str | None:
+    """The type in which two columns are compared: that of the typed one where the other is untyped."""
+    kinds = {one.kind, other.kind}
+    if ColumnKind.OTHER in kinds or kinds == {ColumnKind.UNTYPED}:
+        return None
+    if kinds == {ColumnKind.INTEGER}:
+        return "HUGEINT"
+    if kinds <= {ColumnKind.INTEGER, ColumnKind.REAL, ColumnKind.UNTYPED}:
+        return "DOUBLE"
+    kinds -= {ColumnKind.UNTYPED}
+    if kinds == {ColumnKind.DATE, ColumnKind.TIMESTAMP}:
+        return "TIMESTAMP"
+    types = {
+        ColumnKind.TEXT: "VARCHAR",
+        ColumnKind.BOOLEAN: "BOOLEAN",
+        ColumnKind.DATE: "DATE",
+        ColumnKind.TIMESTAMP: "TIMESTAMP",
+    }
+    return types.get(kinds.pop()) if len(kinds) == 1 else None
+
+
 def read_text(column: Column, text: str) -> Value:
     """A text as the value that a column of this kind would hold; ValueError if it does not read as one."""
     try:
