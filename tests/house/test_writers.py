@@ -18,7 +18,7 @@ ALLOWED: dict[tuple[str, str], str] = {
     ("query/publication/folder.py", "self.work / BEGUN.unlink"): "the id of the run itself",
     ("query/engines/checked.py", "path.open"): "a piece of a CSV file, in a temporary folder of our own",
     ("query/engines/checked.py", "shard.unlink"): "which is removed when it is copied",
-    ("query/engines/writing.py", "node.replace"): "no file: a node of a parsed query",
+    ("query/engines/remote.py", "node.replace"): "no file: a node of a parsed query",
     ("deep/checkpoint.py", "os.open"): "the journal of a run: one line, written in place, locked by its owner",
     ("deep/checkpoint.py", "self._path.unlink"): "the same journal, after a refusal, before any step of the run began",
 }

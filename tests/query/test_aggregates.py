@@ -18,10 +18,9 @@ from hypothesis import strategies as st
 from deniable.noise import Grid
 from deniable.query import AtMost
 from deniable.query.aggregates import QuantileAggregate
-from deniable.query.measures import Cells, Different, Measure, UnitCounts, move
-from deniable.query.readings import BinNumber, Distinct, Values
+from deniable.query.grids import BinNumber, Distinct, Values
+from deniable.query.measures import BinTree, Cells, Different, Measure, NodeCounts, UnitCounts, move
 from deniable.query.schema import Column, ColumnKind
-from deniable.query.trees import BinTree, NodeCounts
 from deniable.units import Relation
 
 WIDE = AtMost(groups=1000, rows=1000)

@@ -24,10 +24,9 @@ import pytest
 
 import deniable as dn
 from deniable.errors import DataError
-from deniable.query import AtMost
+from deniable.query import AtMost, surveys
 from deniable.query.bounding import Bounded
-from deniable.query.surveys import limits
-from deniable.query.surveys.bounds import FURTHEST
+from deniable.query.surveys import FURTHEST
 
 SPARK = pytest.param("spark", marks=pytest.mark.xdist_group("spark"))
 ENGINES = ["duckdb", "postgres", SPARK]
@@ -251,7 +250,7 @@ def test_whatever_surveys_find_has_a_form_that_was_bound(aggregate: str, engine:
             plan = session.plan(sql, epsilon=1, keys=keys, delta=None if keys else 1e-9, **options)
             assert isinstance(plan, dn.query.StagedPlan)
             bound, delta = _bound(plan.statements), None if keys else Fraction(1, 10**9)
-            steps = list(itertools.product(limits.STEPS, limits.STEPS))
+            steps = list(itertools.product(surveys.STEPS, surveys.STEPS))
             for rows_, groups_ in [*random.sample(steps, 4), (1, 60), (1, 80), (1000, 1), (1, 1000), (1000, 60)]:
                 wide = {survey.column: (-FURTHEST, FURTHEST) for survey in plan.bounds}
                 found = plan.settle(wide, AtMost(groups=groups_, rows=rows_), delta=delta)

@@ -13,10 +13,10 @@ import pytest
 from deniable.noise import Grid
 from deniable.query import AtMost, bounding, choice
 from deniable.query.engines import DuckDB
+from deniable.query.grids import Values
 from deniable.query.keys import declare, unknown
 from deniable.query.measures import Totals
 from deniable.query.reading import read
-from deniable.query.readings import Values
 from deniable.query.schema import Column, ColumnKind, Table
 
 KEY = (0x0123456789ABCDEF, 0xFEDCBA9876543210)

@@ -21,8 +21,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from deniable.errors import NotSupported
-from deniable.query import AtMost, staging
-from deniable.query.surveys import bounds, diagnosis, limits
+from deniable.query import AtMost, staging, surveys
 from tests.query.elsewhere import ask, in_duckdb, in_postgres, in_spark, totals
 
 ENGINES = ["postgres", pytest.param("spark", marks=pytest.mark.xdist_group("spark"))]
@@ -284,12 +283,12 @@ def test_surveys_count_the_same(engine: Any, reference: Any) -> None:
         )
         rows, one = staging._rows(plan), Fraction(1)
         columns = [plan.question.table.find(name) for name in ("cost", "age", "big")]
-        surveys = [
-            *(bounds.survey(rows, column, epsilon=one) for column in columns),
-            limits.survey(rows, epsilon=one),
-            diagnosis.survey(rows, staging.grids(plan), plan.limits, epsilon=one),
+        planned = [
+            *(surveys.survey_bounds(rows, column, epsilon=one) for column in columns),
+            surveys.survey_limits(rows, epsilon=one),
+            surveys.survey_shares(rows, staging.grids(plan), plan.limits, epsilon=one),
         ]
-        found = [s for s in surveys if s is not None]
+        found = [s for s in planned if s is not None]
         return [each.run(survey.sql, groups=survey.cells, key=(0, 0)).rows.tolist() for survey in found]
 
     counted = surveyed(reference)

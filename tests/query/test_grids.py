@@ -12,7 +12,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from deniable.noise import Grid
-from deniable.query.grids import place
+from deniable.query.grids import grid_index
 from deniable.query.schema import Column, ColumnKind
 
 X = Column("x", ColumnKind.REAL, "DOUBLE")
@@ -53,4 +53,4 @@ def test_every_value_lands_on_the_grid(
 
 def placed(values: list[float | None], grid: Grid) -> list[Any]:
     CONNECTION.register("t", pa.table({"x": pa.array(values, type=pa.float64())}))
-    return [row[0] for row in CONNECTION.execute(f"SELECT {place(X, grid)} FROM t").fetchall()]
+    return [row[0] for row in CONNECTION.execute(f"SELECT {grid_index(X, grid)} FROM t").fetchall()]

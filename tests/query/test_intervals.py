@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from deniable.query.intervals import outward, ratio_range
+from deniable.query.estimates import outward, ratio_range
 
 small = st.integers(-12, 12)
 

@@ -18,8 +18,8 @@ from deniable.errors import DataError, DeniableError
 from deniable.guarantees import ApproxDP, PureDP
 from deniable.query import Publication
 from deniable.query.engines import DuckDB
-from deniable.query.engines.fakes import FakeDuckDB
-from deniable.query.publication.rehearsal import pools, rehearse
+from deniable.query.engines.duckdb import FakeDuckDB
+from deniable.query.publication.publication import pools, rehearse
 from tests.query.publications import ALL, CITIES, EXACT, HEAD, _home, _publication, charges
 
 __all__ = ["_home", "_publication"]

@@ -19,15 +19,14 @@ from hypothesis import strategies as st
 from deniable.errors import DataError
 from deniable.noise import Grid
 from deniable.query import AtMost, bounding, engines, shortcut
-from deniable.query.bounding import Bounded
-from deniable.query.cells import detailed
+from deniable.query.bounding import Bounded, detailed
 from deniable.query.engines import DuckDB
 from deniable.query.engines.databases import DuckDBTable
-from deniable.query.engines.fakes import FakeDuckDB
+from deniable.query.engines.duckdb import FakeDuckDB
+from deniable.query.grids import BinNumber, Distinct, Reading, Values
 from deniable.query.keys import Keys, declare
 from deniable.query.measures import Totals
 from deniable.query.reading import read
-from deniable.query.readings import BinNumber, Distinct, Reading, Values
 from deniable.query.schema import Column, ColumnKind, Table
 
 KEY = (3, 5)

@@ -11,12 +11,11 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from deniable.query import AtMost
+from deniable.query import AtMost, surveys
 from deniable.query.planning import PlanningContext
 from deniable.query.schema import Column, ColumnKind
 from deniable.query.staging import StagedPlan, plan_query
-from deniable.query.surveys import Survey, bounds, limits
-from deniable.query.surveys.diagnosis import wider
+from deniable.query.surveys import Survey, wider
 from deniable.units import Relation, Unit
 from tests.query.conftest import NoLedger, UnboundDuckDB
 
@@ -114,15 +113,15 @@ def test_no_row_moves_a_survey_further_than_its_event_says(tables: Tables) -> No
 
 
 COST, AGE = Column("cost", ColumnKind.REAL, "DOUBLE"), Column("age", ColumnKind.INTEGER, "BIGINT")
-SIDE = bounds.side(COST)
+SIDE = surveys.side(COST)
 
 
 @pytest.mark.parametrize("column", [COST, AGE], ids=["real", "whole"])
 def test_cells_cover_the_line_without_gaps(column: Column) -> None:
-    ends = [bounds.edges(cell) for cell in range(-bounds.side(column), bounds.side(column) + 1)]
+    ends = [surveys.edges(cell) for cell in range(-surveys.side(column), surveys.side(column) + 1)]
     for (_, high), (low, _) in pairwise(ends):
         assert high == low or {high, low} <= {-1, 0, 1}, "only whole numbers lie between the cells next to 0"
-    assert ends[-1][1] * bounds.widest(column).step == bounds.FURTHEST
+    assert ends[-1][1] * surveys.widest_grid(column).step == surveys.FURTHEST
 
 
 def test_values_fall_into_the_cell_whose_edges_hold_them(tables: Tables) -> None:
@@ -137,8 +136,8 @@ def test_values_fall_into_the_cell_whose_edges_hold_them(tables: Tables) -> None
         cells = range(-SIDE, SIDE + 1)
         inside = [
             cell for cell in cells
-            if index == 0 == cell or (cell > 0 and bounds.edges(cell)[0] <= index < bounds.edges(cell)[1])
-            or (cell < 0 and bounds.edges(cell)[0] < index <= bounds.edges(cell)[1])
+            if index == 0 == cell or (cell > 0 and surveys.edges(cell)[0] <= index < surveys.edges(cell)[1])
+            or (cell < 0 and surveys.edges(cell)[0] < index <= surveys.edges(cell)[1])
         ]  # fmt: skip
         cell = inside[0] if inside else (SIDE if index > 0 else -SIDE)
         expected[cell + SIDE] += 2  # lowest and highest value of one person
@@ -148,7 +147,7 @@ def test_values_fall_into_the_cell_whose_edges_hold_them(tables: Tables) -> None
 def test_private_bounds_hold_nearly_everybody(tables: Tables, monkeypatch: pytest.MonkeyPatch) -> None:
     """20,000 people, noise of scale 40, and a threshold that empty cells reach once in 10⁹ times: about 1,010. The
     smallest cell that counts holds 4,100, so it is missed with probability e^(−77)."""
-    monkeypatch.setattr(bounds, "STRAY", Fraction(1, 10**9))
+    monkeypatch.setattr(surveys, "STRAY", Fraction(1, 10**9))
     frame = pd.DataFrame({"person": range(20_000), "cost": np.linspace(120, 900, 20_000), "age": 40})
     plan = tables.plan(frame, "SELECT SUM(cost) AS s, SUM(age) AS a FROM {}", bounds="private",
                        per_unit=AtMost(groups=1, rows=1))  # fmt: skip
@@ -194,7 +193,7 @@ def test_whatever_is_found_can_be_planned_with(tables: Tables) -> None:
             counts = np.zeros(survey.cells, dtype=int)
             counts[[first, last]] = 10**9
             found = {survey.column: survey.read(counts)}
-            step = limits.STEPS[int(random.integers(len(limits.STEPS)))]
+            step = surveys.STEPS[int(random.integers(len(surveys.STEPS)))]
             held = AtMost(groups=step, rows=step)
             assert plan.settle(found, held, delta=None).cost == plan.answer.cost
 
@@ -210,7 +209,7 @@ def test_limits_hold_nineteen_of_twenty(tables: Tables) -> None:
 def test_more_than_the_last_step_counts_as_the_last(tables: Tables) -> None:
     frame = pd.DataFrame({"person": [1] * 2500, "cost": 1.0})
     plan = tables.plan(frame, "SELECT COUNT(*) AS n FROM {}", per_unit="private")
-    assert tables.exact(plan.limits).tolist() == [0] * (len(limits.STEPS) - 1) + [1]
+    assert tables.exact(plan.limits).tolist() == [0] * (len(surveys.STEPS) - 1) + [1]
     assert not plan.limits.grouped
 
 

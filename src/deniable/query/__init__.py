@@ -9,8 +9,8 @@ are shown), `release`. Around it: `accuracy` (ε from an error), `surveys` and `
 privately, a diagnosis), `publication` (many tables, one charge), `explanation` and `notebook`.
 """
 
+from deniable.query.choice import AtMost
 from deniable.query.engines.checked import convert
-from deniable.query.limits import AtMost
 from deniable.query.planning import QueryPlan
 from deniable.query.publication import Publication
 from deniable.query.release import Release, Value

@@ -22,11 +22,11 @@ from deniable._checks import Number
 from deniable._remedies import example
 from deniable.errors import InvalidArgument
 from deniable.query import planning
-from deniable.query.aggregates import ExpectedError
-from deniable.query.aggregates.quantile import RankError
+from deniable.query.aggregates import RankError
+from deniable.query.answering import KEYS, shares
+from deniable.query.estimates import ExpectedError
 from deniable.query.planning import PlanningContext, PlanOptions, QueryPlan
 from deniable.query.reading import ParsedQuery
-from deniable.query.thresholds import KEYS, shares
 
 MOST_EPSILON = Fraction(10**4)
 """No larger ε is looked at: it would not be private."""

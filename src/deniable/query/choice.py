@@ -1,4 +1,4 @@
-"""Which rows of a unit stay: steps of SQL, each computed within one unit, from its own rows and the hash key.
+"""Which rows of a unit stay: `AtMost`, and steps of SQL, each within one unit, from its own rows and the hash key.
 
 **Groups.** A unit's groups are ranked by a keyed hash of (unit, group). It keeps those below the (K+1)-th smallest
 rank, so K at most: ties can only leave fewer.
@@ -19,17 +19,89 @@ key. Row order, row ids, numbers of other units' groups and other units' rows oc
 therefore adds or removes its own share and changes no other share: the premise of `measures`. The hash need not be
 strong for that; it decides which rows stay, and the key, fresh for every query, keeps that choice from being the same
 one each time.
+
+The rule of `choice` in SQL that every engine computes alike: a fixed key keeps the same rows on all of them.
+
+Groups of a unit, and rows of a unit and group, are ranked by MD5 of a text: the key, the unit, and the content, each
+written so that engines agree on every letter (`spelled`). A unit keeps its K first groups, and R first rows in each.
+`choice` is faster, with functions that DuckDB alone has; this is what Spark and PostgreSQL run, and DuckDB in a session
+with a fixed key.
+
+1. `ranked`, `chosen`: the rows of each unit's K first groups. Only these go on.
+2. `copies`: how many rows a unit has in a group, and which of those that are alike in all that counts a row is.
+3. `placed`, `rows`: the R first rows of a unit and group. Ranks are computed where there are more than R.
+
+Every step reads the one before, once: the table itself is read once, and on Spark rows move once, to where those of
+their unit are.
+
+The argument is that of `choice`. Every step but the last addition looks at one unit, at its rows as a multiset, and at
+the key. MD5 need not be strong for that, and two contents that are spelled alike do no harm: ties are broken by the
+content itself, and at most K groups and R rows stay in any case.
+
+Whether anybody is beyond the limits at all: if nobody is, the plain aggregate is the bounded one.
+
+Most data are like that: a patient has one home town, a voter one district. `Shortcut.check` looks, in one pass that
+reads ids and groups only, whether every unit is surely within its limits: it has at most R rows, and they are in one
+group or no more than K. Then bounding would leave out nothing, and `Shortcut.plain` gives the same totals, in one more
+pass without joins. Otherwise the bounded SQL runs as if nobody had looked. Either way the totals are the same function
+of the rows; only the time differs, which is outside of the promise.
+
+`peek` is the same check over the first rows that come. Whoever is beyond the limits with some of their rows is so with
+all of them, so one that finds somebody saves the check.
+
+**One number per unit.** Grouping by unit is bound by memory: each aggregate of a unit costs. Where they fit, the number
+of rows n and the sums of g and of g² over a unit's rows are the digits of one sum, with g² last. It is a float: exact
+below 2⁵³, and no smaller than 2⁵³ beyond. The digits below n cannot carry into it while n ≤ R, and adding only makes
+the sum larger, so n > R is always seen. All rows are in one group exactly if n·Σg² = (Σg)² (Cauchy-Schwarz).
+
+>>> AtMost(groups=2, rows=4)
+AtMost(groups=2, rows=4)
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
+from deniable import _checks
+from deniable._remedies import ExampleCall
+from deniable._signatures import public_class
 from deniable.errors import NotSupported
-from deniable.query.limits import AtMost
+from deniable.query.functions import calendar
 from deniable.query.schema import ColumnKind
-from deniable.query.shortcut import marks
+
+
+@public_class
+@dataclass(frozen=True, kw_only=True)
+class AtMost:
+    """At most `groups` groups of the GROUP BY, and at most `rows` rows in each of them, of every unit.
+
+    What is beyond is left out; which rows stay is decided by a keyed hash of the unit's own rows. Choose them from
+    what you know about the data, not from the data: larger values keep more and need more noise, in proportion to
+    groups × rows.
+    """
+
+    groups: int
+    rows: int
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "groups", _checks.count("groups", self.groups))
+        object.__setattr__(self, "rows", _checks.count("rows", self.rows))
+
+    @property
+    def words(self) -> str:
+        """ "2 groups, 4 rows in each"."""
+        groups, rows = (f"{n} {noun}{'s' if n > 1 else ''}" for n, noun in ((self.groups, "group"), (self.rows, "row")))
+        return f"{groups}, {rows} in each"
+
+
+LIMITS = ExampleCall("dn.AtMost", {"groups": 2, "rows": 4})
+"""An example of limits, for remedies."""
+
+ONE_ROW = AtMost(groups=1, rows=1)
+"""What holds by itself when every row is a unit of its own."""
+
 
 KEY_PARAMETERS = ("key_1", "key_2")
 """The two 64-bit halves of the hash key; their values are drawn at every run and are not part of the text."""
@@ -192,3 +264,141 @@ def _mixed(unit: str, content: Sequence[str]) -> str:
     again after each half of the key came in, so the choices of two units, and of two queries, look independent."""
     inner = f"HASH(XOR(HASH({unit}), ${KEY_PARAMETERS[0]}::UBIGINT))"
     return f"HASH(XOR({inner}, XOR(HASH({', '.join(content)}), ${KEY_PARAMETERS[1]}::UBIGINT)))"
+
+
+_LARGEST = "9.0e18"
+"""Within what fits 64 bits."""
+
+
+def portable_counts(base: Base, *, limits: AtMost, groups: int | None) -> list[str]:
+    """The steps up to `counted`, where no values are read: the number n of rows per unit and group that stay. All rows
+    of a unit and group are alike, so counting the first R is the choice."""
+    by = ", ".join(base.by)
+    steps = [base.step, f"shares AS (\n  SELECT u, {by}, COUNT(*) AS n FROM base GROUP BY u, {by}\n)"]
+    source = "shares"
+    if _few(limits, groups):
+        steps.append(f"ranked AS (\n  SELECT u, {by}, n, {_place_of_group(base)} FROM shares\n)")
+        source = f"ranked WHERE place <= {limits.groups}"
+    return [*steps, f"counted AS (\n  SELECT u, {by}, LEAST(n, {limits.rows}) AS n FROM {source}\n)"]
+
+
+def portable_rows(base: Base, *, limits: AtMost, groups: int | None) -> list[str]:
+    """The steps up to `rows`: the rows that stay, with their unit, group, values, and place within unit and group."""
+    columns, owner = ", ".join(["u", *base.by, *base.names]), ", ".join(["u", *base.by])
+    steps, source = [base.step], "base"
+    if _few(limits, groups):
+        steps.append(f"ranked AS (\n  SELECT {columns}, {_place_of_group(base)} FROM base\n)")
+        steps.append(f"chosen AS (\n  SELECT {columns} FROM ranked WHERE place <= {limits.groups}\n)")
+        source = "chosen"
+    copy = f"ROW_NUMBER() OVER (PARTITION BY {columns}) AS copy"
+    number = f"COUNT(*) OVER (PARTITION BY {owner}) AS n"
+    rank = f"CASE WHEN n > {limits.rows} THEN {_rank(base, [*base.by, *base.names, 'copy'])} END"
+    place = f"ROW_NUMBER() OVER (PARTITION BY {owner} ORDER BY {', '.join([rank, *base.names, 'copy'])}) AS place"
+    return [
+        *steps,
+        f"copies AS (\n  SELECT {columns}, {copy}, {number} FROM {source}\n)",
+        f"placed AS (\n  SELECT {columns}, {place} FROM copies\n)",
+        f"rows AS (\n  SELECT {columns}, place FROM placed WHERE place <= {limits.rows}\n)",
+    ]
+
+
+def _few(limits: AtMost, groups: int | None) -> bool:
+    """Whether a unit may have more groups than it keeps."""
+    return groups is None or limits.groups < groups
+
+
+def _place_of_group(base: Base) -> str:
+    """The place of a row's group among those of its unit."""
+    return f"DENSE_RANK() OVER (PARTITION BY u ORDER BY {_rank(base, base.by)}, {', '.join(base.by)}) AS place"
+
+
+def _rank(base: Base, content: Sequence[str]) -> str:
+    """The hash of a unit and some content, under the key."""
+    kinds = {"copy": ColumnKind.INTEGER, **base.kinds}
+    key = [f"CAST(${parameter} AS VARCHAR)" for parameter in KEY_PARAMETERS]
+    texts = [f"COALESCE({spelled(name, kinds[name])}, '')" for name in ("u", *content)]
+    return "MD5(" + " || '|' || ".join([*key, *texts]) + ")"
+
+
+def spelled(sql: str, kind: ColumnKind) -> str:
+    """A value as text, letter by letter the same on every engine.
+
+    A number with decimals becomes two whole ones, below 2⁶³ each, by operations that IEEE 754 fixes to the last bit; a
+    time becomes its microseconds since 1970, within the years 1 to 9999.
+    """
+    if kind in (ColumnKind.TEXT, ColumnKind.UNTYPED):
+        return sql
+    if kind is ColumnKind.REAL:
+        near = f"LEAST(GREATEST(TRY_CAST({sql} AS DOUBLE), -{_LARGEST}), {_LARGEST})"
+        whole = f"TRY_CAST({near} AS BIGINT)"
+        rest = f"TRY_CAST(({near} - TRY_CAST({whole} AS DOUBLE)) * 4503599627370496.0e0 AS BIGINT)"
+        return f"CAST({whole} AS VARCHAR) || ';' || CAST({rest} AS VARCHAR)"
+    if kind in (ColumnKind.DATE, ColumnKind.TIMESTAMP):
+        return f"CAST(EPOCH_US({calendar(f'TRY_CAST({sql} AS TIMESTAMP)')}) AS VARCHAR)"
+    return f"CAST({sql} AS VARCHAR)"
+
+
+PEEK = 1 << 18
+"""Rows that are looked at before all are."""
+
+_EXACT = 1 << 53
+
+
+@dataclass(frozen=True)
+class Shortcut:
+    """SQL around the bounded SQL."""
+
+    peek: str
+    """Of the first rows: how many units are not surely within their limits, and how many rows these were."""
+    check: str
+    """Of all rows: how many units are not surely within their limits."""
+    plain: str
+    """The totals, with the same columns as the bounded SQL, if nobody is beyond."""
+
+
+class Marks(NamedTuple):
+    """What is computed of every unit's rows, and the condition under which it is not surely within its limits."""
+
+    columns: str
+    beyond: str
+
+
+def shortcut(base: str, by: Sequence[str], plain: str, *, limits: AtMost, groups: int) -> Shortcut:
+    """The shortcut of a bounded query over the rows of the step `base`."""
+    found = marks(by, limits=limits, groups=groups)
+
+    def look(rows: str, *, unit: str = "u", more: str = "", counted: str = "") -> str:
+        people = f"people AS (\n  SELECT {found.columns}{more} FROM {rows} GROUP BY {unit}\n)"
+        return f"WITH {base},\n{people}\nSELECT COUNT(*) FILTER ({found.beyond}){counted} FROM people"
+
+    # By a hash, because an array for all units would take longer than these rows. Two units with one hash can only look
+    # like one that is beyond.
+    peek = look(f"(SELECT * FROM base LIMIT {PEEK})", unit="HASH(u)", more=", COUNT(*) AS c", counted=", SUM(c)")
+    return Shortcut(peek, look("base"), plain)
+
+
+def marks(by: Sequence[str], *, limits: AtMost, groups: int | None) -> Marks:
+    """How a unit's rows are summed up; `groups` is None when their number is private."""
+    rows, most = limits.rows, limits.groups
+    if groups is not None and most >= groups:
+        return Marks("COUNT(*) AS n", f"n > {rows}")
+    if groups is not None and len(by) == 1 and (packed := _packed(by[0], rows, most, groups)) is not None:
+        return packed
+    one = " AND ".join(f"MIN({column}) = MAX({column})" for column in by)
+    return Marks(f"COUNT(*) AS n, {one} AS one", f"n > {rows} OR (n > {most} AND NOT one)")
+
+
+def _packed(g: str, rows: int, most: int, groups: int) -> Marks | None:
+    """n, Σg and Σg² as digits of one sum; None where they do not fit. `g` is a number from 0 to groups - 1."""
+    squares = (rows * (groups - 1) ** 2).bit_length()
+    sums = (rows * (groups - 1)).bit_length()
+    first = squares + sums
+    if (rows + 1) << first > _EXACT:
+        return None
+    whole = "TRY_CAST(mark AS BIGINT)"
+    n, total = f"({whole} >> {first})", f"({whole} >> {squares} & {(1 << sums) - 1})"
+    one = f"{n} * ({whole} & {(1 << squares) - 1}) = {total} * {total}"
+    return Marks(
+        f"SUM(CAST({1 << first} + ({g} << {squares}) + {g} * {g} AS DOUBLE)) AS mark",
+        f"mark >= {(rows + 1) << first} OR (mark >= {(most + 1) << first} AND NOT {one})",
+    )

@@ -21,8 +21,7 @@ from sqlglot import exp
 
 from deniable.errors import QueryError
 from deniable.query.expressions import COMPARISONS, MIRRORED
-from deniable.query.outputs import AggregateOutput, KeyOutput
-from deniable.query.schema import Column, ColumnKind
+from deniable.query.schema import AggregateOutput, Column, ColumnKind, KeyOutput
 from deniable.query.scope import Scope, bare, is_literal, shown
 from deniable.query.values import Value, meeting_type, read_text
 from deniable.query.values import name as sql_name

@@ -14,6 +14,17 @@ blanks in these places, so that every position in a message is one of the text a
 Whatever else GoogleSQL has is refused by name and position, as are bounds that are left out: it would find them in the
 data, with a part of ε that it does not show.
 
+**Per person.** One number per person and group: what GoogleSQL aggregates, and clamps, before it adds up over people.
+
+`SUM(x, contribution_bounds_per_group => (L, U))` adds up, over people, what each has in a group, clamped to [L, U];
+COUNT likewise; AVG averages people's averages. That is a plain query over another table, which has one row per person
+and group: its columns are the person, the keys of the group, and a value per aggregate. So the question is asked of
+that table: the bounded SQL reads it in place of the private one, with one row per group of a person, and everything
+else (limits on groups, noise, intervals) is as in any query. The sensitivity is groups · max(|L|, |U|).
+
+**Others do not matter.** A row of that table is made of one person's rows. Floats are added up as whole numbers of the
+grid's steps, so that the sum is exact and does not depend on the order of the rows.
+
 >>> found = form("SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS(epsilon=1, delta=1e-6, privacy_unit_column=id, "
 ...              "max_groups_contributed=2) city, SUM(cost, contribution_bounds_per_group => (0, 50)) AS s FROM t "
 ...              "GROUP BY city")
@@ -23,18 +34,27 @@ data, with a part of ε that it does not show.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from fractions import Fraction
-from typing import NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import sqlglot
 from sqlglot import exp
 from sqlglot.errors import TokenError
-from sqlglot.tokens import Token, TokenType  # type: ignore[attr-defined]
+from sqlglot.tokens import Token, TokenType
 
 from deniable import _checks
 from deniable.errors import QueryError
+from deniable.noise import Grid
+from deniable.query import grids
 from deniable.query.parsing import DIALECT, UNCLOSED
+from deniable.query.schema import AggregateOutput, Column, ColumnKind, KeyOutput
+from deniable.query.values import double, name, quoted
+
+if TYPE_CHECKING:
+    from deniable.query.reading import ParsedQuery
+
 
 ROWS = 5
 """Rows of a unit and group that count in row-wise aggregates. ZetaSQL, GoogleSQL's open form, takes as many of the
@@ -293,3 +313,68 @@ class _Pass:
     def _refused(self, token: Token, message: str) -> QueryError:
         before = self._sql[: token.start]
         return QueryError(message, line=before.count("\n") + 1, column=token.start - (before.rfind("\n") + 1) + 1)
+
+
+_WIDEST = 1 << 50
+"""Steps of the grid that one row's value may be away from 0."""
+
+
+def per_person(question: ParsedQuery, person: str, bounds: Sequence[Ends | None]) -> ParsedQuery:
+    """The question of a GoogleSQL text as one over people; `bounds` are those of each output's call."""
+    if not question.table.has(person):
+        raise QueryError(f"privacy_unit_column={person} is not a column of {question.table.name}")
+    unit = question.table.find(person)
+    columns, grouped = {quoted(unit.name): name(unit)}, dict[str, Column]()
+    group, value = question.table.unused("group"), question.table.unused("value")
+    for i, column in enumerate(question.groups, start=1):
+        plain = column.sql is None
+        columns[quoted(column.name) if plain else f'"{group} {i}"'] = name(column)
+        grouped[name(column)] = column if plain else replace(column, sql=f't."{group} {i}"')
+    outputs: list[Any] = []
+    for i, (output, ends) in enumerate(zip(question.outputs, bounds, strict=True), start=1):
+        if isinstance(output, KeyOutput):
+            outputs.append(replace(output, column=grouped[name(output.column)]))
+            continue
+        sql, column = _person_value(output, ends, unit, f'"{value} {i}"')
+        columns[f'"{value} {i}"'] = sql
+        outputs.append(replace(output, function="avg" if output.function == "avg" else "sum", column=column))
+    listed = ",\n  ".join(f"{sql} AS {alias}" for alias, sql in columns.items())
+    by = ", ".join([name(unit), *(name(column) for column in question.groups)])
+    where = f"\nWHERE {question.where}" if question.where is not None else ""
+    people = f"(\nSELECT {listed}\nFROM {question.source}{where}\nGROUP BY {by}\n) AS t"
+    return replace(
+        question,
+        outputs=tuple(outputs),
+        groups=tuple(grouped[name(column)] for column in question.groups),
+        where=None,
+        people=people,
+        renamed={sql: name(column) for sql, column in grouped.items()},
+    )
+
+
+def _person_value(output: AggregateOutput, ends: Ends | None, unit: Column, alias: str) -> tuple[str, Column]:
+    """A person's number in SQL, over the person's rows in a group; and the column that it becomes."""
+    text, rows = output.text, output.column
+    if output.function not in ("count", "sum", "avg") or output.distinct:
+        raise QueryError(f"{text} has no form per person; the aggregates are COUNT, SUM and AVG")
+    if ends is None:
+        raise QueryError(
+            f"{text} needs contribution_bounds_per_group => (low, high); where they are left out, GoogleSQL finds them "
+            "in the data"
+        )
+    column = Column(f"{text} per {unit.name}", ColumnKind.REAL, "DOUBLE", f"t.{alias}", ends.low, ends.high)
+    if output.function == "count":
+        counted = "COUNT(*)" if rows is None else f"COUNT({grids.presence(rows)})"
+        return counted, replace(column, kind=ColumnKind.INTEGER, type="BIGINT")
+    if rows is None:
+        raise QueryError(f"{text} needs a column")
+    grid = grids.choose(rows, (ends.low, ends.high))
+    steps = grids.grid_index(rows, Grid(low=-_WIDEST * grid.step, high=_WIDEST * grid.step, step=grid.step))
+    whole = f"TRY_CAST(SUM({steps}) AS DOUBLE)"
+    if grid.step.denominator > 1:
+        whole += f" / {double(float(grid.step.denominator))}"
+    if grid.step.numerator > 1:
+        whole += f" * {double(float(grid.step.numerator))}"
+    if output.function == "avg":
+        return f"{whole} / NULLIF(COUNT({steps}), 0)", column
+    return whole, column

@@ -1,4 +1,4 @@
-"""Bounds, and the grid of whole numbers on which values are added up.
+"""Bounds, the grid of whole numbers on which values are added up, and what is read of every row.
 
 A value x of a column with bounds (low, high) enters a sum as the whole number round(clamp(x) / step), clamped once
 more in whole numbers where floats could leave the grid (see `place`), so a row adds an integer in [grid.lowest,
@@ -11,15 +11,17 @@ NULL and NaN are no values: SUM, AVG and COUNT(column) pass over them. ±inf is 
 >>> cost = Column("cost", ColumnKind.REAL, "DOUBLE")
 >>> choose(cost, (0, 5000)).step
 Fraction(1, 100000)
->>> place(Column("age", ColumnKind.INTEGER, "INTEGER"), choose(Column("age", ColumnKind.INTEGER, "INTEGER"), (0, 120)))
+>>> age = Column("age", ColumnKind.INTEGER, "INTEGER")
+>>> grid_index(age, choose(age, (0, 120)))
 'CASE WHEN t."age" IS NULL THEN NULL ELSE CAST(LEAST(GREATEST(t."age", 0), 120) AS BIGINT) END'
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from fractions import Fraction
-from typing import Any
+from typing import Any, TypeAlias
 
 from deniable import _checks
 from deniable._checks import Number
@@ -30,7 +32,7 @@ from deniable.query.expressions import named_column
 from deniable.query.ranges import Range
 from deniable.query.schema import Column, ColumnKind
 from deniable.query.scope import Scope
-from deniable.query.values import double, name
+from deniable.query.values import column_as, double, name
 
 POINTS = 10**9
 """How fine a grid is when the step is not given: at most this many points between the bounds."""
@@ -113,7 +115,7 @@ def coarse(column: Column, grid: Grid) -> Grid:
     return Grid(low=grid.low, high=grid.high, step=max(step, grid.step))
 
 
-def place(column: Column, grid: Grid) -> str:
+def grid_index(column: Column, grid: Grid) -> str:
     """SQL that gives a row's whole number on the grid, or NULL; no row can make it fail.
 
     LEAST and GREATEST pass over NULL, so NULL is taken out first. The cast to a whole number takes the nearest one, and
@@ -168,3 +170,91 @@ def _power(step: Fraction) -> int:
     while step < 1:
         step, power = step * 10, power - 1
     return power
+
+
+@dataclass(frozen=True)
+class Values:
+    """A column's whole number on a grid, the square of its distance from the middle, or (without a grid) whether it
+    holds a value."""
+
+    column: Column
+    grid: Grid | None
+    squared: bool = False
+
+    @property
+    def middle(self) -> int:
+        """The middle of the grid, in steps."""
+        return (self._ends[0] + self._ends[1]) // 2
+
+    @property
+    def low(self) -> int:
+        """The least whole number."""
+        return 0 if self.squared else self._ends[0]
+
+    @property
+    def high(self) -> int:
+        """The largest whole number."""
+        low, high = self._ends
+        return max(high - self.middle, self.middle - low) ** 2 if self.squared else high
+
+    @property
+    def step(self) -> Fraction:
+        """What 1 means."""
+        step = self.grid.step if self.grid is not None else Fraction(1)
+        return step**2 if self.squared else step
+
+    @property
+    def name(self) -> str:
+        """ "cost", "(cost - 2500)²"."""
+        if not self.squared or self.grid is None:
+            return self.column.name
+        return f"({self.column.name} - {float(self.middle * self.grid.step):g})²"
+
+    def read(self, place: str = "") -> str:
+        """The whole number of a row."""
+        if self.grid is None:
+            return presence(self.column)
+        whole = grid_index(self.column, self.grid)
+        return f"({whole} - {self.middle}) * ({whole} - {self.middle})" if self.squared else whole
+
+    @property
+    def _ends(self) -> tuple[int, int]:
+        return (0, 1) if self.grid is None else (self.grid.lowest, self.grid.highest)
+
+
+@dataclass(frozen=True)
+class Distinct:
+    """A column's value, to be told from others."""
+
+    column: Column
+
+    def read(self, place: str = "") -> str:
+        """The value; NaN is none, and −0.0 is 0."""
+        if self.column.kind is ColumnKind.REAL:
+            value = column_as(self.column, "DOUBLE")
+            return f"CASE WHEN ISNAN({value}) THEN NULL ELSE {value} + 0 END"
+        return name(self.column)
+
+
+@dataclass(frozen=True)
+class BinNumber:
+    """The number of a row's bin, from 0: a point of a grid, or the place of a declared category."""
+
+    column: Column
+    grid: Grid | None = None
+    categories: tuple[Any, ...] = ()
+    texts: tuple[str, ...] = ()
+    """The categories as text in `type`, in which they are compared."""
+    type: str = "VARCHAR"
+
+    @property
+    def size(self) -> int:
+        """How many bins there are."""
+        return len(self.categories) if self.grid is None else self.grid.highest - self.grid.lowest + 1
+
+    def read(self, place: str = "") -> str:
+        """The number of a row's bin: on the grid, or the place of its category in the list."""
+        return place if self.grid is None else f"{grid_index(self.column, self.grid)} - {self.grid.lowest}"
+
+
+Reading: TypeAlias = Values | Distinct | BinNumber

@@ -29,20 +29,18 @@ from deniable.events import DiscreteLaplace, Event
 from deniable.guarantees import ApproxDP, ApproxZCDP, Guarantee, PureDP
 from deniable.ledger.records import as_purpose
 from deniable.query import grids as gridding
-from deniable.query.aggregates import Aggregate, ExpectedError, build
-from deniable.query.answering import answered
-from deniable.query.bounding import Bounded, bounded
-from deniable.query.cells import detailed
+from deniable.query.aggregates import build
+from deniable.query.answering import MeasureNoise, answered, shares
+from deniable.query.bounding import Bounded, bounded, detailed
+from deniable.query.choice import LIMITS, ONE_ROW, AtMost
 from deniable.query.engines.base import Engine
-from deniable.query.explanation import explain, words
+from deniable.query.estimates import Aggregate, ExpectedError
+from deniable.query.explanation import explain, plan_html, words
 from deniable.query.keys import DeclaredKeys, Keys
-from deniable.query.limits import LIMITS, ONE_ROW, AtMost
 from deniable.query.measures import Measure, UnitCounts, Values, move
-from deniable.query.notebook import plan_html
 from deniable.query.reading import ParsedQuery
 from deniable.query.release import Release
 from deniable.query.schema import Column, Table
-from deniable.query.thresholds import MeasureNoise, shares
 from deniable.units import Relation, Unit
 
 DELTA_SHARE = Fraction(1, 100)

@@ -20,16 +20,14 @@ from typing import TypeGuard
 from sqlglot import exp
 
 from deniable.errors import QueryError
-from deniable.query import googlesql, per_person
+from deniable.query import googlesql
 from deniable.query.expressions import ALONE, condition, expression, number, number_of, with_ranges
 from deniable.query.finishing import Finish, Finisher
 from deniable.query.googlesql import Ends, GoogleForm
-from deniable.query.outputs import AggregateOutput, KeyOutput
 from deniable.query.parsing import parse, refusal
 from deniable.query.ranges import Range
-from deniable.query.schema import Column, ColumnKind, Table
-from deniable.query.scope import Scope, bare, is_literal, relation, shown, written
-from deniable.query.sources import Join, read_tables
+from deniable.query.schema import AggregateOutput, Column, ColumnKind, KeyOutput, Table
+from deniable.query.scope import Join, Scope, bare, is_literal, read_tables, relation, shown, written
 from deniable.query.values import name as sql_name
 
 FUNCTIONS: dict[type[exp.Expr], str] = {
@@ -174,7 +172,7 @@ def _google_question(statement: Statement, form: GoogleForm, tables: tuple[Table
     if not set(stated) <= set(bounds):
         raise QueryError("contribution bounds belong to the calls of the SELECT list; elsewhere name the output")
     if not form.per_row:
-        return per_person.derived(question, form.unit, bounds)
+        return googlesql.per_person(question, form.unit, bounds)
     outputs: list[KeyOutput | AggregateOutput] = []
     known: dict[str, Ends] = {}
     for call, output, ends in zip(calls, question.outputs, bounds, strict=True):

@@ -23,14 +23,13 @@ from deniable.descriptions import Description
 from deniable.errors import NotSupported
 from deniable.events import Event
 from deniable.guarantees import ApproxDP, Guarantee, PureDP
-from deniable.query.aggregates.base import Choice, EstimateColumn
-from deniable.query.explanation import aligned
+from deniable.query.choice import AtMost
+from deniable.query.estimates import Choice, EstimateColumn
+from deniable.query.explanation import aligned, release_html
 from deniable.query.keys import Keys
-from deniable.query.limits import AtMost
-from deniable.query.notebook import release_html
-from deniable.query.outputs import KeyOutput
 from deniable.query.reading import ParsedQuery
-from deniable.query.surveys.diagnosis import Findings
+from deniable.query.schema import KeyOutput
+from deniable.query.surveys import Findings
 
 MOST_SHOWN = 60
 """Rows that a printed release shows."""

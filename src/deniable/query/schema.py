@@ -134,3 +134,25 @@ def listed(names: tuple[str, ...], *, most: int = 20) -> str:
     """
     more = f" and {len(names) - most} more" if len(names) > most else ""
     return (", ".join(names[:most]) or "none") + more
+
+
+@dataclass(frozen=True)
+class KeyOutput:
+    """A column of the answer that holds a group's key."""
+
+    name: str
+    column: Column
+
+
+@dataclass(frozen=True)
+class AggregateOutput:
+    """A column of the answer that holds a released number: `function` of `column`, or of the rows when it is None."""
+
+    name: str
+    function: str
+    column: Column | None
+    text: str
+    """ "AVG(cost)"."""
+    level: Fraction | None = None
+    """Which quantile."""
+    distinct: bool = False

@@ -29,9 +29,9 @@ from deniable._remedies import MORE, Option, Remedy
 from deniable._signatures import public
 from deniable.errors import DataError, InvalidArgument
 from deniable.ledger import Ledger
+from deniable.query.choice import AtMost
 from deniable.query.engines import opening
 from deniable.query.engines.files import Files
-from deniable.query.limits import AtMost
 from deniable.query.planning import PlanningContext
 from deniable.query.release import Release
 from deniable.query.schema import ColumnKind, Table, listed

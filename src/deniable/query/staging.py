@@ -44,24 +44,35 @@ from deniable.ledger.records import as_purpose
 from deniable.noise import Grid
 from deniable.query import googlesql, planning
 from deniable.query.accuracy import solve
-from deniable.query.aggregates import ExpectedError
 from deniable.query.bounding import Bounded
+from deniable.query.choice import LIMITS, AtMost
 from deniable.query.engines.base import Engine
-from deniable.query.explanation import explain_stages, staged_words
+from deniable.query.estimates import ExpectedError
+from deniable.query.explanation import explain_stages, plan_html, staged_words
 from deniable.query.expressions import named_column
 from deniable.query.googlesql import GoogleForm
-from deniable.query.grids import declared
+from deniable.query.grids import Distinct, declared
 from deniable.query.keys import DeclaredKeys
-from deniable.query.limits import LIMITS, AtMost
 from deniable.query.measures import Measure
-from deniable.query.notebook import plan_html
 from deniable.query.planning import PlanningContext, PlanOptions, QueryPlan
 from deniable.query.reading import ParsedQuery, parse_query, read
-from deniable.query.readings import Distinct
 from deniable.query.release import Found, Release
 from deniable.query.schema import Column
-from deniable.query.surveys import BoundsSurvey, Diagnosis, LimitsSurvey, Survey, bounds, diagnosis, limits
-from deniable.query.surveys.base import SurveyRows
+from deniable.query.surveys import (
+    MOST,
+    VARIANTS,
+    BoundsSurvey,
+    Diagnosis,
+    LimitsSurvey,
+    Survey,
+    SurveyRows,
+    labels,
+    survey_bounds,
+    survey_limits,
+    survey_shares,
+    variants_of_bounds,
+    widest_grid,
+)
 
 PRIVATE = "private"
 """What a caller writes in place of bounds or limits that are to be found privately."""
@@ -238,8 +249,8 @@ def answer(plan: StagedPlan) -> Release:
     release = planning.answer(settled)
     looked = _diagnosis(settled, plan.diagnosis)
     findings = None if looked is None else looked.read(looked.take(engine), failure=1 - plan.confidence)
-    labels = diagnosis.labels([survey.column for survey in plan.bounds])
-    shown = dict(zip(labels, found.values(), strict=True))
+    names = labels([survey.column for survey in plan.bounds])
+    shown = dict(zip(names, found.values(), strict=True))
     return replace(release, cost=plan.cost, event=plan.event, found=Found(shown, kept), findings=findings)
 
 
@@ -247,7 +258,7 @@ def _diagnosis(plan: QueryPlan, planned: Diagnosis | None) -> Diagnosis | None:
     """The diagnosis of an answer with its bounds and limits."""
     if planned is None:
         return None
-    return diagnosis.survey(_rows(plan), grids(plan), plan.limits, epsilon=planned.epsilon)
+    return survey_shares(_rows(plan), grids(plan), plan.limits, epsilon=planned.epsilon)
 
 
 def plan_query(
@@ -372,21 +383,21 @@ def stage(question: ParsedQuery, options: PlanOptions, context: PlanningContext,
         return planning.plan(question, limited, context)
 
     # Planned at the widest that can be found, so that what is refused is refused before the charge.
-    widest = plan({column: _widest(column) for column in private}, limits.MOST)
+    widest = plan({column: _widest(column) for column in private}, MOST)
     if not (private or searched or diagnosed):
         return widest
     rows = _rows(widest)
     if searched and not rows.people:
         raise InvalidArgument("per_unit", per_unit, "left out: this ledger protects single rows", "A row is one row.")
     each = epsilon * BOUNDS_SHARE / max(1, len(private))
-    variants = zip(bounds.variants(private), limits.VARIANTS, strict=True) if private or searched else ()
+    variants = zip(variants_of_bounds(private), VARIANTS, strict=True) if private or searched else ()
     found = StagedPlan(
         answer=widest,
         variants=tuple(plan(ends, limit) for ends, limit in variants),
-        bounds=tuple(bounds.survey(rows, column, epsilon=each) for column in private),
-        limits=limits.survey(rows, epsilon=epsilon * LIMITS_SHARE) if searched else None,
+        bounds=tuple(survey_bounds(rows, column, epsilon=each) for column in private),
+        limits=survey_limits(rows, epsilon=epsilon * LIMITS_SHARE) if searched else None,
         diagnosis=(
-            diagnosis.survey(rows, grids(widest), widest.limits, epsilon=epsilon * diagnosed) if diagnosed else None
+            survey_shares(rows, grids(widest), widest.limits, epsilon=epsilon * diagnosed) if diagnosed else None
         ),
         cost=replace(widest.cost, epsilon=epsilon),
         options=options,
@@ -433,7 +444,7 @@ def _share(diagnose: Number) -> Fraction:
 
 
 def _widest(column: Column) -> tuple[Fraction, Fraction]:
-    grid = bounds.widest(column)
+    grid = widest_grid(column)
     return grid.low, grid.high
 
 

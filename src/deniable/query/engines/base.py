@@ -1,19 +1,25 @@
-"""What an engine does: hold tables, tell their columns, run bounded SQL. Engines never define meaning."""
+"""What an engine does: hold tables, tell their columns, run bounded SQL. Engines never define meaning.
+
+**Ctrl-C.** Ctrl-C while an engine computes: it is stopped at once, and waited for.
+
+Python delivers a signal to the main thread between two of its own steps, so a long call into an engine would hold it
+back. The call goes to another thread, the main thread waits for it, and Ctrl-C tells the engine to stop.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
+from concurrent.futures import ThreadPoolExecutor, wait
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from deniable.errors import DataError
-from deniable.query.bounding import Bounded
-from deniable.query.cells import gather
+from deniable.query.bounding import Bounded, gather
+from deniable.query.grids import Values
 from deniable.query.measures import Totals, joined
-from deniable.query.readings import Values
 from deniable.query.schema import Table
 
 
@@ -100,3 +106,18 @@ def totals(bounded: Bounded, found: dict[str, NDArray[Any]], *, groups: int | No
     units = filled("p") if "p" in found else np.zeros(0, dtype=np.int64)
     keys = {int(name[1:]): found[name] for name in found if name[0] == "k" and name[1:].isdigit()}
     return Totals(filled("n"), counts, sums, units, groups=numbers if groups is None else None, keys=keys)
+
+
+T = TypeVar("T")
+
+
+def interruptible(work: Callable[[], T], *, stop: Callable[[], None]) -> T:
+    """What `work` returns or raises. On Ctrl-C `stop` is called, `work` is waited for, and KeyboardInterrupt raised."""
+    with ThreadPoolExecutor(max_workers=1) as pool:
+        found = pool.submit(work)
+        try:
+            return found.result()
+        except KeyboardInterrupt:
+            stop()
+            wait([found])
+            raise

@@ -2,6 +2,11 @@
 
 All private tables of a session are on one engine, since one statement reads them. Public tables are copied, from that
 engine or from files and data frames.
+
+**Ibis.** Ibis tables as data: each is asked through the connection it has, on DuckDB, PostgreSQL or Spark.
+
+A table must be one of its database. An expression over tables is refused: it is not ours, and the engine would compute
+it anew, and perhaps fail on a row, after the charge.
 """
 
 from __future__ import annotations
@@ -10,7 +15,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from deniable.errors import DataError
-from deniable.query.engines import databases, ibis, postgres, spark
+from deniable.query.engines import databases, postgres, spark
 from deniable.query.engines.base import Engine
 from deniable.query.engines.duckdb import DuckDB
 from deniable.query.engines.files import Files, is_path, table_name
@@ -19,7 +24,7 @@ from deniable.query.engines.files import Files, is_path, table_name
 def expanded(data: Any, *, encoding: str | None = None) -> Any:
     """A database as the mapping of its tables, a mapping with its databases and files as tables, files as a mapping of
     one table; anything else as it is. `encoding` is that of CSV files."""
-    data = ibis.unwrapped(data) if ibis.is_ibis(data) else data
+    data = unwrapped(data) if is_ibis(data) else data
     if isinstance(data, databases.DuckDBTable | postgres.PostgresTable | spark.SparkTable):
         return {data.table.rpartition(".")[2]: data}
     if postgres.is_database(data):
@@ -71,7 +76,7 @@ def _home(given: Any) -> str:
 
 def _table(name: Any, given: Any, encoding: str | None) -> Any:
     """One table of a mapping, whose key names it where a database is given."""
-    given = ibis.unwrapped(given) if ibis.is_ibis(given) else given
+    given = unwrapped(given) if is_ibis(given) else given
     if postgres.is_database(given):
         return postgres.PostgresTable(postgres.address(given), str(name))
     if spark.is_session(given):
@@ -85,3 +90,37 @@ def _table(name: Any, given: Any, encoding: str | None) -> Any:
 
 def _spark_session(given: Any) -> Any:
     return spark.session_of(given) if isinstance(given, spark.SparkTable) or spark.is_spark(given) else None
+
+
+def is_ibis(data: Any) -> bool:
+    """Whether data are an Ibis table or connection."""
+    return type(data).__module__.partition(".")[0] == "ibis"
+
+
+def unwrapped(data: Any) -> Any:
+    """What an Ibis table or connection stands for, as the engines know it."""
+    if not hasattr(data, "op"):
+        return _connection(data)
+    node = data.op()
+    if type(node).__name__ != "DatabaseTable":
+        raise DataError(
+            f"an Ibis {type(node).__name__} is not a table of its database; give the table, and ask about it in SQL"
+        )
+    backend, schema = data.get_backend(), getattr(node.namespace, "database", None)
+    if backend.name == "duckdb":
+        return databases.DuckDBTable(_connection(backend), node.name)
+    if backend.name == "postgres":
+        return postgres.PostgresTable(postgres.address(_connection(backend), schema=schema), node.name)
+    home = _connection(backend)
+    return spark.SparkTable(home, f"{schema}.{node.name}" if schema else node.name)
+
+
+def _connection(backend: Any) -> Any:
+    """The connection of an Ibis backend."""
+    if getattr(backend, "name", None) in ("duckdb", "postgres"):
+        return backend.con
+    if getattr(backend, "name", None) == "pyspark":
+        return backend._session
+    raise DataError(
+        f"Ibis on {getattr(backend, 'name', type(backend).__name__)} is not supported; use DuckDB, PostgreSQL or Spark"
+    )

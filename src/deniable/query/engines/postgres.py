@@ -16,11 +16,11 @@ from typing import Any, NamedTuple
 from sqlglot import exp
 
 from deniable.errors import DataError, MissingExtra
-from deniable.query.bounding import KEY_PARAMETERS, Bounded
+from deniable.query.bounding import Bounded
+from deniable.query.choice import KEY_PARAMETERS
 from deniable.query.engines import base
-from deniable.query.engines.base import stopped, totals
+from deniable.query.engines.base import interruptible, stopped, totals
 from deniable.query.engines.frames import check_names
-from deniable.query.engines.interrupts import interruptible
 from deniable.query.engines.postgres_sql import PostgresWriter
 from deniable.query.engines.remote import FetchedTable, Remote, arrays, check_size
 from deniable.query.measures import Totals

@@ -13,7 +13,7 @@ from collections.abc import Mapping
 
 from sqlglot import exp
 
-from deniable.query.engines.writing import (  # fmt: skip
+from deniable.query.engines.remote import (
     BOOLEAN,
     DATE,
     DECIMAL,

@@ -13,11 +13,11 @@ from typing import Any
 
 from deniable import noise
 from deniable.errors import DataError, MissingExtra
-from deniable.query.bounding import KEY_PARAMETERS, Bounded
+from deniable.query.bounding import Bounded
+from deniable.query.choice import KEY_PARAMETERS
 from deniable.query.engines import base
-from deniable.query.engines.base import stopped, totals
+from deniable.query.engines.base import interruptible, stopped, totals
 from deniable.query.engines.frames import check_names
-from deniable.query.engines.interrupts import interruptible
 from deniable.query.engines.remote import FetchedTable, Remote, arrays, check_size
 from deniable.query.engines.spark_sql import SparkWriter, Step
 from deniable.query.measures import Totals

@@ -16,7 +16,7 @@ from typing import NamedTuple
 
 from sqlglot import exp
 
-from deniable.query.engines.writing import (  # fmt: skip
+from deniable.query.engines.remote import (
     BOOLEAN,
     DATE,
     DECIMAL,

@@ -36,7 +36,7 @@ from typing import Any
 from deniable import _checks
 from deniable.errors import DataError, InvalidArgument
 from deniable.ledger.stores.locations import is_server
-from deniable.query.limits import AtMost
+from deniable.query.choice import AtMost
 
 _TOP = ("title", "ledger", "who", "epsilon", "delta", "confidence", "encoding", "data", "public", "tables")
 _TABLE = ("sql", "bounds", "keys", "per_unit", "weights", "weight", "error", "group_size", "diagnose", "delta", "title")

@@ -5,9 +5,24 @@ much of ε each table gets.
 
 **Once.** See `folder`: a run that was cut short is resumed under the same key, which the ledger charges once.
 
+**Shares.** How much of ε each table of a publication gets.
+
+Tables with an error cost what that error takes. The others share the rest in proportion to their weights:
+
+- With δ = 0 the tables' ε add up (basic composition, exact fractions), and so do the δ of keys found in the data.
+- With δ > 0 all tables are one event for the accountant. `calibrate` finds the largest common factor of the weights
+  with which that event keeps (ε, δ)-DP by its certified curve. Where this gains less than 2 %, as it does for a few
+  tables, the ε add up instead and δ stays unspent.
+
+**Rehearsal.** A rehearsal: every table is computed once on made-up rows, before anything is charged.
+
+The rows are made from what was declared: the columns and their types, the keys, the bounds, and a few values beyond
+them. No row of the real tables is read. So the SQL runs, the noise is drawn, the CSV is written as text: what can go
+wrong for a reason that lies in the plan or in the engine goes wrong here, where it costs nothing.
+
 >>> import tempfile, pathlib, deniable as dn
 >>> folder = pathlib.Path(tempfile.mkdtemp())
->>> _ = (folder / "visits.csv").write_text("patient_id,city\\n1,Bern\\n2,Basel\\n")
+>>> _ = (folder / "visits.csv").write_text("patient_id,city\n1,Bern\n2,Basel\n")
 >>> _ = dn.Ledger.create(folder / "hospital.ledger", unit="patient_id", budget=dn.PureDP(3))
 >>> _ = (folder / "tables.toml").write_text('''
 ... ledger = "hospital.ledger"
@@ -33,35 +48,188 @@ from __future__ import annotations
 
 import hashlib
 import json
+import math
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from fractions import Fraction
 from functools import cached_property, reduce
 from operator import add
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
+from deniable._checks import shown
 from deniable._escapes import printable
 from deniable._forms import Plain
 from deniable.descriptions import Description
-from deniable.errors import DeniableError, LedgerUnsure
+from deniable.errors import DeniableError, InvalidArgument, LedgerUnsure
 from deniable.events import Event
 from deniable.guarantees import ApproxDP, PureDP
 from deniable.ledger.records import as_purpose
+from deniable.numerics.exact import short_above, short_below
 from deniable.query import planning, staging
-from deniable.query.explanation import Words, aligned
-from deniable.query.notebook import plan_html
+from deniable.query.engines.duckdb import FakeDuckDB
+from deniable.query.explanation import Words, aligned, plan_html
 from deniable.query.planning import QueryPlan
 from deniable.query.publication import draft as drafting
-from deniable.query.publication.allotment import allot
-from deniable.query.publication.draft import Draft
-from deniable.query.publication.folder import Folder
-from deniable.query.publication.note import method_note
-from deniable.query.publication.rehearsal import rehearse
+from deniable.query.publication.draft import Draft, DraftTable
+from deniable.query.publication.folder import Folder, method_note
 from deniable.query.release import Release
+from deniable.query.schema import Column, ColumnKind, Table
 from deniable.query.session import Session
 from deniable.query.staging import Plan
+
+WORTH = Fraction(51, 50)
+"""δ is spent where it makes ε go at least this much further."""
+
+_PARTS = 100
+"""More measurements than a table has."""
+
+Plans = dict[str, Plan]
+
+
+def allot(draft: Draft, session: Session) -> tuple[Plans, PureDP | ApproxDP]:
+    """Every table's plan, and what all cost together."""
+    fixed = {table.name: _plan(table, session, None) for table in draft.tables if table.weight is None}
+    spent = sum((plan.cost.epsilon for plan in fixed.values()), Fraction(0))
+    if draft.epsilon is None:
+        return fixed, _tightest(fixed, draft.delta)
+    shared = [table for table in draft.tables if table.weight is not None]
+    weight = sum((table.weight or Fraction(0) for table in shared), Fraction(0))
+    if spent >= draft.epsilon and not draft.delta:
+        raise InvalidArgument(
+            "epsilon", draft.epsilon, f"above {float(spent):.6g}, which the tables with an error cost",
+            "Raise epsilon, or the errors.",
+        )  # fmt: skip
+
+    def at(factor: float | Fraction) -> Plans:
+        made = {table.name: _plan(table, session, factor * (table.weight or 1)) for table in shared}  # type: ignore[arg-type]
+        return {table.name: {**fixed, **made}[table.name] for table in draft.tables}
+
+    plain = (draft.epsilon - spent) / weight
+    if not draft.delta:
+        plans = at(plain)
+        return plans, _sum(plans.values())
+    from deniable.calibration import calibrate  # loads scipy, as the accountant does
+
+    target = ApproxDP(draft.epsilon, draft.delta, relation=session.ledger.relation, unit=session.ledger.unit)
+    if plain > 0 and _epsilon(at(_down(plain * WORTH)), draft.delta) > draft.epsilon:
+        plans = at(plain)
+        return plans, _sum(plans.values())
+    start = float(plain * WORTH if plain > 0 else draft.epsilon / weight / 1000)
+    # k steps of ε/k each cost about √(2 ln(1/δ)/k)·ε at δ, so the factor grows by less than √k.
+    end = float(draft.epsilon / weight) * (2 + math.sqrt(len(draft.tables) * _PARTS))
+    found = calibrate(
+        lambda factor: _composed(at(_down(factor))), target, within=(start, end), tolerance=Fraction(1, 1000)
+    )
+    return at(_down(found.value)), target
+
+
+def _tightest(plans: Plans, delta: Fraction) -> PureDP | ApproxDP:
+    """What fixed plans cost together: their sum, or a point of their composed curve where that is lower."""
+    summed = _sum(plans.values())
+    least = _epsilon(plans, delta) if delta else math.inf
+    if not math.isfinite(least) or Fraction(least) * WORTH >= summed.epsilon:
+        return summed
+    return ApproxDP(short_above(least, figures=6), delta, relation=summed.relation, unit=summed.unit)
+
+
+def _epsilon(plans: Plans, delta: Fraction) -> float:
+    """What plans cost together at δ, by the accountant."""
+    from deniable.accounting import account
+
+    return account(_composed(plans)).epsilon(delta)
+
+
+def _composed(plans: Plans) -> Event:
+    return reduce(add, (plan.event for plan in plans.values()))
+
+
+def _sum(plans: Iterable[Plan]) -> PureDP | ApproxDP:
+    """The tables' ε and δ, added up."""
+    costs = [plan.cost for plan in plans]
+    epsilon = sum((cost.epsilon for cost in costs), Fraction(0))
+    delta = sum((cost.delta for cost in costs if isinstance(cost, ApproxDP)), Fraction(0))
+    relation, unit = costs[0].relation, costs[0].unit
+    if not delta:
+        return PureDP(epsilon, relation=relation, unit=unit)
+    return ApproxDP(epsilon, delta, relation=relation, unit=unit)
+
+
+def _plan(table: DraftTable, session: Session, epsilon: Fraction | None) -> Plan:
+    plan = session.plan(table.sql, epsilon=epsilon, **table.options)
+    if isinstance(plan.cost, ApproxDP) and table.options["delta"] is None:
+        # A share of what the ledger has left would be another one when a run is resumed.
+        raise InvalidArgument(
+            f"tables.{table.name}.delta",
+            None,
+            "given: keys that are found in the data cost δ",
+            "For example delta = 1e-8.",
+        )
+    return plan
+
+
+def _down(value: float | Fraction) -> Fraction:
+    """A factor to six digits, rounded down: the same decimal in the search, in the plan and in print."""
+    return short_below(value, figures=6)
+
+
+ROWS = 300
+"""Made-up rows per table."""
+
+_PEOPLE = 40
+_POOLS: dict[ColumnKind, tuple[str | None, ...]] = {
+    ColumnKind.INTEGER: ("0", "1", "-1", "7", "100", None),
+    ColumnKind.REAL: ("0", "0.5", "-0.5", "17.25", "1e300", "nan", "inf", None),
+    ColumnKind.TEXT: ("a", "b", "", "ß", None),
+    ColumnKind.UNTYPED: ("a", "1", "0.5", "2026-01-31", "", None),
+    ColumnKind.BOOLEAN: ("true", "false", None),
+    ColumnKind.DATE: ("2026-01-31", "1999-12-31", None),
+    ColumnKind.TIMESTAMP: ("2026-01-31 12:00:00", "1999-12-31 00:00:00", None),
+    ColumnKind.OTHER: (None,),
+}
+
+
+def rehearse(publication: Publication) -> dict[str, Release]:
+    """Every table, computed on made-up rows; the numbers mean nothing."""
+    engine = FakeDuckDB()
+    try:
+        plans = publication.plans
+        for table in publication.session.tables:
+            engine.fill(table, pools(table, plans.values(), unit=publication.session.ledger.unit.column), rows=ROWS)
+        found = {name: _computed(plan, engine) for name, plan in plans.items()}
+        for release in found.values():
+            release.to_csv()
+        return found
+    finally:
+        engine.close()
+
+
+def pools(table: Table, plans: Iterable[Plan], *, unit: str | None) -> dict[str, list[str | None]]:
+    """Texts for every column: its kind's, the declared keys, and the bounds with what lies beyond them."""
+    found: dict[str, list[str | None]] = {column.name: list(_POOLS[column.kind]) for column in table.columns}
+    if unit is not None and table.has(unit):
+        found[table.find(unit).name] = [str(person) for person in range(_PEOPLE)] + [None]
+    for plan in plans:
+        answer = plan if isinstance(plan, QueryPlan) else plan.answer
+        for keys in answer.keys:
+            _add(found, table, keys.column, keys.texts or ())
+        for column, grid in staging.grids(answer).items():
+            ends = (grid.low, (grid.low + grid.high) / 2, grid.high, grid.low - grid.step, grid.high + 1000 * grid.step)
+            _add(found, table, column, [shown(end) for end in ends])
+    return found
+
+
+def _add(found: dict[str, list[str | None]], table: Table, column: Column, texts: Iterable[str]) -> None:
+    if column in table.columns:
+        found[column.name].extend(texts)
+
+
+def _computed(plan: Plan, engine: FakeDuckDB) -> Release:
+    moved = plan.on(engine)
+    return planning.answer(moved) if isinstance(moved, QueryPlan) else staging.answer(moved)
+
 
 Progress = Callable[[str, int, int], None]
 """Told the name of what is being done, how many steps are done, and of how many."""
