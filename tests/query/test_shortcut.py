@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 
 from deniable.errors import DataError
 from deniable.noise import Grid
-from deniable.query import AtMost, bounding, engines, shortcut
+from deniable.query import AtMost, bounding, choice, engines
 from deniable.query.bounding import Bounded, detailed
 from deniable.query.engines import DuckDB
 from deniable.query.engines.databases import DuckDBTable
@@ -113,7 +113,7 @@ def test_the_check_is_the_rule_and_the_plain_totals_are_the_bounded_ones(data: s
 @pytest.mark.parametrize("limit", [1, 7, 40])
 def test_many_rows_are_seen(groups: int, limit: int) -> None:
     """Far more rows than the limit, in one group or two that look like one: their sums run over all digits."""
-    condition = shortcut.marks(["g"], limits=AtMost(groups=1, rows=limit), groups=groups)
+    condition = choice.marks(["g"], limits=AtMost(groups=1, rows=limit), groups=groups)
     assert "mark" in condition.beyond
     drawn = random.Random(groups * limit)
     last = groups - 1
@@ -132,11 +132,11 @@ def test_many_rows_are_seen(groups: int, limit: int) -> None:
 
 def test_the_largest_sums_that_fit() -> None:
     """At the edge of 2⁵³ one sum is used, beyond it two; a unit with 3,000,000 rows is beyond in both."""
-    fits = shortcut.marks(["g"], limits=AtMost(groups=1, rows=1), groups=1 << 17)
+    fits = choice.marks(["g"], limits=AtMost(groups=1, rows=1), groups=1 << 17)
     assert "mark" in fits.columns
-    assert "mark" not in shortcut.marks(["g"], limits=AtMost(groups=1, rows=1), groups=1 << 18).columns
+    assert "mark" not in choice.marks(["g"], limits=AtMost(groups=1, rows=1), groups=1 << 18).columns
     for groups in (1 << 17, 1 << 18):
-        found = shortcut.marks(["g"], limits=AtMost(groups=1, rows=1), groups=groups)
+        found = choice.marks(["g"], limits=AtMost(groups=1, rows=1), groups=groups)
         rows = f"SELECT {groups - 1}::BIGINT AS g FROM RANGE(3000000)"
         sql = f"SELECT {found.beyond} FROM (SELECT {found.columns} FROM ({rows}))"
         assert duckdb.execute(sql).fetchall() == [(True,)]
@@ -161,7 +161,7 @@ class Watched:
 
 def test_which_sql_runs(monkeypatch: pytest.MonkeyPatch) -> None:
     """A small table is looked at once; a larger one by a peek and, unless that finds somebody, by a check."""
-    monkeypatch.setattr(shortcut, "PEEK", 4)
+    monkeypatch.setattr(choice, "PEEK", 4)
     monkeypatch.setattr(engines.duckdb, "PEEK", 4)
     limits, inside = AtMost(groups=1, rows=2), [(i // 2, 0, 1) for i in range(3)]
     many = [(i // 2, 0, 1) for i in range(9)]

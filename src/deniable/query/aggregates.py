@@ -54,8 +54,8 @@ MEDIAN, QUANTILE_CONT, MIN and MAX: read off a tree of noisy counts over the bin
 
 For the edge j between two bins let D(j) = (1 − q)·(rows below j) − q·(rows above j), times the denominator of q. It
 never falls as j grows, and a q-quantile lies in a bin j with D(j) ≤ 0 ≤ D(j + 1). Both counts are sums of nodes of the
-tree (see `trees`), so the noise in D(j) has a known law. All quantiles of a column share the tree: asking for three
-costs as much as for one.
+tree (see `measures.BinTree`), so the noise in D(j) has a known law. All quantiles of a column share the tree: asking
+for three costs as much as for one.
 
 The value is the bin where D crosses 0, after the noisy D is made to rise (the middle of its running maximum from below
 and its running minimum from above). The interval is made of all bins j with D(j) ≤ m(j) and D(j + 1) ≥ −m(j + 1), where
@@ -95,9 +95,9 @@ from deniable.query.estimates import (
     roomy,
     rounded,
 )
-from deniable.query.grids import BinNumber, Distinct, coarse, find
+from deniable.query.grids import BinNumber, Distinct, Values, coarse, find
 from deniable.query.keys import Keys
-from deniable.query.measures import BinTree, Different, Measure, NodeCounts, UnitCounts, Values, largest
+from deniable.query.measures import BinTree, Different, Measure, NodeCounts, UnitCounts, largest
 from deniable.query.schema import AggregateOutput, Column
 
 

@@ -3,7 +3,7 @@
 Everything here is a function of the exact totals and fresh noise, in this order:
 
 1. Where keys are private, every found group's number of units gets noise, and the groups that reach the threshold are
-   kept (see `thresholds`). Nothing below looks at another group.
+   kept (see below). Nothing below looks at another group.
 2. Every measure of the kept groups gets its noise; each aggregate reads its column off them. Groups are handled a few
    at a time where a measure has many cells, so that memory stays small; their noise is independent anyway.
 3. HAVING, ORDER BY, LIMIT see released columns only. Found groups come in the order of their keys, so that the order

@@ -6,10 +6,9 @@ keys, and `k2`, … for a column whose keys are private. `choice` adds the steps
 
 NULL units are left out: nobody owns those rows, so nobody's limit would hold for them.
 
-**Cells.** The bounded SQL of aggregates that need the kept rows themselves: different values, and rows per bin.
-
-It selects from the step `rows` of `bounding`, which holds the rows that stay within their unit's limits. Like every
-bounded SQL it answers with totals only: one line per group, and one per group and bin that has rows.
+**Cells.** `detailed` is for aggregates that need the kept rows themselves: different values, and rows per bin. It
+selects from the step `rows`, which holds the rows that stay within their unit's limits. Like every bounded SQL it
+answers with totals only: one line per group, and one per group and bin that has rows.
 """
 
 from __future__ import annotations

@@ -6,7 +6,7 @@ rank, so K at most: ties can only leave fewer.
 1. `people`, `busy`: in one pass over the rows, which of 64 equal intervals of ranks each unit has groups in, as the
    bits of a number. The K smallest ranks lie in the first K intervals that are not empty, so rows beyond those are
    left out before anything is grouped by unit and group. That is not a choice yet: what the next steps choose lies
-   before. Units that are surely within their limits (see `shortcut`) need no choice, and are added up together, under
+   before. Units that are surely within their limits (see `Shortcut`) need no choice, and are added up together, under
    u = NULL.
 2. `shares`: per unit and group the number of rows, of values, and the sums.
 3. `crowd`, `last`, `kept`: of units that still have more than K groups, those below the (K+1)-th smallest rank.
@@ -20,25 +20,26 @@ therefore adds or removes its own share and changes no other share: the premise 
 strong for that; it decides which rows stay, and the key, fresh for every query, keeps that choice from being the same
 one each time.
 
-The rule of `choice` in SQL that every engine computes alike: a fixed key keeps the same rows on all of them.
+**On every engine.** `portable_rows` is the same rule in SQL that every engine computes alike: a fixed key keeps the
+same rows on all of them.
 
 Groups of a unit, and rows of a unit and group, are ranked by MD5 of a text: the key, the unit, and the content, each
 written so that engines agree on every letter (`spelled`). A unit keeps its K first groups, and R first rows in each.
-`choice` is faster, with functions that DuckDB alone has; this is what Spark and PostgreSQL run, and DuckDB in a session
-with a fixed key.
+The rule above is faster, with functions that DuckDB alone has; this one is what Spark and PostgreSQL run, and DuckDB
+in a session with a fixed key.
 
 1. `ranked`, `chosen`: the rows of each unit's K first groups. Only these go on.
-2. `copies`: how many rows a unit has in a group, and which of those that are alike in all that counts a row is.
+2. `copies`: how many rows a unit has in a group; and a number for rows that are identical in unit, group and values.
 3. `placed`, `rows`: the R first rows of a unit and group. Ranks are computed where there are more than R.
 
 Every step reads the one before, once: the table itself is read once, and on Spark rows move once, to where those of
 their unit are.
 
-The argument is that of `choice`. Every step but the last addition looks at one unit, at its rows as a multiset, and at
+The argument is the same. Every step but the last addition looks at one unit, at its rows as a multiset, and at
 the key. MD5 need not be strong for that, and two contents that are spelled alike do no harm: ties are broken by the
 content itself, and at most K groups and R rows stay in any case.
 
-Whether anybody is beyond the limits at all: if nobody is, the plain aggregate is the bounded one.
+**Shortcut.** If no unit is beyond its limits, the plain aggregate is the bounded one.
 
 Most data are like that: a patient has one home town, a voter one district. `Shortcut.check` looks, in one pass that
 reads ids and groups only, whether every unit is surely within its limits: it has at most R rows, and they are in one
@@ -46,8 +47,8 @@ group or no more than K. Then bounding would leave out nothing, and `Shortcut.pl
 pass without joins. Otherwise the bounded SQL runs as if nobody had looked. Either way the totals are the same function
 of the rows; only the time differs, which is outside of the promise.
 
-`peek` is the same check over the first rows that come. Whoever is beyond the limits with some of their rows is so with
-all of them, so one that finds somebody saves the check.
+`peek` is the same check over the first rows that come. A unit that exceeds its limits in the first rows exceeds them in
+the whole table. So if `peek` finds one, the full check is skipped.
 
 **One number per unit.** Grouping by unit is bound by memory: each aggregate of a unit costs. Where they fit, the number
 of rows n and the sums of g and of g² over a unit's rows are the digits of one sum, with g² last. It is a float: exact

@@ -42,7 +42,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import sqlglot
 from sqlglot import exp
 from sqlglot.errors import TokenError
-from sqlglot.tokens import Token, TokenType
+from sqlglot.tokens import Token, TokenType  # type: ignore[attr-defined]
 
 from deniable import _checks
 from deniable.errors import QueryError

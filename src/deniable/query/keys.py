@@ -6,7 +6,7 @@ the wards of the hospital, the months of a year. It is known without being state
 for an expression that lists its own values (CASE with constants, a month, a bucket).
 
 Keys of a column of GROUP BY that are neither are *private*: the groups are found in the data, and a group is released
-if enough people have it (see `thresholds`).
+if enough people have it (see `answering`).
 
 >>> city = Column("city", ColumnKind.TEXT, "VARCHAR")
 >>> declare(city, ["Bern", "Basel"]).values

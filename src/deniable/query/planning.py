@@ -36,8 +36,9 @@ from deniable.query.choice import LIMITS, ONE_ROW, AtMost
 from deniable.query.engines.base import Engine
 from deniable.query.estimates import Aggregate, ExpectedError
 from deniable.query.explanation import explain, plan_html, words
+from deniable.query.grids import Values
 from deniable.query.keys import DeclaredKeys, Keys
-from deniable.query.measures import Measure, UnitCounts, Values, move
+from deniable.query.measures import Measure, UnitCounts, move
 from deniable.query.reading import ParsedQuery
 from deniable.query.release import Release
 from deniable.query.schema import Column, Table

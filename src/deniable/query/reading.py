@@ -99,7 +99,7 @@ class ParsedQuery:
     scope: Scope = field(repr=False, compare=False)
     """Where further expressions over the same tables are read: those that bounds and keys name."""
     people: str | None = None
-    """The table of one row per person and group that is asked in place of the rows (see `per_person`)."""
+    """The table of one row per person and group that is asked in place of the rows (see `googlesql.per_person`)."""
     renamed: Mapping[str, str] = field(default_factory=dict, repr=False, compare=False)
     """What the SQL of a grouped column became in that table."""
 

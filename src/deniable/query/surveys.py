@@ -259,7 +259,7 @@ VARIANTS = (
     AtMost(groups=80, rows=STEPS[-1]),
 )  # fmt: skip
 """Limits that can come out, with which SQL takes every form that it can take with others, beside the widest: `choice`
-has other steps below 64 groups, and `shortcut` other marks where numbers are large."""
+has other steps below 64 groups, and its shortcut other marks where numbers are large."""
 
 HELD = Fraction(19, 20)
 """The share of people that a limit should hold."""

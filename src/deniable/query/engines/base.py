@@ -37,7 +37,7 @@ class Engine(Protocol):
 
     @property
     def alike(self) -> bool:
-        """Whether rows are chosen as all engines can (`portable`), or by functions of this one alone (`choice`)."""
+        """Whether rows are chosen as all engines can (`choice.portable_rows`), or by functions of this one alone."""
         ...
 
     def add(self, name: str, data: Any, *, public: bool = False, unit: str | None = None) -> Table:
@@ -85,7 +85,7 @@ def stopped(engine: str) -> DataError:
 
 
 def totals(bounded: Bounded, found: dict[str, NDArray[Any]], *, groups: int | None) -> Totals:
-    """An engine's answer to bounded SQL as arrays over all groups, or over those found (see `bounding`, `cells`)."""
+    """An engine's answer to bounded SQL as arrays over all groups, or over those found (see `bounding`)."""
     if "part" in found:
         return gather(bounded, found, groups=groups)
     numbers = found["g"].astype(np.int64)

@@ -172,8 +172,8 @@ class SqlWriter(ABC):
         found = {node.alias: self._tables[node.name] for node in nodes}
         for node in nodes:
             outer = node.find_ancestor(exp.Subquery)
-            while outer is not None:  # a joined private table: see `private_joins`
-                # The table of people (`per_person`) is called t like the one in it, and has columns of that one alone.
+            while outer is not None:  # a joined private table: see `scope`
+                # The table of people (`googlesql`) is called t like the one in it, and has columns of that one alone.
                 found.setdefault(outer.alias, self._tables[node.name])
                 outer = outer.find_ancestor(exp.Subquery)
         return found

@@ -1,7 +1,7 @@
 """A publication: several tables from one file, under one charge, written once.
 
-`draft` reads the file, `publication` plans it, `rehearsal` tries it on made-up rows, `folder` keeps what is written
-whole, `note` says how it was made.
+`draft` reads the file; `publication` plans it, and tries it on made-up rows; `folder` keeps what is written whole, with
+a note of how it was made.
 """
 
 from deniable.query.publication.draft import Draft, DraftTable

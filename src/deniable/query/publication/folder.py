@@ -34,7 +34,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
 
-from deniable import noise
+from deniable import _checks, noise
 from deniable._escapes import dump_json, escape_markdown, fence, printable
 from deniable._files import TEMPORARY, check_target, show_path, sync_folder, write_text
 from deniable.errors import DataError, FileError
@@ -225,10 +225,10 @@ def method_note(publication: Publication, charge: Charge, facts: Mapping[str, Ma
     """The note, in Markdown. `facts` holds what surveys found, by table."""
     cost, draft = publication.cost, publication.draft
     unit, noun, one = cost.unit, escape_markdown(cost.unit.noun), escape_markdown(cost.unit.one)
-    sure = f"{shown(next(iter(publication.plans.values())).confidence * 100)} %"
+    sure = f"{_checks.shown(next(iter(publication.plans.values())).confidence * 100)} %"
     composed = _BASIC if publication.summed or isinstance(cost, PureDP) else (
         f"All measurements together were accounted for as one event by their composed privacy curve "
-        f"({publication.method}), at δ = {shown(cost.delta)}."
+        f"({publication.method}), at δ = {_checks.shown(cost.delta)}."
     )  # fmt: skip
     staged = any(not isinstance(plan, QueryPlan) and not plan.settled for plan in publication.plans.values())
     lines = [

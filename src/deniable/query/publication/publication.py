@@ -1,6 +1,6 @@
 """Several tables, planned as one fixed event, charged once, written once.
 
-The event of a publication is the sum of its tables' events, all fixed before any row is read; `allotment` says how
+The event of a publication is the sum of its tables' events, all fixed before any row is read; `allot` says how
 much of ε each table gets.
 
 **Once.** See `folder`: a run that was cut short is resumed under the same key, which the ledger charges once.
