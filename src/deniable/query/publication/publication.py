@@ -22,7 +22,7 @@ wrong for a reason that lies in the plan or in the engine goes wrong here, where
 
 >>> import tempfile, pathlib, deniable as dn
 >>> folder = pathlib.Path(tempfile.mkdtemp())
->>> _ = (folder / "visits.csv").write_text("patient_id,city\n1,Bern\n2,Basel\n")
+>>> _ = (folder / "visits.csv").write_text("patient_id,city\\n1,Bern\\n2,Basel\\n")
 >>> _ = dn.Ledger.create(folder / "hospital.ledger", unit="patient_id", budget=dn.PureDP(3))
 >>> _ = (folder / "tables.toml").write_text('''
 ... ledger = "hospital.ledger"
