@@ -24,7 +24,9 @@ from deniable.query.engines.remote import (
     WHOLE,
     Rule,
     SqlWriter,
+    check_texts,
     is_number,
+    microseconds,
     named,
     table_rule,
     templated,
@@ -79,12 +81,8 @@ class PostgresWriter(SqlWriter):
     engine = "PostgreSQL"
 
     def __init__(self, tables: Mapping[str, Table], sources: Mapping[str, str]) -> None:
-        super().__init__(tables)
-        self._sources = sources
+        super().__init__(tables, sources)
         self.parameters: list[str] = []
-
-    def source(self, table: Table) -> str:
-        return self._sources[table.name]
 
     def bound(self, template: str, parts: Mapping[str, exp.Expr]) -> exp.Expr:
         # OFFSET 0 keeps the planner from putting the parts back in, several times each.
@@ -116,10 +114,8 @@ def _cast(writer: SqlWriter, node: exp.Expr) -> exp.Expr | None:
     target, given, inner = writer.type(node), writer.type(node.this), node.this
     if isinstance(inner, exp.Parameter) or (target, given) == (TEXT, TEXT) or is_moment(node):
         return None
-    if given == TEXT and not (target == DOUBLE and isinstance(inner, exp.Literal)):
-        raise writer.refused(node, "which texts are numbers or dates differs between engines; use a typed column")
-    if target == TEXT and given in (DOUBLE, DECIMAL, DATE, TIMESTAMP):
-        raise writer.refused(node, "how it is written differs between engines; compare or group it as it is")
+    if not (target == DOUBLE and isinstance(inner, exp.Literal)):
+        check_texts(writer, node)
     total = isinstance(node, exp.TryCast)
     if target == DOUBLE and given == BOOLEAN:
         return writer.made("CAST(CAST(:x AS INT) AS DOUBLE PRECISION)", x=inner)
@@ -290,12 +286,6 @@ def _like(writer: SqlWriter, node: exp.Expr) -> exp.Expr:
     return exp.Escape(this=node.copy(), expression=exp.Literal.string(""))
 
 
-def _function(writer: SqlWriter, node: exp.Expr) -> exp.Expr:
-    if node.name.upper() != "EPOCH_US":
-        raise writer.refused(node)
-    return writer.made("CAST(EXTRACT(EPOCH FROM :x) * 1000000 AS BIGINT)", x=node.expressions[0])
-
-
 _LOW = f"MOD(MOD(:x, {_HALF}) + {_HALF}, {_HALF})"
 
 RULES: Mapping[type[exp.Expr], Rule] = {
@@ -325,7 +315,7 @@ RULES: Mapping[type[exp.Expr], Rule] = {
     exp.BitwiseRightShift: templated(f"DIV(:x - {_LOW}, {_HALF})", "this"),
     exp.BitwiseAnd: templated(_LOW, "this"),
     exp.DateDiff: _difference,
-    exp.Anonymous: _function,
+    exp.Anonymous: microseconds("CAST(EXTRACT(EPOCH FROM :x) * 1000000 AS BIGINT)"),
     **dict.fromkeys(_PARTS, _part),
 }  # fmt: skip
 PostgresWriter.rules = RULES

@@ -86,8 +86,8 @@ class SqlWriter(ABC):
     rules: ClassVar[Mapping[type[exp.Expr], Rule]]
     """What is written anew, by kind of node; a rule may return None, and the node stays."""
 
-    def __init__(self, tables: Mapping[str, Table]) -> None:
-        self._tables = tables
+    def __init__(self, tables: Mapping[str, Table], sources: Mapping[str, str]) -> None:
+        self._tables, self._sources = tables, sources
         self._types: dict[int, str | None] = {}
         self._integral: set[int] = set()
         self._read: dict[int, exp.Expr] = {}
@@ -118,9 +118,15 @@ class SqlWriter(ABC):
                 node.replace(found)
         return tree
 
-    @abstractmethod
     def source(self, table: Table) -> str:
         """What stands for a table after FROM."""
+        return self._sources[table.name]
+
+    def table(self, name: str) -> exp.Expr:
+        """What stands for a table after FROM, as a node."""
+        found = _parsed(f"SELECT * FROM {self.source(self._tables[name])} AS x", self.dialect).find(exp.From)
+        place: exp.Expr = found.this.copy()  # type: ignore[union-attr]
+        return place
 
     def refused(self, node: exp.Expr, why: str = "") -> NotSupported:
         """What cannot be written, in a sentence."""
@@ -235,10 +241,29 @@ def table_rule(writer: SqlWriter, node: exp.Expr) -> exp.Expr | None:
     """A table of the session, which alone has a schema in bounded SQL."""
     if node.args.get("db") is None:
         return None
-    found = sqlglot.parse_one(f"SELECT * FROM {writer.source(writer._tables[node.name])} AS x", read=writer.dialect)
-    place: exp.Expr = found.find(exp.From).this  # type: ignore[union-attr]
+    place = writer.table(node.name)
     place.set("alias", node.args["alias"].copy())
     return place
+
+
+def check_texts(writer: SqlWriter, node: exp.Expr) -> None:
+    """Refuse a cast that reads or writes texts: engines differ in which texts they read, and in how they write."""
+    target, given = writer.type(node), writer.type(node.this)
+    if given == TEXT and target != TEXT:
+        raise writer.refused(node, "which texts are numbers or dates differs between engines; use a typed column")
+    if target == TEXT and given in (DOUBLE, DECIMAL, DATE, TIMESTAMP):
+        raise writer.refused(node, "how it is written differs between engines; compare or group it as it is")
+
+
+def microseconds(template: str) -> Rule:
+    """EPOCH_US, which sqlglot does not know, as a piece of SQL over :x."""
+
+    def rule(writer: SqlWriter, node: exp.Expr) -> exp.Expr:
+        if node.name.upper() != "EPOCH_US":
+            raise writer.refused(node)
+        return writer.made(template, x=node.expressions[0])
+
+    return rule
 
 
 def named(name: str, *parts: str) -> Rule:

@@ -27,6 +27,8 @@ from deniable.query.engines.remote import (
     WHOLE,
     Rule,
     SqlWriter,
+    check_texts,
+    microseconds,
     named,
     table_rule,
     templated,
@@ -65,8 +67,7 @@ class SparkWriter(SqlWriter):
     engine = "Spark"
 
     def __init__(self, tables: Mapping[str, Table], sources: Mapping[str, str]) -> None:
-        super().__init__(tables)
-        self._sources = sources
+        super().__init__(tables, sources)
         self.shared: list[str] = []
         """Steps that are computed once, if they are read several times."""
 
@@ -91,9 +92,6 @@ class SparkWriter(SqlWriter):
         parameters = dict.fromkeys(node.name for node in tree.find_all(exp.Placeholder))
         return Step(name, self.text(tree), tree, tuple(parameters))
 
-    def source(self, table: Table) -> str:
-        return self._sources[table.name]
-
     def bound(self, template: str, parts: Mapping[str, exp.Expr]) -> exp.Expr:
         listed = ", ".join(f":{name} AS {name}" for name in parts)
         return self.made(
@@ -108,10 +106,7 @@ def _cast(writer: SqlWriter, node: exp.Expr) -> exp.Expr | None:
     if isinstance(inner, exp.Literal) and inner.is_string:
         # A constant too: one in a branch of CASE would fail for the rows that take it.
         return writer.made(f"TRY_CAST(:x AS {_TYPES[target or '']})", x=inner)
-    if given == TEXT and target != TEXT:
-        raise writer.refused(node, "which texts are numbers or dates differs between engines; use a typed column")
-    if target == TEXT and given in (DOUBLE, DECIMAL, DATE, TIMESTAMP):
-        raise writer.refused(node, "how it is written differs between engines; compare or group it as it is")
+    check_texts(writer, node)
     if target == DOUBLE and given == BOOLEAN:
         return writer.made("CAST(CAST(:x AS INT) AS DOUBLE)", x=inner)
     if target == WHOLE and given == DOUBLE:
@@ -240,12 +235,6 @@ def _joined(_writer: SqlWriter, node: exp.Expr) -> exp.Expr:
     return exp.Anonymous(this="CONCAT_WS", expressions=parts)
 
 
-def _function(writer: SqlWriter, node: exp.Expr) -> exp.Expr:
-    if node.name.upper() != "EPOCH_US":
-        raise writer.refused(node)
-    return writer.made(_MICROS.format(":x"), x=node.expressions[0])
-
-
 SparkWriter.rules = {
     exp.Table: table_rule,
     exp.Select: _keys,
@@ -274,6 +263,6 @@ SparkWriter.rules = {
     exp.BitwiseAnd: templated(_LOW, "this"),
     exp.TimestampTrunc: _truncated,
     exp.DateDiff: _difference,
-    exp.Anonymous: _function,
+    exp.Anonymous: microseconds(_MICROS.format(":x")),
     **{node: templated(template, "this") for node, template in _PARTS.items()},
 }
