@@ -161,10 +161,10 @@ class StagedPlan(Plain):
         context.ledger.charge(self.event, purpose=as_purpose(self.sql), who=context.who)
         return answer(self)
 
-    def settle(self, bounds: Bounds, limits: AtMost | None, *, delta: Number | None) -> QueryPlan:
+    def settle(self, bounds: Bounds, per_unit: AtMost | None, *, delta: Number | None) -> QueryPlan:
         """The answer's plan with the bounds and limits that were found, and the δ that was charged."""
         stated = self.options.bounds if isinstance(self.options.bounds, Mapping) else {}
-        options = replace(self.options, bounds={**stated, **bounds}, per_unit=limits or self.options.per_unit)
+        options = replace(self.options, bounds={**stated, **bounds}, per_unit=per_unit or self.options.per_unit)
         if delta is not None:
             options = replace(options, delta=delta)
         return planning.plan(self.question, options, self.answer.context)
