@@ -36,7 +36,7 @@ def test_dividing_by_the_batch_that_came_is_refuted_and_its_twin_is_not() -> Non
     assert "sample" in [finding.kind for finding in report.findings]
     assert report.confidence == pytest.approx(0.95)
     right = functools.partial(averaged, own_size=False)
-    twin = dn.audit(right, neighbours=pair, claim=CLAIM, runs=900, seed=1, confidence=1 - 1e-6)
+    twin = dn.audit(right, neighbours=pair, claim=CLAIM, runs=400, seed=1, confidence=1 - 1e-6)
     assert not twin.refuted
 
 
