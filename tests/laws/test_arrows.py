@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from deniable import conversions
+from deniable import conversions, textbook
 from deniable.conversions.arrows import KINDS
 from deniable.errors import DeniableError, InvalidArgument
 from deniable.guarantees import FDP, GDP, RDP, TCDP, ZCDP, ApproxDP, ApproxZCDP, PureDP, TradeOff
@@ -46,6 +46,26 @@ def test_other_kinds_are_refused(name: str) -> None:
 def test_curves_are_no_other_promises(name: str) -> None:
     with pytest.raises(InvalidArgument, match="RDP"):
         getattr(conversions, name)(TCDP(1, 2), **arguments(name))
+
+
+COMPOSED = {"compose_zcdp": ZCDP, "compose_basic": PureDP | ApproxDP, "compose_gdp": GDP, "compose_tcdp": TCDP}
+REPEATED = ("advanced_half", "advanced_tanh", "advanced_exponential", "repeat_optimal")
+
+
+@pytest.mark.parametrize("name", COMPOSED)
+def test_theorems_compose_their_own_kind(name: str) -> None:
+    for other in (promise for promise in PROMISES if not isinstance(promise, COMPOSED[name])):
+        for parts in ([other, other], (other,), iter([other])):
+            with pytest.raises(InvalidArgument, match="must be"):
+                getattr(textbook, name)(parts)
+
+
+@pytest.mark.parametrize("name", REPEATED)
+def test_theorems_repeat_their_own_kind(name: str) -> None:
+    more = {} if name == "repeat_optimal" else {"slack": 1e-6}
+    for other in PROMISES[2:]:
+        with pytest.raises(InvalidArgument, match="PureDP or ApproxDP"):
+            getattr(textbook, name)(other, count=3, **more)
 
 
 @pytest.mark.parametrize("name", ARROWS)

@@ -1,4 +1,4 @@
-"""What every public arrow does around its theorem: it takes promises of its own kind, and refuses in words.
+"""What every public arrow and theorem does around its formula: it takes its own kind of promise, and refuses in words.
 
 A theorem about ρ-zCDP reads `rho`, and a truncated promise has a `rho` too, which means less. So an arrow looks at the
 type of what it is given, as its signature states it: read as another kind, a promise would come out too strong.
@@ -16,8 +16,8 @@ from __future__ import annotations
 import functools
 import inspect
 import re
-from collections.abc import Callable
-from typing import ParamSpec, TypeVar
+from collections.abc import Callable, Iterable
+from typing import Any, ParamSpec, TypeVar
 
 from deniable import guarantees
 from deniable._checks import member
@@ -32,17 +32,31 @@ KINDS: dict[str, type] = {
 }
 
 
+def promises(function: Callable[..., Any]) -> tuple[type, ...]:
+    """The kinds of promises that a function takes first."""
+    first = next(iter(inspect.signature(function).parameters.values()))
+    return tuple(KINDS[word] for word in re.findall(r"\w+", str(first.annotation)) if word in KINDS)
+
+
 def arrow(function: Callable[P, R]) -> Callable[P, R]:
     """A public arrow: refuses promises of other kinds, and numbers that its formula cannot be computed with."""
     first = next(iter(inspect.signature(function).parameters.values()))
-    known = tuple(KINDS[word] for word in re.findall(r"\w+", str(first.annotation)) if word in KINDS)
-    alone = str(first.annotation) in KINDS
+    known = promises(function)
+    alone = not re.search(r"Sequence|Iterable|Event|Guarantee", str(first.annotation))
+
+    def check(given: object) -> None:
+        for each in given if isinstance(given, list | tuple) and not alone else [given]:
+            if alone or isinstance(each, guarantees.Guarantee | Profile):
+                member(first.name, each, known)
 
     @functools.wraps(function)
-    def convert(*args: P.args, **kwargs: P.kwargs) -> R:
+    def convert(*args: Any, **kwargs: Any) -> R:
         given = args[0] if args else kwargs.get(first.name)
-        if known and given is not None and (alone or isinstance(given, guarantees.Guarantee | Profile)):
-            member(first.name, given, known)
+        if known and not alone and not isinstance(given, guarantees.Guarantee) and isinstance(given, Iterable):
+            given = list(given)  # it may be read only once
+            args, kwargs = ((given, *args[1:]), kwargs) if args else (args, {**kwargs, first.name: given})
+        if known and (args or first.name in kwargs):
+            check(given)
         try:
             return function(*args, **kwargs)
         except DeniableError:

@@ -13,6 +13,9 @@ rounded up; names that start with `estimate_` return estimates.
 ε ≤ 4.78, δ = 1e-6, one record added or removed
 """
 
+from inspect import isfunction
+
+from deniable.conversions.arrows import arrow, promises
 from deniable.textbook.amplification import (
     iterate,
     sample_batch,
@@ -132,3 +135,7 @@ __all__ = [
     "shuffled_batches_epsilon",
     "shuffled_delta",
 ]
+
+for _name in __all__:
+    if isfunction(globals()[_name]) and promises(globals()[_name]):
+        globals()[_name] = arrow(globals()[_name])
