@@ -261,3 +261,9 @@ def test_no_row_makes_an_expression_fail(engine: Any, text: str, rows: list[dict
 
 def _within(value: Any, ends: tuple[Fraction, Fraction]) -> bool:
     return value is not None and float(ends[0]) <= value <= float(ends[1])
+
+
+def test_a_function_that_only_looks_like_a_known_one_is_refused() -> None:
+    """sqlglot's CONCAT_WS is a kind of CONCAT, which would add the separator as one more text."""
+    with pytest.raises(QueryError, match="CONCAT_WS"):
+        read("SELECT COUNT_IF(CONCAT_WS('-', name, name) = 'x-x') AS n FROM t", (TABLE,))
