@@ -266,4 +266,4 @@ def _within(value: Any, ends: tuple[Fraction, Fraction]) -> bool:
 def test_a_function_that_only_looks_like_a_known_one_is_refused() -> None:
     """sqlglot's CONCAT_WS is a kind of CONCAT, which would add the separator as one more text."""
     with pytest.raises(QueryError, match="CONCAT_WS"):
-        read("SELECT COUNT_IF(CONCAT_WS('-', name, name) = 'x-x') AS n FROM t", (TABLE,))
+        read("SELECT COUNT_IF(CONCAT_WS('-', s, s) = 'x-x') AS n FROM t", (TABLE,))
