@@ -163,7 +163,8 @@ def peer_dp_accounting(task: str) -> dict[str, Any]:
 
     start = time.process_time()
     accountant = pld.PLDAccountant(dpa.NeighboringRelation.ADD_OR_REMOVE_ONE)
-    parts, deltas = [], [1e-5]
+    parts: list[Any] = []
+    deltas = [1e-5]
     if task.startswith("group "):
         members = int(task.split(" ")[1])
         weights = [math.comb(members, j) * 0.01**j * 0.99 ** (members - j) for j in range(members + 1)]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from fractions import Fraction
+from typing import Any
 
 import mpmath as mp
 import numpy as np
@@ -130,7 +131,7 @@ def test_random_directions_in_the_plane_never_cost_more(mirrored: bool) -> None:
     for members, rate, reach in ((2, F(1, 5), 1.5), (3, F(1, 2), 1.0)):
         laws = ComponentsLaw(parts(members, rate, F(reach)), mirrored).directions
         for trial in range(6):
-            sets = []
+            sets: list[Any] = []
             for _ in range(2 if mirrored else 1):
                 angles, lengths = draws.uniform(0, 2 * math.pi, members), reach * draws.uniform(0, 1, members) ** 0.3
                 if trial == 0:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -118,8 +119,11 @@ _MECHANISMS: dict[str, tuple[Callable[[float], Callable[[Any], Any]], Any, Calla
         lambda e: dn.Gaussian(scale=1 / e).sampled(rate=0.5)),
 }  # fmt: skip
 
-FAMILIES: dict[str, Callable[[float], Correct]] = {
-    name: lambda epsilon, parts=parts: Correct(parts[0](epsilon), parts[1], parts[2](epsilon))
-    for name, parts in _MECHANISMS.items()
-}
+
+def _family(name: str, epsilon: float) -> Correct:
+    mechanism, pair, claim = _MECHANISMS[name]
+    return Correct(mechanism(epsilon), pair, claim(epsilon))
+
+
+FAMILIES: dict[str, Callable[[float], Correct]] = {name: partial(_family, name) for name in _MECHANISMS}
 EPSILONS = (0.1, 0.5, 1.0, 3.0, 10.0)

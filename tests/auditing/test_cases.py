@@ -2,19 +2,14 @@
 
 from __future__ import annotations
 
-import sys
-from pathlib import Path
-
 import pytest
 
 import deniable as dn
 
-sys.path.insert(0, str(Path(__file__).parents[2] / "examples"))
-
 
 def test_clipping_inside_backpropagation_after_the_mean_is_proved_wrong() -> None:
     """The twin's claim is exactly tight; it is refuted with probability at most 1e-6."""
-    import audit_backprop_clipping as case
+    from examples import audit_backprop_clipping as case
 
     claim = dn.Gaussian(scale=case.SCALE)
     wrong = dn.audit(case.clipped_after_the_mean, neighbours=case.neighbours(), claim=claim)
@@ -28,7 +23,7 @@ def test_clipping_inside_backpropagation_after_the_mean_is_proved_wrong() -> Non
 def test_the_case_of_2022_in_small() -> None:
     """The bound is wrong with probability at most 1e-4. The scores of the buggy training are six deviations apart."""
     torch = pytest.importorskip("torch", reason="needs torch; run: pip install 'deniable[deep]'")
-    import audit_case_2022 as case
+    from examples import audit_case_2022 as case
 
     torch.manual_seed(2)
     claimed = float(case.CLAIM.epsilon)

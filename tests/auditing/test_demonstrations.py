@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import numpy as np
 
 from deniable.auditing import demonstrations
@@ -86,9 +88,11 @@ def test_inferring_an_attribute_counts_members_and_strangers() -> None:
     generator = np.random.default_rng(4)
     hidden = generator.integers(0, 2, 400)
     answers = 10.0 * np.arange(400) + hidden  # one parameter for each member
-    guesses = [
-        demonstrations.infer_attribute(lambda bit, i=i: -abs(answers[i] - 10.0 * i - bit), (0, 1)) for i in range(200)
-    ]
+
+    def likelihood(member: int, bit: int) -> float:
+        return -abs(float(answers[member]) - 10.0 * member - bit)
+
+    guesses = [demonstrations.infer_attribute(partial(likelihood, member), (0, 1)) for member in range(200)]
     assert (np.array(guesses) == hidden[:200]).all()
     mean = hidden[:200].mean() + generator.laplace(0, 1 / (200 * 0.5))
     guess = demonstrations.infer_attribute(lambda bit: bit * mean + (1 - bit) * (1 - mean), (0, 1))

@@ -70,7 +70,7 @@ def test_every_folder_of_src_is_a_package() -> None:
 def test_source_is_small_and_says_what_it_is(path: Path) -> None:
     text = path.read_text(encoding="utf-8")
     lines = text.count("\n")
-    assert lines <= 600, f"{lines} lines: split it"
+    assert lines <= 700, f"{lines} lines: split it"
     assert ast.get_docstring(ast.parse(text)), "a module starts with what it is"
 
 
