@@ -78,6 +78,27 @@ LAPLACE = {
 }
 
 
+def test_finalizers_of_others_are_no_calls_of_the_mechanism() -> None:
+    """Garbage that draws when it is collected does not spoil the proof about a mechanism that makes garbage too."""
+
+    class Leftover:
+        def __init__(self) -> None:
+            self.own = self
+
+        def __del__(self) -> None:
+            os.urandom(1)
+
+    def mechanism(data: list[float]) -> float:
+        for _ in range(3000):  # enough for a collection
+            cycle: list[Any] = []
+            cycle.append(cycle)
+        return sum(data) + np.random.laplace(0, 2)
+
+    for _ in range(200):
+        Leftover()
+    assert replayed(mechanism, dn.PureDP(12)).measured is not None
+
+
 @pytest.mark.parametrize("name", LAPLACE)
 def test_laplace_noise_is_measured_wherever_it_is_drawn(name: str) -> None:
     """A shift of 25 (26 with the count) at scale 2 is ε = 12.5 (13): at most that is a promise kept."""

@@ -66,6 +66,13 @@ def test_describing_and_promising_need_no_engine() -> None:
     assert not loaded_after("import deniable as dn; dn.Gaussian(scale=1) * 3; dn.ApproxDP(1, 1e-6)") & HEAVY
 
 
+def test_a_ledger_pays_without_arrays(tmp_path: Path) -> None:
+    """A charge is exact arithmetic: who may only read the standard library can pay, and pays at once."""
+    create = f"l = dn.Ledger.create({str(tmp_path / 'a.ledger')!r}, unit='row', budget=dn.ApproxDP(1, 1e-6))"
+    charge = "l.charge(dn.Laplace(scale=100), purpose='p'); l.charge(dn.Gaussian(scale=100), purpose='q'); l.close()"
+    assert not loaded_after(f"import deniable as dn; {create}; {charge}") & (HEAVY | {"numpy"})
+
+
 def test_base_installation_resolves_every_name() -> None:
     """Without extras, a public name is there or says its pip line."""
     names = json.loads(

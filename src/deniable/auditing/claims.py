@@ -7,7 +7,7 @@ of its lines).
 
 >>> from deniable.guarantees import GDP, ApproxDP
 >>> Claim.of(ApproxDP(0.21, 1e-5)).lines
-(Line(epsilon=0.21, delta=1e-05),)
+(Line(epsilon=0.21, delta=1e-05, orders=(True, True)),)
 >>> claim = Claim.of(GDP(1))
 >>> round(claim.mu, 9), len(claim.lines), round(claim.lines[0].delta, 4)
 (1.0, 6, 0.3829)

@@ -22,6 +22,7 @@ according to the data.
 from __future__ import annotations
 
 import contextlib
+import gc
 import io
 import sys
 import warnings
@@ -210,6 +211,7 @@ class Replayer:
             contextlib.redirect_stdout(io.StringIO()),
             contextlib.redirect_stderr(io.StringIO()),
             warnings.catch_warnings(record=True),
+            _no_collection(),
             _watched_calls(foreign, tape),
             self.limits.around(),
         ):
@@ -226,6 +228,18 @@ def _watched_generators(held: Sequence[Any], tape: DrawTape) -> Iterator[None]:
     yield
     if any(state_of(generator) != state for generator, state in before):
         tape.unrecorded.add("a generator that was made before the audit and cannot be reached")
+
+
+@contextlib.contextmanager
+def _no_collection() -> Iterator[None]:
+    """No garbage collection in a watched run: finalizers of somebody else's objects are no calls of the mechanism."""
+    enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if enabled:
+            gc.enable()
 
 
 @contextlib.contextmanager

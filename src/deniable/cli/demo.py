@@ -113,9 +113,9 @@ Path("audit.json").write_text(honest.to_json(), encoding="utf-8")
 BROKEN = """\
 generator = np.random.default_rng()
 
-def train_wrongly(patients):  # noise for a mean of n patients, added to a model that one patient can move much further
+def train_wrongly(patients):  # divides the noise by the number of patients twice
     model = LogisticRegression().fit(patients[:, :3], patients[:, 3].astype(int))
-    return model.coef_.ravel() + generator.normal(scale=1 / (0.5 * len(few)), size=3)
+    return model.coef_.ravel() + generator.normal(scale=1 / (0.5 * len(few) ** 2), size=3)
 
 broken = dn.audit(train_wrongly, neighbours=(few, one_more), claim=dn.ApproxDP(0.5, 1e-6), runs=600)
 print(broken)
@@ -217,7 +217,7 @@ def _learn_and_audit() -> None:
     _chapter("Attack")
     _narrate("Why should anybody believe that? An auditor trains it hundreds of times, with and without one patient.")
     _run(AUDIT, names)
-    _narrate("A colleague's version adds too little noise. A few runs on the same randomness prove it.")
+    _narrate("A colleague's version adds too little noise. A few dozen runs show it.")
     _run(BROKEN, names)
     _type("explain", "broken.json", "--picture", "broken.svg", lines=5)
 

@@ -21,7 +21,7 @@ Fraction(1, 1)
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any, Literal
 
@@ -124,10 +124,9 @@ def filters_for(budget: Guarantee) -> Filters:
 
 
 def _check_size(budget: Guarantee) -> None:
-    for each in fields(budget):
-        value = getattr(budget, each.name)
+    for name, value in vars(budget).items():
         if isinstance(value, Fraction) and value and not 1 / _FARTHEST <= value <= _FARTHEST:
-            raise InvalidArgument(each.name, value, "a number between 1e-300 and 1e300, for a budget")
+            raise InvalidArgument(name, value, "a number between 1e-300 and 1e300, for a budget")
 
 
 def certify(filters: Filters, budget: Guarantee) -> None:

@@ -34,6 +34,9 @@ Batches = TypeVar("Batches", RandomAllocation, TruncatedSampled)
 _MOST_STEPS = 10**5
 """More steps in an epoch than this count as this many: fewer steps cost more."""
 
+_MOST_UNITS = 10**12
+"""With more units than this a batch counts as full."""
+
 _MOST_ORDER = 256
 
 
@@ -123,7 +126,7 @@ class TruncatedSampledRule(BatchesRule[TruncatedSampled]):
         inner = rule_of(event.event).clamp(event.event)
         if not isinstance(inner, Gaussian):
             return inner
-        if event.size > 10**12:
+        if event.size > _MOST_UNITS:
             return Sampled(_doubled(inner), max(event.rate, TINY))
         return TruncatedSampled(inner, max(event.rate, TINY), event.capacity, event.size)
 
@@ -154,6 +157,8 @@ def _full(step: TruncatedSampled) -> float:
     """β, rounded up."""
     from scipy import special
 
+    if step.size > _MOST_UNITS:
+        return 1.0
     tail = float(special.betainc(step.capacity, step.size - step.capacity, float_above(step.rate)))
     return min(1.0, tail * (1 + 1e-9) + 1e-300)
 

@@ -12,7 +12,6 @@ from fractions import Fraction
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
-from deniable.accounting.certificate import NotCertified
 from deniable.accounting.filters.costs import Cost, Orders, least, unknown
 from deniable.accounting.rules import HUGE, TINY, Rule, revealing
 from deniable.events import Event, ForGroup, Gaussian, GaussianMixture, Sampled, ToReplace
@@ -69,6 +68,8 @@ def divergence(pair: tuple[Transform, Transform], order: Fraction) -> Fraction |
 
     K(λ) = log M(λ) grows in λ > 0, so λ may be rounded up.
     """
+    from deniable.accounting.certificate import NotCertified
+
     tilt = float_above(order - 1)
     try:
         lines = [side.tilted(tilt, reach=0.0, digits=40.0) for side in dict.fromkeys(pair)]

@@ -56,7 +56,7 @@ class SelectedRule(Rule[Selected]):
 
     def clamp(self, event: Selected) -> Event:
         """The trial is accounted for by itself; a law of trials beyond all floats reveals everything."""
-        return revealing(event.relation) if event.gamma < TINY or event.eta > 1000 else event
+        return revealing(event.relation) if _is_far(event) else event
 
     def laws(self, step: Selected) -> tuple[Law, ...]:
         import numpy as np
@@ -83,6 +83,8 @@ class SelectedRule(Rule[Selected]):
             return unknown(orders)
         if plain.epsilon is not None:
             return pure((2 + step.eta) * plain.epsilon, orders)
+        if _is_far(step):
+            return unknown(orders)
         often, surprise = log_up(Fraction(mean_trials(step.gamma, step.eta))), log_up(1 / step.gamma)
         others = [
             (1 - 1 / order) * value + surprise / order
@@ -98,6 +100,11 @@ class SelectedRule(Rule[Selected]):
                 for order, value in zip(orders, plain.renyi, strict=False)
             )
         )
+
+
+def _is_far(event: Selected) -> bool:
+    """Whether the law of trials is beyond what floats hold."""
+    return event.gamma < TINY or event.eta > 1000
 
 
 def mean_trials(gamma: Fraction, eta: Fraction) -> float:
