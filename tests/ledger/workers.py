@@ -29,7 +29,7 @@ def race(path: str, scale: str, tries: str, locked: str) -> dict[str, int]:
         kind: Any = type(ledger._store)
         kind.writing = _no_lock
         kind.append = _append_anyway if kind is SQLiteStore else _append_anyway_on_a_server
-        assert LedgerRecord._check_vouchers
+        assert hasattr(LedgerRecord, "_check_vouchers")
         LedgerRecord._check_vouchers = lambda *anything: None  # type: ignore[method-assign]
     print("ready", flush=True)
     sys.stdin.readline()
