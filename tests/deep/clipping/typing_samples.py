@@ -304,7 +304,10 @@ class Trial:
         """Other rows to run on: one replaced, all turned round, one fewer, one more."""
         many = len(self.rows)
         for row in self.rows[::-1][:most]:
-            yield [each + self.units if each == row else each for each in self.rows]
+            other = row + self.units  # with the other numbers; a draw belongs to a place, so no row may come twice
+            while other in self.rows:
+                other += 2 * self.units
+            yield [other if each == row else each for each in self.rows]
         if self.draws:
             return  # another order and another number of rows draw other numbers
         yield [*self.rows[1:], self.rows[0]]
