@@ -51,7 +51,7 @@ PUBLIC = frozenset(
 )
 """Names that people call, which stay. The list only shrinks."""
 
-TWICE = frozenset({"Change", "Choice", "Constant", "Geometry", "Lattice", "Logistic", "Progress", "Rows", "Tree"})
+TWICE = frozenset({"Change", "Choice", "Geometry", "Logistic", "Progress", "Rows", "Tree"})
 """Class names that two rooms define. The list only shrinks."""
 
 

@@ -42,7 +42,7 @@ class Likelihood:
         return np.clip(found, 1 - _SURE, _SURE) if len(found) else found
 
 
-class Constant:
+class UnvaryingOutput:
     """An output that one world gave in every replay, and the other in none."""
 
     name = "the output that did not vary"

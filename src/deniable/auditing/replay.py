@@ -37,7 +37,7 @@ from deniable.auditing.additive import Laws, Measured, fit_laws
 from deniable.auditing.claims import Claim
 from deniable.auditing.detectors import Detector
 from deniable.auditing.generators import HIDDEN, functions, generators, state_of, unrecordable
-from deniable.auditing.leads import Constant, Likelihood
+from deniable.auditing.leads import Likelihood, UnvaryingOutput
 from deniable.auditing.neighbours import Pair
 from deniable.auditing.outputs import Output, read_output
 from deniable.auditing.recording import Draw, DrawTape, recorded
@@ -333,14 +333,14 @@ def _fitted_laws(first: list[_Run], second: list[_Run]) -> Laws | None:
     return fit_laws(one, two)
 
 
-def _constant_world(first: list[_Run], second: list[_Run]) -> Constant | None:
+def _constant_world(first: list[_Run], second: list[_Run]) -> UnvaryingOutput | None:
     """A detector for an output that one world gave in every replay and the other in none."""
     atoms = [{run.output.atom for run in runs} for runs in (first, second)]
     if not (first[0].draws or second[0].draws):
         return None
     for second_world, (here, there) in enumerate((atoms, atoms[::-1])):
         if len(here) == 1 and not here & there:
-            return Constant(next(iter(here)), second=bool(second_world))
+            return UnvaryingOutput(next(iter(here)), second=bool(second_world))
     return None
 
 

@@ -91,6 +91,31 @@ def test_a_shape_that_comes_often_becomes_a_graph() -> None:
     assert len(engine._graphs) == 1
 
 
+@pytest.mark.parametrize("kept", ["a number", "a tensor"])
+def test_a_graph_holds_only_while_python_would_read_the_same(kept: str) -> None:
+    class Scaled(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.inner, self.scale = nn.Linear(3, 2), 1.0 if kept == "a number" else torch.ones(())
+
+        def forward(self, x: Tensor) -> Tensor:
+            made: Tensor = self.inner(x) * self.scale
+            return made
+
+    model = Scaled()
+    engine = automatic(model)
+    for _ in range(engines.PASSES_BEFORE_GRAPH + 2):
+        data = batch(5)
+        assert_agrees(engine(data, clip=0.3), gradients(model, cross_entropy, data), 0.3)
+    assert all(engine._graphs.values())
+    assert engine._graphs
+    if kept == "a number":
+        model.scale = 3.0
+    else:
+        model.scale.mul_(3)
+    assert_agrees(engine(data, clip=0.3), gradients(model, cross_entropy, data), 0.3)
+
+
 @pytest.mark.parametrize("fault", ["no trace", "other numbers", "too many"])
 def test_without_a_graph_the_pass_stays_eager(fault: str, monkeypatch: pytest.MonkeyPatch) -> None:
     model = nn.Linear(3, 2)

@@ -59,7 +59,7 @@ _LOW, _HIGH = 0.2, 32.0
 
 
 @dataclass(frozen=True, eq=False)
-class Lattice:
+class WeightLattice:
     """W on multiples of `step`: its masses under Q, how far they may be off in all, and what lies beyond under P."""
 
     step: float
@@ -69,7 +69,7 @@ class Lattice:
     beyond: float
 
 
-def lattice(square: float, steps: int, points: int, *, adding: bool) -> Lattice:
+def lattice(square: float, steps: int, points: int, *, adding: bool) -> WeightLattice:
     """W, ln W ~ N(−a/2, a), moved to the neighbouring points so that its mean is kept.
 
     Removing, W has next to nothing beyond the lattice under P, where ln W ~ N(a/2, a). Adding, a smaller Λ is on the
@@ -108,7 +108,7 @@ def lattice(square: float, steps: int, points: int, *, adding: bool) -> Lattice:
     error[1:] += upper_error
     masses[0] += float(normal_above(plain[-1:])[0])
     beyond = float(normal_above(moved[-1:])[0]) * (1 + 1e-9)
-    return Lattice(step, masses, float(error.sum()) * 1.01, float(w @ error) * 1.01, beyond)
+    return WeightLattice(step, masses, float(error.sum()) * 1.01, float(w @ error) * 1.01, beyond)
 
 
 def _quadrature(w: Array, step: float, root: float) -> tuple[Array, Array, Array]:
@@ -277,7 +277,7 @@ def _power(base: np.ndarray, exponent: int) -> np.ndarray:
     return found
 
 
-def _overflow(w: Lattice, steps: int, points: int) -> tuple[float, float]:
+def _overflow(w: WeightLattice, steps: int, points: int) -> tuple[float, float]:
     """What the sum has beyond the window under P and under Q, by Markov's inequality for e^{θS}."""
     place = w.step * np.arange(len(w.masses))
     best = [1.0, 1.0]

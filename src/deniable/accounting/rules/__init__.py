@@ -13,7 +13,7 @@
 | which transform, in floats and in balls? | `transforms`, `balls` | `contour`, `proof` |
 | which closed form, which second bound in sums? | `closed`, `alternative` | `accountant` |
 | what does it add to a filter's sums? | `cost` | `filters` |
-| the same, sampled or shuffled? | `sampled_…`, `placed`, `replacing`, `report` | `rules.sampling` |
+| the same, sampled or shuffled? | `sampled_…`, `worst_placement`, `replacing`, `report` | `rules.sampling` |
 
 **How to add an event.** Say, `Staircase`, noise of a new shape.
 
@@ -188,7 +188,7 @@ class Rule(Generic[Kind]):
         """sensitivity/reach of added noise under REPLACE; None where a unit's absence is not described."""
         return None
 
-    def placed(self, event: Kind, rate: float) -> Law | None:
+    def worst_placement(self, event: Kind, rate: float) -> Law | None:
         """On a Poisson sample under REPLACE: the worst placement of a unit and its replacement, for losses above 0."""
         return None
 

@@ -7,6 +7,7 @@ has an exact pair instead (`components`).
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from fractions import Fraction
 from typing import TYPE_CHECKING, TypeVar
 
@@ -69,14 +70,15 @@ class RepeatedRule(Rule[Repeated]):
         return None if inner is None else inner * event.count
 
 
-class PathRule(Rule[Path]):
+class PathRule(Rule[Path], ABC):
     """A step that is known for neighbours, along a path of `_length` of them."""
 
     def described(self, step: Path) -> bool:
         return False
 
+    @abstractmethod
     def _length(self, event: Path) -> int:
-        raise NotImplementedError
+        """How many neighbours the path passes."""
 
     def is_free(self, event: Path) -> bool:
         return rule_of(event.event).is_free(event.event)

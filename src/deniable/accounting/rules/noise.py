@@ -142,7 +142,7 @@ class LaplaceRule(_OnTheLine, NoiseRule[Laplace]):
 
         return (LaplaceLaw(float(step.sensitivity / step.scale)),)
 
-    def placed(self, event: Laplace, rate: float) -> Law | None:
+    def worst_placement(self, event: Laplace, rate: float) -> Law | None:
         from deniable.accounting.pairs.laplace import PlacedLaplaceLaw
 
         reach = event.reach or event.sensitivity
@@ -202,7 +202,7 @@ class DiscreteLaplaceRule(NoiseRule[DiscreteLaplace]):
 
         return step.sensitivity < LARGEST and step.sensitivity / step.scale < 600
 
-    def placed(self, event: DiscreteLaplace, rate: float) -> Law | None:
+    def worst_placement(self, event: DiscreteLaplace, rate: float) -> Law | None:
         from deniable.accounting.pairs.discrete import LARGEST, LaplaceTable, placed_pair
 
         here, there = _whole_places(event)
@@ -257,7 +257,7 @@ class DiscreteGaussianRule(NoiseRule[DiscreteGaussian]):
 
         return GaussianTable.between(float(step.scale), 0, math.floor(step.sensitivity)) is not None
 
-    def placed(self, event: DiscreteGaussian, rate: float) -> Law | None:
+    def worst_placement(self, event: DiscreteGaussian, rate: float) -> Law | None:
         from deniable.accounting.pairs.discrete import GaussianTable, placed_pair
 
         here, there = _whole_places(event)

@@ -76,7 +76,7 @@ class SampledRule(SubsetRule[Sampled]):
         rate = float(step.rate)
         if step.relation is not Relation.REPLACE:
             return poisson(inner_laws(step.event), rate)
-        placed = self._placed(step.event, rate)
+        placed = self._worst_placement(step.event, rate)
         return poisson_bound(inner_laws(step.event), rate) if placed is None else poisson_replaced(placed)
 
     def attained_alone(self, step: Sampled) -> bool:
@@ -86,7 +86,11 @@ class SampledRule(SubsetRule[Sampled]):
         # Several steps that are not all Gaussian are put on one lattice (`pairs.sampling.product`), which costs a
         # little.
         single = sum(count for _, count in inner.steps) + bool(inner.mu_squared) == 1
-        return single and attained(inner) and (step.relation is not Relation.REPLACE or self._is_placed(step.event))
+        return (
+            single
+            and attained(inner)
+            and (step.relation is not Relation.REPLACE or self._has_worst_placement(step.event))
+        )
 
     def attained(self, step: Sampled) -> bool:
         """Under REPLACE the pair is the larger of two orders at every ε. In a sum one order is taken throughout, so the
@@ -95,21 +99,21 @@ class SampledRule(SubsetRule[Sampled]):
         alike = step.relation is not Relation.REPLACE or _proportions(step.event) == {Fraction(2)}
         return alike and self.attained_alone(step)
 
-    def _placed(self, event: Event, rate: float) -> Law | None:
+    def _worst_placement(self, event: Event, rate: float) -> Law | None:
         """The worst placement of a unit and its replacement around absence; None where absence is not described."""
         squares = gaussian_squares(event)
         if squares is not None and None not in _proportions(event):
             from deniable.accounting.pairs.normal import PlacedNormalLaw
 
             return PlacedNormalLaw(rate, root_of(squares[1]), root_of(squares[0]))
-        return rule_of(event).placed(event, rate)
+        return rule_of(event).worst_placement(event, rate)
 
-    def _is_placed(self, event: Event) -> bool:
+    def _has_worst_placement(self, event: Event) -> bool:
         """Whether a unit and its replacement can take that placement: all noise, its reaches and sensitivities in one
         proportion, so that the vectors of all steps lie on one line.
         """
         proportions = _proportions(event)
-        return len(proportions) == 1 and None not in proportions and self._placed(event, 0.5) is not None
+        return len(proportions) == 1 and None not in proportions and self._worst_placement(event, 0.5) is not None
 
     def transforms(self, step: Sampled) -> tuple[Transform, Transform] | None:
         """Under REPLACE only clipped vectors: reach = sensitivity/2."""

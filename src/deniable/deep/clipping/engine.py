@@ -26,7 +26,7 @@ from deniable.deep import clips
 from deniable.deep.clipping.checks import UNITS, SelfCheck, check, compare_compiled, refuse_mixing_losses
 from deniable.deep.clipping.fast import clip_fast
 from deniable.deep.clipping.forms import Form, dense
-from deniable.deep.clipping.guards import Guard
+from deniable.deep.clipping.guards import Guard, plain_attributes
 from deniable.deep.clipping.passes import Loss, chosen, row_count
 from deniable.deep.clipping.per_example import clip_per_example, learn_outside
 from deniable.deep.clipping.proving import prove
@@ -253,11 +253,13 @@ class ClippingEngine:
         return self._apart(form, batch, mask, clip)
 
     def _pass(self, plan: _Plan, batch: tuple[Any, Any], mask: Tensor, clip: Tensor, *, eager: bool = False) -> Clipped:
-        key, graph = None, None
+        graph = None
         if self.compile and not eager:
             tensors, kind = self._held()
             changing = (batch, mask, clip)
-            key = (plan.state, kind, signature(changing))
+            key: tuple[Any, ...] = (plan.state, kind, signature(changing))
+            if self.compile == "auto":  # nobody asked for a graph, so it holds only while Python would read the same
+                key = (*key, plain_attributes(self.recipe.model))
             graph = self._graph(key, plan, tensors, changing)
         if graph is None:
             question = Question(self.tensors(), batch, mask, clip, plan.script, outside=plan.outside)

@@ -66,6 +66,19 @@ class Guard:
         return self._number
 
 
+def plain_attributes(model: nn.Module) -> tuple[Any, ...]:
+    """What a graph keeps of a model and Python would read anew: numbers, flags and texts in the attributes of its
+    modules, and tensors there that are no buffers, by identity and version."""
+    found: list[Any] = []
+    for cell in _cells(model):
+        for name, value in cell.items():
+            if type(value) in (int, float, bool, str):
+                found.append((name, value))
+            elif isinstance(value, torch.Tensor):
+                found.append((name, id(value), value._version))
+    return tuple(found)
+
+
 def _cells(model: nn.Module) -> list[dict[str, Any]]:
     """The attributes of all modules, in the order of the tree."""
     cells: list[dict[str, Any]] = []

@@ -88,7 +88,7 @@ class PostgresWriter(SqlWriter):
         # OFFSET 0 keeps the planner from putting the parts back in, several times each.
         listed = ", ".join(f":{name} AS {name}" for name in parts)
         body = self.inner(template, parts)
-        return self.made(f"(SELECT :body FROM (SELECT {listed} OFFSET 0) AS q)", body=body, **parts)
+        return self.build(f"(SELECT :body FROM (SELECT {listed} OFFSET 0) AS q)", body=body, **parts)
 
     def number(self, name: str) -> int:
         """The number of a parameter."""
@@ -107,7 +107,7 @@ def _literal(writer: SqlWriter, node: exp.Expr) -> exp.Expr | None:
     """A number with decimals is `numeric` to PostgreSQL; here it is a float."""
     if writer.type(node) != DOUBLE:
         return None
-    return writer.made(f"CAST('{node.this}' AS DOUBLE PRECISION)")
+    return writer.build(f"CAST('{node.this}' AS DOUBLE PRECISION)")
 
 
 def _cast(writer: SqlWriter, node: exp.Expr) -> exp.Expr | None:
@@ -118,12 +118,12 @@ def _cast(writer: SqlWriter, node: exp.Expr) -> exp.Expr | None:
         check_texts(writer, node)
     total = isinstance(node, exp.TryCast)
     if target == DOUBLE and given == BOOLEAN:
-        return writer.made("CAST(CAST(:x AS INT) AS DOUBLE PRECISION)", x=inner)
+        return writer.build("CAST(CAST(:x AS INT) AS DOUBLE PRECISION)", x=inner)
     if target == DOUBLE and (given == DECIMAL or (given is None and total)):
         return writer.once(_NUMERIC, inner)
     most = _most(inner)
     if target == WHOLE and given == DOUBLE and most is not None and most < 2**62:
-        return writer.made(f"CAST(:x AS {_name(node)})", x=inner)
+        return writer.build(f"CAST(:x AS {_name(node)})", x=inner)
     if target == WHOLE and given in (DOUBLE, DECIMAL):
         return writer.once(
             # The cast rounds; next to a float, the upper end is 2⁶³.
@@ -131,7 +131,7 @@ def _cast(writer: SqlWriter, node: exp.Expr) -> exp.Expr | None:
             inner,
         )
     if target == BOOLEAN and given == WHOLE:
-        return writer.made("(:x <> 0)", x=inner)
+        return writer.build("(:x <> 0)", x=inner)
     if target == TIMESTAMP and (given == DATE or (given is None and total)):
         return writer.once("CASE WHEN :x < CAST('294276-01-01' AS DATE) THEN CAST(:x AS TIMESTAMP) END", inner)
     known = {
@@ -141,8 +141,8 @@ def _cast(writer: SqlWriter, node: exp.Expr) -> exp.Expr | None:
     if given is not None and given not in known.get(target or "", ()):
         raise writer.refused(node)
     if target == WHOLE and given == BOOLEAN:
-        return writer.made(f"CAST(CAST(:x AS INT) AS {_name(node)})", x=inner)
-    return writer.made(f"CAST(:x AS {_name(node)})" + (' COLLATE "C"' if target == TEXT else ""), x=inner)
+        return writer.build(f"CAST(CAST(:x AS INT) AS {_name(node)})", x=inner)
+    return writer.build(f"CAST(:x AS {_name(node)})" + (' COLLATE "C"' if target == TEXT else ""), x=inner)
 
 
 _NUMERIC = (
@@ -235,7 +235,7 @@ def _power(writer: SqlWriter, node: exp.Expr) -> exp.Expr:
         return exp.Anonymous(this="POWER", expressions=[node.this.copy(), node.expression.copy()])
     n = int(exponent)
     if n < 2:
-        return writer.made("POWER(:x, 0)" if n == 0 else "(:x)", x=node.this)
+        return writer.build("POWER(:x, 0)" if n == 0 else "(:x)", x=node.this)
     most, least = 10 ** (308.2 / n), 10 ** (-323.2 / n)
     far = _INF if n % 2 == 0 else f"SIGN(:x) * {_INF}"
     return writer.once(
@@ -269,7 +269,7 @@ def _difference(writer: SqlWriter, node: exp.Expr) -> exp.Expr:
 
 
 def _part(writer: SqlWriter, node: exp.Expr) -> exp.Expr:
-    return writer.made(f"CAST(EXTRACT({_PARTS[type(node)]} FROM :x) AS BIGINT)", x=node.this)
+    return writer.build(f"CAST(EXTRACT({_PARTS[type(node)]} FROM :x) AS BIGINT)", x=node.this)
 
 
 def _several(_writer: SqlWriter, node: exp.Expr) -> exp.Expr:

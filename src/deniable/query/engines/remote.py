@@ -142,25 +142,25 @@ class SqlWriter(ABC):
         """Whether a float is a whole number, as made from one."""
         return id(node) in self._integral
 
-    def made(self, template: str, **parts: exp.Expr) -> exp.Expr:
+    def build(self, template: str, **parts: exp.Expr) -> exp.Expr:
         """A piece of SQL of the other dialect, with nodes in place of its :names."""
         tree = _parsed(template, self.dialect)
         return exp.replace_placeholders(tree, **{name: part.copy() for name, part in parts.items()})
 
     def inner(self, template: str, parts: Mapping[str, exp.Expr]) -> exp.Expr:
         """A piece of SQL whose :names are columns of q."""
-        return self.made(template, **{name: exp.column(name, table="q") for name in parts})
+        return self.build(template, **{name: exp.column(name, table="q") for name in parts})
 
     def once(self, template: str, x: exp.Expr, y: exp.Expr | None = None) -> exp.Expr:
         """A piece of SQL that names x and y several times, while each is computed once."""
         parts = {"x": x} | ({"y": y} if y is not None else {})
         if any(part.find(exp.AggFunc) is not None for part in parts.values()):
-            return self.made(f"({template})", **parts)  # an aggregate must stay where its rows are
+            return self.build(f"({template})", **parts)  # an aggregate must stay where its rows are
         columns = [isinstance(part, exp.Column) for part in parts.values()]
         if any(columns) and all(
             column or is_number(part) for column, part in zip(columns, parts.values(), strict=True)
         ):
-            return self.made(f"({template})", **parts)
+            return self.build(f"({template})", **parts)
         return self.bound(template, parts)
 
     @abstractmethod
@@ -261,7 +261,7 @@ def microseconds(template: str) -> Rule:
     def rule(writer: SqlWriter, node: exp.Expr) -> exp.Expr:
         if node.name.upper() != "EPOCH_US":
             raise writer.refused(node)
-        return writer.made(template, x=node.expressions[0])
+        return writer.build(template, x=node.expressions[0])
 
     return rule
 
@@ -280,7 +280,7 @@ def templated(template: str, *parts: str) -> Rule:
     """A piece of SQL whose :x and :y are these parts of the node."""
 
     def rule(writer: SqlWriter, node: exp.Expr) -> exp.Expr:
-        return writer.made(template, **{name: node.args[part] for name, part in zip("xy", parts, strict=False)})
+        return writer.build(template, **{name: node.args[part] for name, part in zip("xy", parts, strict=False)})
 
     return rule
 

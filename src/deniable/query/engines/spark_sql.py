@@ -94,7 +94,7 @@ class SparkWriter(SqlWriter):
 
     def bound(self, template: str, parts: Mapping[str, exp.Expr]) -> exp.Expr:
         listed = ", ".join(f":{name} AS {name}" for name in parts)
-        return self.made(
+        return self.build(
             f"ELEMENT_AT(TRANSFORM(ARRAY(STRUCT({listed})), q -> :body), 1)", body=self.inner(template, parts), **parts
         )
 
@@ -102,26 +102,26 @@ class SparkWriter(SqlWriter):
 def _cast(writer: SqlWriter, node: exp.Expr) -> exp.Expr | None:
     target, given, inner = writer.type(node), writer.type(node.this), node.this
     if isinstance(inner, exp.Placeholder):
-        return None if node.args["to"].this is exp.DType.ARRAY else writer.made("CAST(:x AS STRING)", x=inner)
+        return None if node.args["to"].this is exp.DType.ARRAY else writer.build("CAST(:x AS STRING)", x=inner)
     if isinstance(inner, exp.Literal) and inner.is_string:
         # A constant too: one in a branch of CASE would fail for the rows that take it.
-        return writer.made(f"TRY_CAST(:x AS {_TYPES[target or '']})", x=inner)
+        return writer.build(f"TRY_CAST(:x AS {_TYPES[target or '']})", x=inner)
     check_texts(writer, node)
     if target == DOUBLE and given == BOOLEAN:
-        return writer.made("CAST(CAST(:x AS INT) AS DOUBLE)", x=inner)
+        return writer.build("CAST(CAST(:x AS INT) AS DOUBLE)", x=inner)
     if target == WHOLE and given == DOUBLE:
-        return writer.made("TRY_CAST(NULLIF(RINT(:x), 9223372036854775808e0) AS BIGINT)", x=inner)
+        return writer.build("TRY_CAST(NULLIF(RINT(:x), 9223372036854775808e0) AS BIGINT)", x=inner)
     if target == WHOLE and given == DECIMAL:
-        return writer.made("TRY_CAST(ROUND(:x) AS BIGINT)", x=inner)
+        return writer.build("TRY_CAST(ROUND(:x) AS BIGINT)", x=inner)
     if target == BOOLEAN and given == WHOLE:
-        return writer.made("(:x <> 0)", x=inner)
+        return writer.build("(:x <> 0)", x=inner)
     known = {
         DOUBLE: (DOUBLE, WHOLE, HUGE, DECIMAL), WHOLE: (WHOLE, BOOLEAN, HUGE), HUGE: (WHOLE, HUGE), BOOLEAN: (BOOLEAN,),
         DATE: (DATE, TIMESTAMP), TEXT: (TEXT, WHOLE, BOOLEAN, HUGE), TIMESTAMP: (TIMESTAMP, DATE),
     }  # fmt: skip
     if given is not None and given not in known.get(target or "", ()):
         raise writer.refused(node)
-    return writer.made(f"TRY_CAST(:x AS {_TYPES[target or '']})", x=inner)
+    return writer.build(f"TRY_CAST(:x AS {_TYPES[target or '']})", x=inner)
 
 
 def _division(_writer: SqlWriter, node: exp.Expr) -> None:
@@ -133,7 +133,7 @@ def _rounded(writer: SqlWriter, node: exp.Expr) -> exp.Expr:
     """Half away from zero; to decimals by way of the whole number of them, as DuckDB does."""
     digits = node.args.get("decimals")
     if digits is None:
-        return writer.made("ROUND(:x)", x=node.this)
+        return writer.build("ROUND(:x)", x=node.this)
     unit = f"1e{digits.name}"
     return writer.once(f"CASE WHEN ABS(:x) < 1e290 THEN ROUND(:x * {unit}) / {unit} ELSE :x END", node.this)
 
@@ -174,7 +174,7 @@ def _keys(writer: SqlWriter, node: exp.Expr) -> exp.Expr | None:
     types = {exp.DType.DOUBLE: "DOUBLE", exp.DType.BIGINT: "BIGINT", exp.DType.INT128: "DECIMAL(38, 0)"}
     types |= {exp.DType.BOOLEAN: "BOOLEAN", exp.DType.DATE: "DATE", exp.DType.TIMESTAMPNTZ: "TIMESTAMP_NTZ"}
     types |= {exp.DType.TIMESTAMP: "TIMESTAMP_NTZ"}
-    return writer.made(f"SELECT CAST(k AS {types.get(inner.this, 'STRING')}) AS k, i FROM {cast.this.name}")
+    return writer.build(f"SELECT CAST(k AS {types.get(inner.this, 'STRING')}) AS k, i FROM {cast.this.name}")
 
 
 def _several(_writer: SqlWriter, node: exp.Expr) -> exp.Expr | None:
@@ -186,7 +186,7 @@ def _several(_writer: SqlWriter, node: exp.Expr) -> exp.Expr | None:
 def _sum(writer: SqlWriter, node: exp.Expr) -> exp.Expr | None:
     column = isinstance(node.this, exp.Column) and _SUMMED.fullmatch(node.this.name)
     if column or writer.type(node.this) == WHOLE:
-        return writer.made("SUM(CAST(:x AS DECIMAL(38, 0)))", x=node.this)
+        return writer.build("SUM(CAST(:x AS DECIMAL(38, 0)))", x=node.this)
     return None
 
 
@@ -207,8 +207,8 @@ def _step(writer: SqlWriter, node: exp.Expr) -> None:
 def _truncated(writer: SqlWriter, node: exp.Expr) -> exp.Expr:
     unit = node.args["unit"].name.upper()
     if unit in ("HOUR", "MINUTE"):
-        return writer.made(f"CAST(DATE_TRUNC('{unit}', :x) AS TIMESTAMP_NTZ)", x=node.this)
-    return writer.made("CAST(:x AS DATE)" if unit == "DAY" else f"TRUNC(CAST(:x AS DATE), '{unit}')", x=node.this)
+        return writer.build(f"CAST(DATE_TRUNC('{unit}', :x) AS TIMESTAMP_NTZ)", x=node.this)
+    return writer.build("CAST(:x AS DATE)" if unit == "DAY" else f"TRUNC(CAST(:x AS DATE), '{unit}')", x=node.this)
 
 
 def _difference(writer: SqlWriter, node: exp.Expr) -> exp.Expr:
