@@ -53,7 +53,7 @@ def test_an_event_for_a_group_speaks_of_the_group(tmp_path: Path) -> None:
 def test_json_and_picture(tmp_path: Path) -> None:
     picture = tmp_path / "odds.svg"
     found = json.loads(run("explain", "--epsilon", 1, "--delta", 1e-6, "--json", "--picture", picture))
-    assert found["odds"] == {"without": 27, "with_you": 73, "of": 100}
+    assert found["odds"] == {"without": 27, "with_you": 73, "of": 100, "give_or_take": 0}
     assert picture.read_text(encoding="utf-8").startswith("<svg")
 
 

@@ -9,13 +9,14 @@ from dataclasses import fields, replace
 from fractions import Fraction
 from statistics import NormalDist
 
+import numpy as np
 import pytest
 
 from deniable.accounting import account
 from deniable.conversions import for_group
 from deniable.descriptions import Description
 from deniable.errors import InvalidArgument
-from deniable.events import Claimed, Gaussian, Laplace, RandomizedResponse
+from deniable.events import Claimed, Gaussian, Laplace, RandomizedResponse, dpsgd
 from deniable.explaining import Analyst, Participant, Regulator, explain
 from deniable.explaining.labels import Labels
 from deniable.explaining.odds import Odds, odds, success
@@ -37,13 +38,13 @@ def test_the_sentence_of_the_study() -> None:
         "If you do not take part, 39 of 100 possible reports would lead your manager to believe you said no;"
         " if you do, 61 of 100."
     )
-    assert told[1] == ENGLISH.odds_own
+    assert told[1:] == (ENGLISH.odds_rest, ENGLISH.odds_own)
 
 
 def test_any_mechanism_with_that_promise_is_labelled_so() -> None:
     told = explain(PureDP(0.5))
     assert told.odds == Odds(38, 62, 100)
-    assert told.sections[0].sentences[1] == ENGLISH.odds_any
+    assert told.sections[0].sentences[2] == ENGLISH.odds_any
 
 
 @pytest.mark.parametrize(
@@ -66,11 +67,46 @@ def test_a_tiny_loss_is_shown_among_more_reports() -> None:
     assert odds(account(Claimed(PureDP(30)))) == Odds(0, 100, 100)
 
 
+@pytest.mark.parametrize(("rate", "scale"), [(0.01, 1), (0.1, 0.8), (0.5, 1), (0.5, 0.1), (0.1, 0.5)])
+def test_the_two_numbers_of_a_sampled_step(rate: float, scale: float) -> None:
+    """A step speaks for a person exactly when it is above ½, whatever the rate is."""
+    absent = NormalDist().cdf(-0.5 / scale)
+    present = (1 - rate) * absent + rate * NormalDist().cdf(0.5 / scale)
+    told = odds(account(Gaussian(scale=scale).sampled(rate=rate)))
+    assert told == Odds(round(told.of * absent), round(told.of * present), told.of)
+
+
+def test_the_two_numbers_of_a_training() -> None:
+    """Half a million simulated trainings of 20 steps; each rate is off by more than 0.5 % with chance below 1e-11."""
+    rate, scale, steps, many = 0.05, 0.6, 20, 500_000
+    random = np.random.default_rng(0)
+    raised = []
+    for present in (False, True):
+        loss = np.zeros(many)
+        for _ in range(steps):
+            step = random.normal(0, scale, many) + (present & (random.random(many) < rate))
+            loss += np.log1p(rate * np.expm1((2 * step - 1) / (2 * scale * scale)))
+        raised.append(100 * float(np.mean(loss > 0)))
+    told = odds(account(dpsgd(noise_multiplier=scale, rate=rate, steps=steps)))
+    assert (told.of, told.give_or_take) == (100, 0)
+    assert told.without == pytest.approx(raised[0], abs=1)
+    assert told.with_you == pytest.approx(raised[1], abs=1)
+    assert told.without + told.with_you < 90
+
+
+def test_ties_are_split_where_the_worlds_are_mirror_images() -> None:
+    assert odds(account(RandomizedResponse(epsilon=1, categories=4))) == Odds(35, 65, 100)
+
+
 def test_posterior_of_a_pure_promise() -> None:
     after = 0.1 * math.exp(0.5) / (1 + 0.1 * math.expm1(0.5))
     assert 15.5 - 0.1 < 100 * after <= 15.5
     told = explain(PureDP(0.5, unit="patient_id"), prior=0.1).sections[0].sentences[-1]
-    assert told == "Whoever starts out 10 % sure about one patient ends at most 15.5 % sure, whatever is published."
+    fallen = 0.1 * math.exp(-0.5) / (1 + 0.1 * math.expm1(-0.5))
+    assert 6.3 <= 100 * fallen < 6.4
+    assert told == (
+        "Whoever starts out 10 % sure about one patient ends between 6.3 % and 15.5 % sure, whatever is published."
+    )
 
 
 def test_the_gaussian_quantile_is_for_gaussian_noise_alone() -> None:
@@ -137,7 +173,7 @@ def test_another_language_is_another_set_of_texts() -> None:
         for field in fields(Texts)
         if isinstance(text := getattr(ENGLISH, field.name), str)
     }
-    assert names["prior"] == {"prior", "unit", "most"}
+    assert names["prior"] == {"prior", "unit", "least", "most"}
     assert names["delta"] == {"delta", "kept", "unit", "factor"}
     for text in ENGLISH.odds.values():
         assert {n for _, n, _, _ in string.Formatter().parse(text) if n} == {

@@ -2,7 +2,7 @@
 
 >>> from deniable.guarantees import PureDP
 >>> print(explain(PureDP(0.5, unit="patient_id"), prior=0.1).sections[0].sentences[-1])
-Whoever starts out 10 % sure about one patient ends at most 15.5 % sure, whatever is published.
+Whoever starts out 10 % sure about one patient ends between 6.3 % and 15.5 % sure, whatever is published.
 """
 
 from __future__ import annotations

@@ -88,5 +88,5 @@ def _worst(guarantee: Guarantee) -> Profile:
 
 
 def _is_own(profile: Profile) -> bool:
-    """Whether a curve belongs to what was done. Otherwise its method says "of the bound"."""
-    return "of the bound" not in profile.method
+    """Whether a curve belongs to what was done. Otherwise its method says that it is a bound, or of one."""
+    return "bound" not in profile.method

@@ -21,11 +21,14 @@ class Texts:
     someone: str
     belief: dict[Relation, str]
     odds: dict[Relation, str]
+    odds_rest: str
+    odds_about: str
     odds_own: str
     odds_any: str
     odds_most: str
     prior: str
     prior_almost: str
+    prior_falls: str
     no_bound: str
     unit_row: str
     unit_person: str
@@ -104,14 +107,23 @@ _SINGLE = Texts(
             " if they are not, {with_you} of {of}."
         ),
     },
+    odds_rest="Such a report raises the belief, the others lower it or leave it as it was.",
+    odds_about="Each of the two numbers may be off by {give_or_take}.",
     odds_own="These numbers are those of the noise that is really added.",
-    odds_any="These numbers hold for any method that keeps the promise; the method in use may be kinder.",
+    odds_any=(
+        "They are the numbers of the worst method that keeps the promise. The method in use may have others; no"
+        " method's two numbers lie further apart."
+    ),
     odds_most="Before rounding: at most {most} in 100 guesses are right, where a coin gives 50.",
-    prior=("Whoever starts out {prior} % sure about {unit} ends at most {most} % sure, whatever is published."),
+    prior=(
+        "Whoever starts out {prior} % sure about {unit} ends between {least} % and {most} % sure, whatever is"
+        " published."
+    ),
     prior_almost=(
         "Whoever starts out {prior} % sure about {unit} ends at most {most} % sure,"
         " except for at most {failure} of the reports that could come out."
     ),
+    prior_falls="It may fall as well, to {least} % at the least, with as many exceptions.",
     no_bound="For every single report no certainty below 100 % can be promised; it can for all but a few.",
     unit_row="Every row is protected on its own. A person with many rows is protected less.",
     unit_person="The promise is about everything that one {noun} contributes, all rows together.",

@@ -43,10 +43,11 @@ _SLACK = 1 + 2.0**-40
 
 
 class Belief(NamedTuple):
-    """The most that an attacker can come to believe, but for a share `failure` of the outputs."""
+    """The most and the least that an attacker can come to believe, each but for a share `failure` of the outputs."""
 
     failure: Fraction
     most: float
+    least: float
 
 
 def beliefs(profile: Profile, *, prior: Number, own: bool) -> tuple[Belief, ...]:
@@ -67,13 +68,16 @@ def beliefs(profile: Profile, *, prior: Number, own: bool) -> tuple[Belief, ...]
     >>> [f"{b.most:.3f}" for b in beliefs(account(Claimed(GDP(1))), prior=0.1, own=False)]
     ['1.000', '0.962', '0.838', '0.578']
     """
-    bounds = []
-    for failure in FAILURES:
-        most = profile.posterior(prior, failure=failure)
+    chance = _checks.inner_probability("prior", prior)
+
+    def most(start: Fraction, failure: Fraction) -> float:
+        bound = profile.posterior(start, failure=failure)
         if own and failure and isinstance(profile.curve, GaussianCurve):
-            most = min(most, gaussian_posterior(profile.curve.mu_squared, prior=prior, failure=failure))
-        bounds.append(Belief(failure, most))
-    return tuple(bounds)
+            bound = min(bound, gaussian_posterior(profile.curve.mu_squared, prior=start, failure=failure))
+        return bound
+
+    # A belief falls as far as the belief in the contrary rises.
+    return tuple(Belief(failure, most(chance, failure), 1 - most(1 - chance, failure)) for failure in FAILURES)
 
 
 def gaussian_posterior(mu_squared: Fraction, *, prior: Number, failure: Number) -> float:
@@ -84,6 +88,9 @@ def gaussian_posterior(mu_squared: Fraction, *, prior: Number, failure: Number) 
     loss = (mu * mu / 2 - mu * NormalDist().inv_cdf(tail)) * _SLACK
     return min(1.0, _SLACK / (1 + (1 - chance) / chance * math.exp(-loss)))
 
+
+_LEAST = 0.001
+"""A belief that may fall below this may fall to nothing, which is not worth a sentence."""
 
 _WIDTH = 100
 
@@ -162,7 +169,7 @@ class Participant:
         """The odds first, then the prior, then what is not promised."""
         words, counts = self.texts.about(subject.unit), odds(subject.profile)
         yours = [
-            _odds_sentence(words, subject, counts, self.observer, self.belief),
+            *_odds_sentences(words, subject, counts, self.observer, self.belief),
             words.odds_own if subject.own else words.odds_any,
             *_beliefs(words, subject, prior, several=False),
         ]
@@ -189,7 +196,7 @@ class Analyst:
         """The promise, the attack risks, δ, the facts."""
         words, counts = self.texts.about(subject.unit), odds(subject.profile)
         numbers = [
-            _odds_sentence(words, subject, counts, None, None),
+            *_odds_sentences(words, subject, counts, None, None),
             words.odds_own if subject.own else words.odds_any,
             words.odds_most.format(most=_percent(success(subject.profile))),
             *_risks(words, subject),
@@ -242,12 +249,19 @@ class Regulator:
         )
 
 
-def _odds_sentence(words: Texts, subject: Subject, counts: Odds, observer: str | None, belief: str | None) -> str:
-    return words.odds[subject.relation].format(
-        **counts._asdict(),
+def _odds_sentences(
+    words: Texts, subject: Subject, counts: Odds, observer: str | None, belief: str | None
+) -> list[str]:
+    """The two numbers, what the other reports do, and how well the numbers are known."""
+    sentence = words.odds[subject.relation].format(
+        without=f"{counts.without:,}",
+        with_you=f"{counts.with_you:,}",
+        of=f"{counts.of:,}",
         observer=observer or words.someone,
         belief=belief or words.belief[subject.relation],
     )
+    about = [words.odds_about.format(give_or_take=counts.give_or_take)] if counts.give_or_take else []
+    return [sentence, words.odds_rest, *about]
 
 
 def _refutation(words: Texts, subject: Subject) -> tuple[Section, ...]:
@@ -269,7 +283,7 @@ def _scope(words: Texts, subject: Subject) -> tuple[str, ...]:
 
 
 def _beliefs(words: Texts, subject: Subject, prior: Number | None, *, several: bool) -> list[str]:
-    """How far a belief can grow from a prior: for every output if that is bounded, else for all but a share of them."""
+    """How far a belief can grow and fall: for every output if that is bounded, else for all but a share of them."""
     if prior is None:
         return []
     start = shown(100 * _checks.inner_probability("prior", prior))
@@ -277,9 +291,11 @@ def _beliefs(words: Texts, subject: Subject, prior: Number | None, *, several: b
     always, *almost = bounds
     one = subject.unit.one
     if always.most < 1:
-        return [words.prior.format(prior=start, unit=one, most=_percent(always.most))]
+        ends = {"least": _percent_down(always.least), "most": _percent(always.most)}
+        return [words.prior.format(prior=start, unit=one, **ends)]
     sentences = [
         words.prior_almost.format(prior=start, unit=one, most=_percent(b.most), failure=_one_in(b.failure))
+        + (f" {words.prior_falls.format(least=_percent_down(b.least))}" if b.least >= _LEAST else "")
         for b in almost
         if b.most < 1
     ]
@@ -318,6 +334,11 @@ def _facts(words: Texts, subject: Subject) -> tuple[Section, ...]:
 def _percent(chance: float) -> str:
     """A chance in percent, with one decimal, rounded up."""
     return "100" if chance >= 1 else rounded_up(100 * chance, decimals=1)
+
+
+def _percent_down(chance: float) -> str:
+    """A chance in percent, with one decimal, rounded down."""
+    return shown(Fraction(math.floor(1000 * chance), 10))
 
 
 def _one_in(share: Fraction) -> str:

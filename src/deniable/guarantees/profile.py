@@ -62,7 +62,7 @@ class DirectedCurve(Protocol):
         ...
 
 
-_STEPS = (1e-6, 1e-5, 1e-4, 1e-3, 1e-2)
+_STEPS = (1e-6, 1e-5, 1e-4, 1e-3, 1e-2, 0.03, 0.1)
 """The ε > 0 between which the slope of a curve at 0 is bracketed."""
 
 
