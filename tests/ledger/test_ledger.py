@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from deniable.accounting import account
 from deniable.accounting.filters import Tally
 from deniable.errors import BudgetExceeded, InvalidArgument, LedgerError, UnitMismatch
 from deniable.events import Claimed, DiscreteLaplace, Event, Gaussian, Laplace, RandomizedResponse
@@ -328,3 +329,21 @@ def test_a_ledger_describes_itself_by_its_budget(path: Path) -> None:
         found = ledger.describe()
         assert found.guarantee == ledger.budget
         assert dict(found.facts) == {"remaining": "ε = 0.666666", "rows": "1", "head": ledger.head().hash}
+
+
+def test_the_odometer_reads_what_was_charged(tmp_path: Path) -> None:
+    """The sum of ε while it is the smaller, then the mixture over Rényi orders."""
+    with Ledger.create(tmp_path / "a.ledger", unit="patient_id", budget=ApproxDP(9, 1e-6)) as ledger:
+        assert ledger.odometer() == ApproxDP(0, 1e-6, unit="patient_id")
+        ledger.charge(Laplace(scale=4), purpose="one")
+        assert ledger.odometer() == ApproxDP(0.25, 1e-6, unit="patient_id")
+        for _ in range(3):
+            ledger.charge(Gaussian(scale=2), purpose="more")
+        reading = ledger.odometer()
+        assert isinstance(reading, ApproxDP)
+        assert account(Laplace(scale=4) + Gaussian(scale=2) * 3).epsilon(1e-6) < reading.epsilon < 6
+        assert ledger.odometer(delta=0) is None
+    with Ledger.create(tmp_path / "b.ledger", unit="row", budget=PureDP(1, relation=Relation.REPLACE)) as ledger:
+        ledger.charge(Laplace(scale=4, relation=Relation.REPLACE), purpose="one")
+        assert ledger.odometer() == PureDP(0.25, relation=Relation.REPLACE, unit=ledger.unit)
+        assert ledger.odometer(delta=1e-6) == ApproxDP(0.25, 1e-6, relation=Relation.REPLACE, unit=ledger.unit)

@@ -18,7 +18,10 @@
 from __future__ import annotations
 
 import os
+from collections import Counter
 from collections.abc import Iterator
+from dataclasses import replace
+from fractions import Fraction
 from itertools import islice
 from pathlib import Path
 from types import TracebackType
@@ -26,9 +29,11 @@ from typing import Self
 
 from deniable import _checks
 from deniable._notebook import Shown
+from deniable._signatures import public
+from deniable.accounting.filters import FilterEntry, Odometer
 from deniable.descriptions import Description
 from deniable.errors import LedgerDamaged, LedgerError
-from deniable.guarantees import Guarantee
+from deniable.guarantees import ApproxDP, Guarantee, PureDP
 from deniable.ledger import exports, records, verification
 from deniable.ledger.accounts import COMMON, Account, check_voucher, read
 from deniable.ledger.exports import ExportFile
@@ -92,6 +97,27 @@ class LedgerRecord(Shown):
             who: an analyst: answers for their own budget. The common one may hold less.
         """
         return self._look(who)[-1].remainder.room
+
+    @public
+    def odometer(self, *, delta: _checks.Number | None = None) -> Guarantee | None:
+        """A bound on everything charged so far that holds at every time; None where no bound is known.
+
+        Charges may depend on all answers, and so may the moment at which charging ends: if it ends where this number is
+        at most ε, all answers together keep (ε, δ). The budget is a promise of its own beside it. Reads every row.
+
+        Args:
+            delta: the δ of the bound, fixed before the first charge; the budget's own if it is left out.
+        """
+        own = getattr(self.budget, "delta", Fraction(0))
+        odometer = Odometer.start(own if delta is None else _checks.probability("delta", delta))
+        counts = Counter((charge.event, charge.at) for charge in self.charges())
+        for (event, at), count in counts.items():
+            odometer = odometer.after(FilterEntry(event, at), count)
+        epsilon = odometer.epsilon
+        if epsilon is None:
+            return None
+        reading = PureDP(epsilon) if not odometer.delta else ApproxDP(epsilon, odometer.delta)
+        return replace(reading, relation=self.relation).about(self.unit)
 
     def analysts(self) -> dict[str, Guarantee]:
         """The analysts with a budget of their own, and those budgets."""

@@ -2,7 +2,8 @@
 
 A filter keeps running sums and says, before a step touches data, whether it fits. `filters_for(budget)` makes the list
 that a ledger stores; `admitted` is the one decision. Everything is an exact fraction, and every number that is not
-rational was rounded to the safe side. The theorems stand in docs/ledger.md.
+rational was rounded to the safe side. `Odometer` reads, at every time, an upper bound on what was charged so far. The
+theorems stand in docs/ledger.md.
 
 >>> from deniable.events import Laplace
 >>> from deniable.guarantees import ApproxDP
@@ -16,6 +17,7 @@ True
 
 from deniable.accounting.filters.costs import Cost, cost
 from deniable.accounting.filters.lists import Family, Filters, SumFilter, basic, certify, filters_for
+from deniable.accounting.filters.odometer import Odometer
 from deniable.accounting.filters.totals import (
     FilterEntry,
     FilterTotals,
@@ -36,6 +38,7 @@ __all__ = [
     "FilterEntry",
     "FilterTotals",
     "Filters",
+    "Odometer",
     "SumFilter",
     "Tally",
     "accepts",
