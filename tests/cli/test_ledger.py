@@ -54,3 +54,21 @@ def test_verify_accepts_an_earlier_head_and_export_is_one_object_per_line(hospit
     lines = hospital("ledger", "export", "hospital.ledger").out.splitlines()
     assert len(lines) == 3
     assert [json.loads(line) for line in lines][1]["purpose"] == "SELECT COUNT(*) AS n FROM visits"
+
+
+def test_show_says_how_many_more_questions_fit(hospital: Callable) -> None:
+    hospital(*COUNT)
+    shown = hospital("ledger", "show", "hospital.ledger").out
+    assert "3 more questions like the last one" in shown
+    assert "ε ≤ 0.50, δ = 0" in shown
+    assert "DiscreteLaplace" not in shown
+    assert "DiscreteLaplace" in hospital("ledger", "show", "hospital.ledger", "--events").out.replace("\n", "")
+    found = json.loads(hospital("ledger", "show", "hospital.ledger", "--json").out)
+    assert found["repeats_left"] == 3
+    assert found["charges"][0]["cost"]["epsilon"] == 0.5
+
+
+def test_allot_gives_an_analyst_a_budget(hospital: Callable) -> None:
+    assert "ada: ε ≤ 0.80" in hospital("ledger", "allot", "hospital.ledger", "ada", "--epsilon", "0.8").out
+    assert "no more questions like" not in hospital("ledger", "show", "hospital.ledger").out
+    assert "made once" in hospital("ledger", "allot", "hospital.ledger", "ada", "--epsilon", "0.9").err

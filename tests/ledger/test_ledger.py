@@ -347,3 +347,42 @@ def test_the_odometer_reads_what_was_charged(tmp_path: Path) -> None:
         ledger.charge(Laplace(scale=4, relation=Relation.REPLACE), purpose="one")
         assert ledger.odometer() == PureDP(0.25, relation=Relation.REPLACE, unit=ledger.unit)
         assert ledger.odometer(delta=1e-6) == ApproxDP(0.25, 1e-6, relation=Relation.REPLACE, unit=ledger.unit)
+
+
+@pytest.mark.parametrize(
+    ("budget", "event"),
+    [
+        (PureDP(2), Laplace(scale=3)),
+        (ApproxDP(3, 1e-6), DiscreteLaplace(scale=4)),
+        (ApproxDP(2, 1e-6), Gaussian(scale=20)),
+        (ZCDP(0.1), Gaussian(scale=7)),
+        (GDP(1), Gaussian(scale=4)),
+    ],
+)
+def test_as_many_repeats_are_left_as_can_be_charged(path: Path, budget: Guarantee, event: Event) -> None:
+    with Ledger.create(path, unit="row", budget=budget) as ledger:
+        ledger.charge(event, purpose="first")
+        left = ledger.repeats_left(event)
+        assert left > 1
+        for _ in range(left):
+            ledger.charge(event, purpose="again")
+        assert ledger.repeats_left(event) == 0
+        with pytest.raises(BudgetExceeded):
+            ledger.charge(event, purpose="one too many")
+
+
+def test_repeats_of_a_charge_at_a_point(path: Path) -> None:
+    with Ledger.create(path, unit="row", budget=ApproxDP(1, 1e-6), basic_only=True) as ledger:
+        charge = ledger.charge(Gaussian(scale=50), purpose="first", at=ApproxDP(0.1, 1e-7))
+        left = ledger.repeats_left(charge.event, at=charge.at)
+        assert left == 9
+        assert ledger.cost_of(charge) == ApproxDP(0.1, 1e-7, unit="row")
+        for _ in range(left):
+            ledger.charge(Gaussian(scale=50), purpose="again", at=ApproxDP(0.1, 1e-7))
+        assert not ledger.fits(Gaussian(scale=50), at=ApproxDP(0.1, 1e-7))
+
+
+def test_repeats_are_counted_up_to_a_million(path: Path) -> None:
+    with Ledger.create(path, unit="row", budget=PureDP(1)) as ledger:
+        assert ledger.repeats_left(Laplace(scale=10**7)) == 10**6
+        assert ledger.repeats_left(Laplace(scale=Fraction(1, 2))) == 0

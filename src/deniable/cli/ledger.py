@@ -1,4 +1,4 @@
-"""`deniable ledger create|show|verify|export`: the budget on disk. An address is shown without its password."""
+"""`deniable ledger create|allot|show|verify|export`: the budget on disk. An address is shown without its password."""
 
 from __future__ import annotations
 
@@ -15,6 +15,7 @@ from deniable.cli.printing import Force, Json, print_bars, print_json, print_rec
 from deniable.errors import InvalidArgument
 
 if TYPE_CHECKING:
+    from deniable.guarantees import Guarantee
     from deniable.ledger import LedgerRecord
 
 app = typer.Typer(help="Create, read and check the record of what was charged.", no_args_is_help=True)
@@ -54,14 +55,40 @@ def create(
 
 
 @app.command()
+def allot(
+    file: File,
+    who: Annotated[str, typer.Argument(help="The analyst.", show_default=False)],
+    epsilon: Annotated[float, typer.Option(help="The ε of the analyst's own budget.", show_default=False)],
+    delta: Annotated[float, typer.Option(help="Its δ; 0 for a pure promise.")] = 0.0,
+    json: Json = False,
+) -> None:
+    """Give an analyst a budget of their own inside the common one, once. From then on every charge names its analyst.
+
+    Example: deniable ledger allot hospital.ledger ada --epsilon 1 --delta 1e-7
+    """
+    from deniable.ledger import Ledger
+
+    with Ledger.open(file) as ledger:
+        ledger.allot(who, epsilon=epsilon, delta=delta or None)
+        own = ledger.analysts()[who]
+        if json:
+            print_json({"file": ledger.place, "who": who, "budget": own.to_dict()})
+        else:
+            say(f"{who}: {own}")
+
+
+@app.command()
 def show(
     file: Record,
     who: Annotated[str | None, typer.Option(help="One analyst's own budget and charges.", show_default=False)] = None,
     last: Annotated[int, typer.Option(help="How many charges, counted from the newest.", min=1)] = 20,
     page: Annotated[int, typer.Option(help="2 for those before the last ones, and so on.", min=1)] = 1,
+    events: Annotated[bool, typer.Option("--events", help="Also the event of every charge.")] = False,
     json: Json = False,
 ) -> None:
     """What was charged for what, when, and what remains: the newest charges, or a page of older ones.
+
+    Each charge is shown with what it costs on its own. Charges do not add up to what was spent: composition costs less.
 
     Example: deniable ledger show hospital.ledger
     """
@@ -73,6 +100,8 @@ def show(
         budget = ledger.budget if who is None else analysts[who]
         newest = list(ledger.charges(who=who, last=last * page + 1))
         rows = ledger.head().seq
+        repeats = ledger.repeats_left(newest[-1].event, who=who, at=newest[-1].at) if newest else None
+        costs = {charge.seq: ledger.cost_of(charge) for charge in newest[max(0, len(newest) - last * page) :]}
     older = len(newest) > last * page
     charges = newest[max(0, len(newest) - last * page) : max(0, len(newest) - last * (page - 1))]
     if json:
@@ -80,22 +109,32 @@ def show(
             {
                 "budget": budget.to_dict(),
                 "remaining": remaining.to_dict(),
+                "repeats_left": repeats,
                 "rows": rows,
                 "page": page,
                 "older": older,
-                "charges": [charge.to_dict() for charge in charges],
+                "charges": [
+                    {**c.to_dict(), "cost": None if (cost := costs[c.seq]) is None else cost.to_dict()} for c in charges
+                ],
             }
         )
         return
     say(f"budget     {budget}")
-    say(f"remaining  {remaining.figures}")
+    say(f"remaining  {remaining.figures}{_repeats_text(repeats)}")
     if charges:
         say("")
         named = any(charge.who for charge in charges)
         print_table(
-            ["no.", "time", *(["who"] if named else []), "purpose", "event"],
+            ["no.", "time", *(["who"] if named else []), "purpose", "on its own", *(["event"] if events else [])],
             [
-                (c.seq, c.time[:16].replace("T", " "), *([c.who or ""] if named else []), c.purpose, repr(c.event))
+                (
+                    c.seq,
+                    c.time[:16].replace("T", " "),
+                    *([c.who or ""] if named else []),
+                    c.purpose,
+                    cost_text(costs[c.seq]),
+                    *([repr(c.event)] if events else []),
+                )
                 for c in charges
             ],
         )
@@ -107,6 +146,18 @@ def show(
         )
     if older:
         say(f"\nOlder charges: --page {page + 1}, or --last N. The ledger has {rows:,} rows.")
+
+
+def _repeats_text(repeats: int | None) -> str:
+    if repeats is None:
+        return ""
+    many = "a million or more" if repeats >= 10**6 else "no" if not repeats else f"{repeats:,}"
+    return f": {many} more {'question' if repeats == 1 else 'questions'} like the last one"
+
+
+def cost_text(cost: Guarantee | None) -> str:
+    """A cost as `ε ≤ 0.50, δ = 0`, without the neighbours; a dash where no finite number is known."""
+    return "–" if cost is None else str(cost).removesuffix(f", {cost.neighbours}")
 
 
 def record_at(file: str) -> LedgerRecord:

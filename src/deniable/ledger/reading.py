@@ -18,6 +18,7 @@
 from __future__ import annotations
 
 import os
+from bisect import bisect_left
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import replace
@@ -33,9 +34,10 @@ from deniable._signatures import public
 from deniable.accounting.filters import FilterEntry, Odometer
 from deniable.descriptions import Description
 from deniable.errors import LedgerDamaged, LedgerError
+from deniable.events import Event
 from deniable.guarantees import ApproxDP, Guarantee, PureDP
-from deniable.ledger import exports, records, verification
-from deniable.ledger.accounts import COMMON, Account, check_voucher, read
+from deniable.ledger import exports, records, refusals, verification
+from deniable.ledger.accounts import COMMON, Account, check_voucher, decide, read
 from deniable.ledger.exports import ExportFile
 from deniable.ledger.records import Charge, Head, Header, Terms
 from deniable.ledger.stores import RecordSource, Row
@@ -43,6 +45,9 @@ from deniable.units import Relation, Unit
 
 PAGE = 1000
 """Rows that are read at a time where the last charges are looked for."""
+
+MOST_REPEATS = 10**6
+"""`repeats_left` counts no further."""
 
 
 class LedgerRecord(Shown):
@@ -118,6 +123,27 @@ class LedgerRecord(Shown):
             return None
         reading = PureDP(epsilon) if not odometer.delta else ApproxDP(epsilon, odometer.delta)
         return replace(reading, relation=self.relation).about(self.unit)
+
+    def repeats_left(self, event: Event, *, who: str | None = None, at: ApproxDP | None = None) -> int:
+        """How many more charges of this event fit, one after the other; a million if there are more.
+
+        Args:
+            event: what would be charged again and again.
+            who: the analyst who would charge it; their own budget counts too.
+            at: the (ε, δ) at which it enters, as in `Charge.at`.
+        """
+        accounts = self._look(who)
+
+        def refuses(times: int) -> bool:
+            point = None if at is None else ApproxDP(at.epsilon * times, min(Fraction(1), at.delta * times))
+            return decide(FilterEntry(event * times, point), accounts, curves=False) is None
+
+        # What is refused so many times is refused more often.
+        return bisect_left(range(1, MOST_REPEATS + 1), True, key=refuses)
+
+    def cost_of(self, charge: Charge) -> Guarantee | None:
+        """What a charge costs on its own, in the kind of the budget; None where no finite number is known."""
+        return refusals.request_cost(FilterEntry(charge.event, charge.at), self.budget)
 
     def analysts(self) -> dict[str, Guarantee]:
         """The analysts with a budget of their own, and those budgets."""
