@@ -33,6 +33,7 @@ ROOMS: dict[str, tuple[str, ...]] = {
     "strategies": ("strategies",),
     "ledger": ("ledger",),
     "query": ("query", "query.engines"),
+    "synthesis": ("synthesis",),
     "learning": ("learning", "learning.losses"),
     "deep": ("deep",),
     "auditing": ("auditing", "auditing.statistics", "auditing.training", "auditing.demonstrations"),

@@ -73,6 +73,7 @@ _ROOMS: tuple[str, ...] = (
     "noise",
     "query",
     "strategies",
+    "synthesis",
     "textbook",
     "units",
 )
@@ -107,6 +108,7 @@ if TYPE_CHECKING:
     from deniable import noise as noise
     from deniable import query as query
     from deniable import strategies as strategies
+    from deniable import synthesis as synthesis
     from deniable import textbook as textbook
     from deniable import units as units
     from deniable.accounting import account as account

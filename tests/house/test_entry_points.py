@@ -79,6 +79,14 @@ READS_NO_PRIVATE_DATA: dict[str, str] = {
     "deniable.query.Release.**": "reads what was released",
     "deniable.query.Value": "a released number",
     "deniable.query.*.close": "lets go of files",
+    # synthesis
+    "deniable.synthesis.ColumnBins.**": "cells, stated in public",
+    "deniable.synthesis.ColumnCategories.**": "cells, stated in public",
+    "deniable.synthesis.MarginalsPlan": "made by Session.marginals",
+    "deniable.synthesis.MarginalsPlan.release": "adds noise to exact counts; the caller has charged for it",
+    "deniable.synthesis.MarginalsPlan.to_*": "describes a plan",
+    "deniable.synthesis.Marginal.**": "reads what was released",
+    "deniable.synthesis.MarginalsRelease.**": "reads what was released",
     # learning
     "deniable.learning.[A-Z]*": "the constructor stores public parameters",
     "deniable.learning.losses.**": "formulas that a method evaluates inside; they release nothing",

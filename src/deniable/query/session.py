@@ -21,6 +21,7 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from importlib import import_module
 from types import TracebackType
 from typing import Any, Self
 
@@ -156,6 +157,35 @@ class Session:
             weights=weights, confidence=confidence, diagnose=diagnose, delta=delta,
         ).run()  # fmt: skip
 
+    @public
+    def marginals(
+        self,
+        table: str,
+        marginals: Any,
+        *,
+        columns: Mapping[str, Any],
+        epsilon: Number,
+        delta: Number | None = None,
+        per_unit: AtMost | None = None,
+        confidence: Number = 0.95,
+    ) -> Any:
+        """Plan tables of counts that agree with one another; free, reads no rows. `run` gives a `MarginalsRelease`.
+
+        Args:
+            table: a table's name, or SELECT columns FROM a table WHERE a condition.
+            marginals: a list of columns and of tuples of columns, one for each table of counts; or a number of ways.
+            columns: per column its categories (a list) or its bins (`dn.synthesis.ColumnBins`, or a range of whole
+                numbers).
+            epsilon: the ε of the whole release.
+            delta: the δ at which ε holds; the ledger's, if not given.
+            per_unit: how many rows of one unit count; needed when the ledger protects people by an id column.
+            confidence: of each interval.
+        """
+        return _synthesis("marginals").plan_marginals(
+            self.context, table, marginals, columns=columns, epsilon=epsilon, delta=delta, per_unit=per_unit,
+            confidence=confidence,
+        )  # fmt: skip
+
     @property
     def context(self) -> PlanningContext:
         """What all plans of this session share."""
@@ -175,6 +205,11 @@ class Session:
 
     def __repr__(self) -> str:
         return f"Session({', '.join(table.name for table in self._tables)}; {self.ledger.unit.one})"
+
+
+def _synthesis(module: str) -> Any:
+    """A module of the room `synthesis`, which is above this one: opened by name, when a caller asks for it."""
+    return import_module(f"deniable.synthesis.{module}")
 
 
 def _named(data: Any, encoding: str | None) -> dict[str, Any]:

@@ -1,0 +1,14 @@
+"""Synthetic tables and consistent marginals, charged to the same ledger, with statements about their error.
+
+The way of a release:
+
+1. `domain` says into which cells the values of each column fall; it is public.
+2. `counting` asks the engine for exact marginals, within the limits of every unit.
+3. `contributions` says how far one unit moves them, and what ε and δ allow.
+4. `residuals` and `marginals` release many tables that agree with one another: `Session.marginals`.
+"""
+
+from deniable.synthesis.domain import ColumnBins, ColumnCategories
+from deniable.synthesis.marginals import Marginal, MarginalsPlan, MarginalsRelease
+
+__all__ = ["ColumnBins", "ColumnCategories", "Marginal", "MarginalsPlan", "MarginalsRelease"]
