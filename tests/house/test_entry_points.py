@@ -93,6 +93,8 @@ READS_NO_PRIVATE_DATA: dict[str, str] = {
     "deniable.learning.*.describe": "describes what was released",
     "deniable.learning.*.get_feature_names_out": "names from public parameters",
     "deniable.learning.*.plan": "a method's noise and steps, from public parameters",
+    "deniable.learning.*.outlook": "what to expect, from public numbers",
+    "deniable.learning.*.compare_solvers": "what theorems predict, from public numbers",
     "deniable.learning.*.refuse": "says whether a method applies, from public parameters",
     "deniable.learning.*.work": "a step inside a method, before its noise; it releases nothing",
     "deniable.learning.*.descend": "walks along gradients that have their noise already",

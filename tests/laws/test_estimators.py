@@ -123,7 +123,6 @@ def test_it_says_what_it_did(kind: type) -> None:
     assert Event.from_json(model.event_.to_json()) == model.event_
     assert model.profile_.epsilon(1e-5) <= 3.0
     assert model.solver_.name in str(model.solver_)
-    assert "<- chosen" in str(model.solver_)
 
 
 @pytest.mark.parametrize("kind", KINDS)

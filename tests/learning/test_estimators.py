@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 import pytest
 from sklearn.datasets import load_digits
 
 from deniable.errors import InvalidArgument, NotSupported, PrivacyWarning
-from deniable.events import Claimed, DiscreteLaplace, Gaussian
+from deniable.events import Claimed, DiscreteLaplace, Gaussian, Repeated
 from deniable.guarantees import ApproxDP
 from deniable.learning import (
     FrankWolfe,
@@ -42,20 +44,29 @@ def test_a_private_count_is_bought_under_add_remove_only() -> None:
     assert two.size_ == 2000
 
 
-def test_a_choice_that_depends_on_the_count_is_charged_as_its_target() -> None:
-    """Which solver runs is decided after the count was seen, so only the target is known beforehand."""
-    model = LogisticRegression(**PUBLIC, classes=[0, 1]).fit(X, Y)
-    assert model.event_.parts[1:] == (Claimed(ApproxDP(0.979, 1e-6)),)
+def test_the_default_is_known_before_the_count() -> None:
+    """Nothing is claimed: the event says what runs, whatever the number of records."""
+    one, two = (LogisticRegression(**PUBLIC, classes=[0, 1]).fit(X[:size], Y[:size]) for size in (10, len(X)))
+    assert one.event_ == two.event_
+    assert [type(part.event if isinstance(part, Repeated) else part) for part in one.event_.parts] == [Gaussian] * 2
+
+
+def test_auto_takes_the_first_method_that_applies() -> None:
+    task = Task(losses.Logistic(), 5, ApproxDP(1, 1e-6), size=10_000)
+    choice = choose([NoisySum(), GradientDescent(), ObjectivePerturbation()], lambda method: method.plan(task))
+    assert choice.name == "gradient_descent"
+    assert "mean only" in str(choice)
+    with pytest.raises(NotSupported, match="no solver applies"):
+        choose([NoisySum()], lambda method: method.plan(task))
 
 
 def test_the_table_lists_every_method_with_its_prediction_or_its_reason() -> None:
-    task = Task(losses.Logistic(), 5, ApproxDP(1, 1e-6), size=10_000)
-    choice = choose(task, [ObjectivePerturbation(), GradientDescent(), OutputPerturbation(), NoisySum()])
-    assert choice.plan.risk == min(entry.risk for entry in choice.table)
-    assert [entry.name for entry in choice.table] == ["objective", "gradient_descent", "output", "sum"]
-    assert "mean only" in choice.table[3].note
-    with pytest.raises(NotSupported, match="no solver applies"):
-        choose(task, [NoisySum()])
+    table = LogisticRegression(**PUBLIC, classes=[0, 1]).compare_solvers(columns=5, size=10_000)
+    assert {"whitened", "objective", "output", "gradient_descent", "phased"} <= {entry.name for entry in table.entries}
+    risks = {entry.name: entry.risk for entry in table.entries}
+    assert 0 < risks["objective"] < 1
+    assert math.isinf(risks["phased"])
+    assert "relation='replace'" in str(table)
 
 
 def test_predictions_move_the_right_way() -> None:
@@ -143,17 +154,18 @@ def test_the_mean_is_divided_by_the_count_itself(delta: float) -> None:
 
 def test_pure_privacy_has_two_solvers_for_two_classes() -> None:
     model = LogisticRegression(epsilon=5, data_norm=2.5, classes=[0, 1], source=InsecureSource(1)).fit(X, Y)
-    usable = {entry.name for entry in model.solver_.table if np.isfinite(entry.risk)}
+    assert model.solver_.name == "objective"
+    assert "delta" in str(model.solver_)  # why not the default
+    usable = {entry.name for entry in model.compare_solvers(columns=3, size=4000).entries if np.isfinite(entry.risk)}
     assert usable == {"objective", "output"}
     assert model.profile_.epsilon(0) <= 5
     assert model.score(X, Y) > 0.8
 
 
-def test_verbose_prints_the_table(capsys: pytest.CaptureFixture[str]) -> None:
+def test_progress_prints_the_solver(capsys: pytest.CaptureFixture[str]) -> None:
     LogisticRegression(**PUBLIC, classes=[0, 1], progress=True).fit(X, Y)
     shown = capsys.readouterr()
-    assert "predicted excess risk" in shown.out
-    assert "<- chosen" in shown.out
+    assert shown.out.startswith("whitened: ")
     assert shown.err == ""  # not a terminal: no bar
     LogisticRegression(**PUBLIC, classes=[0, 1]).fit(X, Y)
     assert capsys.readouterr().out == ""

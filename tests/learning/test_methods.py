@@ -282,14 +282,19 @@ def test_plans_for_public_sizes_refuse_other_sizes() -> None:
 
 
 def test_moments_are_exact_and_bounded() -> None:
-    from deniable.learning.optimizers.statistics import _moments
+    from deniable.learning.optimizers.statistics import second_moments
     from deniable.learning.table import ONE
 
     generator = np.random.default_rng(5)
     data = Data(IntegerTable.place(generator.normal(size=(60, 3)), norm=1.0), generator.uniform(-1.5, 1.5, size=60))
-    vectors = np.column_stack([data.table.rows, np.trunc(np.clip(data.labels, -1, 1) * ONE)]).astype(int).tolist()
+    labels = np.trunc(np.clip(data.labels, -1, 1) * ONE)
+    vectors = np.column_stack([data.table.rows, labels]).astype(int).tolist()
     exact = [[sum(v[i] * v[j] for v in vectors) for j in range(4)] for i in range(4)]
-    assert _moments(data).tolist() == exact
+    sums = second_moments(data, [labels])
+    assert sums.second.tolist() == [row[:3] for row in exact[:3]]
+    assert sums.products[0].tolist() == exact[3][:3]
+    assert sums.squares.tolist() == [exact[3][3]]
+    assert second_moments(data, [], diagonal=True).second.tolist() == [exact[i][i] for i in range(3)]
     assert all(sum(x * x for x in v) <= 2 * ONE * ONE for v in vectors)
     upper = np.triu_indices(4)
     for v, w in pairwise(vectors):

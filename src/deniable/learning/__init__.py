@@ -7,8 +7,8 @@ class is ever read from the data: a missing one is an error that says how to cho
 >>> from deniable import learning
 >>> X = np.array([[-0.6, 0.8], [0.6, 0.8]] * 500); y = np.array([0, 1] * 500)
 >>> model = learning.LogisticRegression(epsilon=1, delta=1e-6, data_norm=1.0, classes=[0, 1], size=1000).fit(X, y)
->>> model.event_.relation, model.solver_.plan.risk == min(entry.risk for entry in model.solver_.table)
-(ADD_REMOVE, True)
+>>> model.event_.relation, model.solver_.name
+(ADD_REMOVE, 'whitened')
 """
 
 from __future__ import annotations
@@ -38,6 +38,7 @@ if TYPE_CHECKING:
     from deniable.learning.optimizers import RegularisedExponential as RegularisedExponential
     from deniable.learning.optimizers import SufficientStatistics as SufficientStatistics
     from deniable.learning.optimizers import TextbookGradientDescent as TextbookGradientDescent
+    from deniable.learning.optimizers import Whitened as Whitened
     from deniable.learning.preprocessing import BinEncoder as BinEncoder
     from deniable.learning.preprocessing import CategoryEncoder as CategoryEncoder
     from deniable.learning.preprocessing import RangeScaler as RangeScaler
@@ -49,6 +50,7 @@ _HOMES = {
     "optimizers": (
         "FTRL", "SGD", "FrankWolfe", "GradientDescent", "LastIterate", "Localisation", "ObjectivePerturbation",
         "OutputPerturbation", "PhasedSGD", "RegularisedExponential", "SufficientStatistics", "TextbookGradientDescent",
+        "Whitened",
     ),
     "preprocessing": ("BinEncoder", "CategoryEncoder", "RangeScaler"),
     "validation": ("cross_val_score",),

@@ -145,10 +145,19 @@ def sides(relation: Relation) -> int:
 
 
 def add_gaussian(
-    sums: NDArray[Any], *, bound: int, ratio: Fraction, source: Source | None = None
+    sums: NDArray[Any],
+    *,
+    bound: Fraction | int,
+    ratio: Fraction,
+    factor: Fraction | int = 1,
+    source: Source | None = None,
 ) -> NDArray[np.float64]:
-    """Integer sums of vectors of norm at most `bound`, plus noise of ratio·bound as `gaussian_event` states it."""
-    drawn = noise.discrete_gaussian(variance=(ratio * MARGIN * bound) ** 2 + SPREAD, size=sums.shape, source=source)
+    """Integer sums of vectors of norm at most `bound`, plus noise of ratio·bound as `gaussian_event` states it.
+
+    `factor` multiplies the variance, for coordinates that count 1/√factor times in the vector whose norm is bounded.
+    """
+    variance = (ratio * MARGIN * bound) ** 2 * factor + SPREAD
+    drawn = noise.discrete_gaussian(variance=variance, size=sums.shape, source=source)
     return noise.add(sums, drawn).astype(np.float64)
 
 

@@ -1,11 +1,13 @@
 """What every private estimator shares: parameters in, one charge, one plan, one run.
 
 `fit` first settles everything public (promise, bounds, method), then charges the ledger, then reads the records. The
-number of records is itself private under ADD_REMOVE: unless `size` declares it, a part of ε buys a noisy count.
+number of records is itself private under ADD_REMOVE: unless `size` declares it, the default method measures it with its
+second moment, and for other methods a part of ε buys a noisy count.
 """
 
 from __future__ import annotations
 
+import contextlib
 import math
 import os
 from collections.abc import Sequence
@@ -21,13 +23,14 @@ from sklearn.utils.validation import check_is_fitted
 from deniable import _checks
 from deniable._escapes import redacted
 from deniable.descriptions import Description
-from deniable.errors import DataError, InvalidArgument, UnitMismatch
+from deniable.errors import DataError, DeniableError, InvalidArgument, UnitMismatch
 from deniable.events import Claimed, Event
 from deniable.guarantees import ApproxDP, Profile, PureDP
 from deniable.learning.choice import MethodChoice, choose
 from deniable.learning.losses.base import LinearLoss, PointLoss
-from deniable.learning.optimizers.base import Data, Method, Task
+from deniable.learning.optimizers.base import Data, Method, MethodPlan, Task
 from deniable.learning.optimizers.exact import minimiser
+from deniable.learning.optimizers.whitening import expectation
 from deniable.learning.privacy import count_event, make_target, noisy_count, profile_of
 from deniable.learning.progress import tracker
 from deniable.learning.reading import LARGEST, LEAST, read_rows
@@ -52,12 +55,12 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]
     data_norm : the longest row that may count, in L2. Longer rows are shortened to it.
     solver : "auto", a name, or a method such as `GradientDescent(steps=200, clip=0.3)`.
     relation : "add_remove" or "replace": what may change between neighbours.
-    size : how many records, where that is public; else a noisy count is bought under "add_remove".
+    size : how many records, where that is public; else it is measured with noise under "add_remove".
     beyond : "clip", the only rule for rows that are longer than data_norm.
     ledger : a ledger, or its path, that is charged before the data are read.
     unit : whom a row is about, by the id column of such a ledger: for data with one row per person.
     source : random bits, for tests only.
-    progress : print the table of solvers, and show progress on a terminal.
+    progress : print the solver, and show progress on a terminal.
     """
 
     epsilon: Any = 1.0
@@ -92,6 +95,8 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]
         facts = [("event", repr(self.event_))]
         if self.solver_ is not None:
             facts += [("solver", self.solver_.name), ("theorem", self.solver_.method.theorem)]
+        if self.noise_number_ is not None:
+            facts += [("noise number", f"{self.noise_number_:.2g}: {expectation(self.noise_number_)}")]
         promised = make_target(self.epsilon, self.delta, self._relation()).about(self._unit)
         return Description(type(self).__name__, promised, tuple(facts), profile)
 
@@ -127,11 +132,11 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]
         return magnitude(name, value, remedy=_CHOOSE[name])
 
     def _methods(self) -> Sequence[Method]:
-        """What solver='auto' chooses from."""
+        """What solver='auto' takes: the first that applies."""
         raise TypeError(f"{type(self).__name__} does not say which solvers it has")
 
     def _by_name(self) -> Sequence[Method]:
-        """What solver= may name besides: methods whose planning or running takes long."""
+        """What solver= may name besides."""
         return ()
 
     def _chosen(self) -> Sequence[Method]:
@@ -157,9 +162,15 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]
         return read_rows(self, X, reset=reset, sparse=True, missing=missing)
 
     def _solve(
-        self, data: Data, loss: LinearLoss | PointLoss, *, regularization: float = 0.0, radius: float | None = None
+        self,
+        data: Data,
+        loss: LinearLoss | PointLoss,
+        *,
+        regularization: float = 0.0,
+        radius: float | None = None,
+        constant: float = 0.0,
     ) -> Array:
-        """Count, choose, charge, run. Sets event_, solver_ and size_."""
+        """Choose, charge, count where the method does not, run. Sets event_, solver_, size_ and noise_number_."""
         relation, methods = self._relation(), self._chosen()
         if self.source is not None and not isinstance(self.source, Source):
             raise InvalidArgument("source", self.source, "a source of random bits", "Leave it out but in tests.")
@@ -167,44 +178,49 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]
         if not self._private:
             return self._open(data, loss, regularization)
         target = make_target(self.epsilon, self.delta, relation)
-        public = relation is not Relation.ADD_REMOVE
-        declared = None if self.size is None else _checks.count("size", self.size)
-        counted = None if public or declared is not None else target.epsilon * self.count_share
-        rest = target if counted is None else _reduced(target, counted + target.epsilon * RESERVE)
-
-        def task(size: int) -> Task:
-            return Task(loss, data.table.columns, rest, size, regularization, radius)
-
-        if counted is None:
-            known = data.table.count if public or declared is None else declared
+        known = 0 if self.size is None else _checks.count("size", self.size)
+        if relation is not Relation.ADD_REMOVE:
+            known = data.table.count
             if not known:
                 raise InvalidArgument("X", "a table without rows", "one record or more, as relation='replace' counts")
-            choice = choose(task(known), methods)
+        counted = target.epsilon * self.count_share
+        rest = target if known else _reduced(target, counted + target.epsilon * RESERVE)
+
+        def task(size: int, promise: ApproxDP | PureDP) -> Task:
+            return Task(loss, data.table.columns, promise, size, regularization, radius, constant)
+
+        def plan(method: Method) -> MethodPlan:
+            """The plan as far as it is public; for a method that needs a count that is still to be bought, of some."""
+            if method.counts or known:
+                return method.plan(task(known, target))
+            if method.limited:
+                raise method.refuse("it takes a limited number of records, so their number must be public: size=.")
+            return method.plan(task(1000, rest))
+
+        choice = choose(methods, plan) if len(methods) > 1 else MethodChoice(plan(methods[0]), methods[0])
+        size: float = known
+        if known or choice.method.counts:
             event = choice.plan.event
             self._charge(event)
         else:
-            # Whatever does not apply to every number of records is refused before anything is charged. What the plan
-            # will be depends on the noisy count, unless there is one method whose event does not.
-            endless = [method for method in methods if not method.limited]
-            if not endless:
-                raise methods[0].refuse("it takes a limited number of records, so their number must be public: size=.")
-            tried = choose(task(1000), endless)
-            fixed = len(methods) == 1 and methods[0].size_free
-            event = count_event(counted) + (tried.plan.event if fixed else Claimed(rest))
+            event = count_event(counted) + (choice.plan.event if choice.method.size_free else Claimed(rest))
             self._charge(event)
-            known = noisy_count(data.table.count, epsilon=counted, source=self.source)
+            size = noisy_count(data.table.count, epsilon=counted, source=self.source)
             # Four noise scales below: a plan for more records than there are would trust the noise.
-            choice = choose(task(max(1, known - round(4 / counted) * self.cautious)), methods, otherwise=tried)
+            planned = task(max(1, int(size) - round(4 / counted) * self.cautious), rest)
+            with contextlib.suppress(DeniableError, ArithmeticError):  # a count may not refuse: then as for 1000
+                choice = MethodChoice(choice.method.plan(planned), choice.method, choice.refusals)
         if self.progress:
             print(choice)  # noqa: T201 (asked for)
         track = tracker(f"{type(self).__name__}, {choice.name}", progress=bool(self.progress))
         with np.errstate(all="ignore"):
-            theta = choice.plan.run(data, source=self.source, track=track)
-        self._record(event, choice, known)
-        return theta
+            solution = choice.plan.solve(data, source=self.source, track=track)
+        self._record(event, choice, size if solution.size is None else solution.size)
+        self.noise_number_, self._moments = solution.noise_number, solution.moments
+        return solution.theta
 
-    def _record(self, event: Event | None, choice: MethodChoice | None, size: int) -> None:
-        self.event_, self.solver_, self.size_ = event, choice, size
+    def _record(self, event: Event | None, choice: MethodChoice | None, size: float) -> None:
+        self.event_, self.solver_, self.size_ = event, choice, round(size)
 
     def _charge(self, event: Event) -> None:
         if self.ledger is None:
@@ -233,6 +249,7 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]
                 "epsilon", self.epsilon, "finite where a ledger is charged: a fit without privacy has no cost that fits"
             )
         self._record(None, None, data.table.count)
+        self.noise_number_, self._moments = None, None
         with np.errstate(all="ignore"):
             return minimiser(data, loss, strength=regularization)
 

@@ -13,7 +13,7 @@ from deniable.learning.estimators.base import Array, magnitude
 from deniable.learning.estimators.models import LinearClassifier
 from deniable.learning.losses import Hinge, Logistic, Multinomial, SmoothedHinge
 from deniable.learning.losses.base import LinearLoss
-from deniable.learning.optimizers import GradientDescent, ObjectivePerturbation
+from deniable.learning.optimizers import GradientDescent, ObjectivePerturbation, OutputPerturbation, Whitened
 from deniable.learning.optimizers.base import Method
 
 
@@ -35,8 +35,11 @@ class LogisticRegression(LinearClassifier):
     """
 
     def _methods(self) -> Sequence[Method]:
+        return (Whitened(), ObjectivePerturbation(), OutputPerturbation())  # the last two for δ = 0
+
+    def _by_name(self) -> Sequence[Method]:
         short = GradientDescent(clip=0.25)  # most residuals are shorter than 1, and so is the noise then
-        return (ObjectivePerturbation(), short, *super()._methods())
+        return (short, *super()._by_name())
 
     def _loss(self, classes: int) -> LinearLoss:
         return Logistic() if classes == 2 else Multinomial(classes)
@@ -71,7 +74,10 @@ class LinearSVC(LinearClassifier):
     width: Any = 0.5
 
     def _methods(self) -> Sequence[Method]:
-        return (GradientDescent(), *super()._methods())
+        return (Whitened(), OutputPerturbation())  # the last for δ = 0
+
+    def _by_name(self) -> Sequence[Method]:
+        return (GradientDescent(), *super()._by_name())
 
     def _loss(self, classes: int) -> LinearLoss:
         if classes != 2:

@@ -21,12 +21,14 @@ from deniable.errors import InvalidArgument
 from deniable.learning.estimators.base import Array, magnitude
 from deniable.learning.estimators.models import LinearModel
 from deniable.learning.losses import Squared
+from deniable.learning.losses.base import LinearLoss
 from deniable.learning.optimizers import (
     SGD,
     FrankWolfe,
     GradientDescent,
     RegularisedExponential,
     SufficientStatistics,
+    Whitened,
 )
 from deniable.learning.optimizers.base import Method
 from deniable.learning.reading import LARGEST, LEAST, counted_weights, numbers, read_labels
@@ -43,10 +45,14 @@ class LinearRegression(RegressorMixin, LinearModel):  # type: ignore[misc]
     label_bounds: Any = None
 
     def _methods(self) -> Sequence[Method]:
-        return (SufficientStatistics(), GradientDescent(steps=50, clip=0.5), FrankWolfe())
+        return (Whitened(),)
 
     def _by_name(self) -> Sequence[Method]:
-        return (SGD(clip=0.5), RegularisedExponential())
+        descent = GradientDescent(steps=50, clip=0.5)
+        return (SufficientStatistics(), descent, SGD(clip=0.5), FrankWolfe(), RegularisedExponential())
+
+    def _public_loss(self) -> LinearLoss:
+        return Squared()
 
     def _strength(self) -> float:
         return 0.0

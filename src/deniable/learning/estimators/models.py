@@ -12,6 +12,8 @@ import numpy as np
 from sklearn.base import ClassifierMixin
 from sklearn.utils.validation import check_is_fitted
 
+from deniable import _checks
+from deniable.learning.choice import MethodTable, compare
 from deniable.learning.declared import declared_classes
 from deniable.learning.estimators.base import Array, PrivateEstimator, magnitude
 from deniable.learning.losses.base import LinearLoss
@@ -21,12 +23,13 @@ from deniable.learning.optimizers import (
     FrankWolfe,
     LastIterate,
     Localisation,
-    OutputPerturbation,
     PhasedSGD,
     RegularisedExponential,
     TextbookGradientDescent,
 )
-from deniable.learning.optimizers.base import Data, Method
+from deniable.learning.optimizers.base import Data, Method, Task
+from deniable.learning.optimizers.whitening import Outlook
+from deniable.learning.privacy import make_target
 from deniable.learning.reading import counted_weights, read_labels
 from deniable.learning.table import IntegerTable
 
@@ -48,10 +51,40 @@ class LinearModel(PrivateEstimator):
         constant = magnitude("intercept_scaling", self.intercept_scaling) if self.fit_intercept else 0.0
         data = Data(IntegerTable.place(rows, norm=norm, intercept=constant), labels, weights)
         stretch = norm * math.sqrt(1 + constant * constant)
-        theta = self._solve(data, loss, regularization=strength / stretch**2) / stretch
+        share = constant / math.sqrt(1 + constant * constant)
+        theta = self._solve(data, loss, regularization=strength / stretch**2, constant=share) / stretch
         if not constant:
             return theta, np.zeros(theta.shape[1:])
         return theta[:-1], theta[-1] * (norm * constant)
+
+    def outlook(self, *, columns: int, size: int) -> Outlook:
+        """What to expect of a fit, before it is made and from public numbers alone.
+
+        Args:
+            columns: how many columns the table has.
+            size: how many records there are, about.
+        """
+        target = make_target(self.epsilon, self.delta, self._relation())
+        d = _checks.count("columns", columns) + bool(self.fit_intercept)
+        return Outlook.of(target, columns=d, size=_checks.count("size", size))
+
+    def compare_solvers(self, *, columns: int, size: int) -> MethodTable:
+        """What every solver's theorem predicts for this model, and which of them do not apply.
+
+        These are worst-case bounds: they say what is proved, not which solver is best on data.
+
+        Args:
+            columns: how many columns the table has.
+            size: how many records there are, about.
+        """
+        target = make_target(self.epsilon, self.delta, self._relation())
+        d = _checks.count("columns", columns) + bool(self.fit_intercept)
+        task = Task(self._public_loss(), d, target, _checks.count("size", size), constant=0.7 * self.fit_intercept)
+        return compare([*self._methods(), *self._by_name()], task)
+
+    @abstractmethod
+    def _public_loss(self) -> LinearLoss:
+        """The loss, from declared parameters."""
 
     def _margins(self, X: Any) -> Array:
         check_is_fitted(self)
@@ -69,11 +102,12 @@ class LinearClassifier(ClassifierMixin, LinearModel):  # type: ignore[misc]
     classes: Any = None
     C: Any = None
 
-    def _methods(self) -> Sequence[Method]:
-        return (OutputPerturbation(), PhasedSGD(), Localisation(), FrankWolfe(), RegularisedExponential())
-
     def _by_name(self) -> Sequence[Method]:
-        return (SGD(), LastIterate(), TextbookGradientDescent(), FTRL())
+        passes = (PhasedSGD(), Localisation(), LastIterate(), FTRL())
+        return (SGD(), *passes, FrankWolfe(), RegularisedExponential(), TextbookGradientDescent())
+
+    def _public_loss(self) -> LinearLoss:
+        return self._loss(len(declared_classes(self.classes)[0]))
 
     @abstractmethod
     def _loss(self, classes: int) -> LinearLoss:

@@ -94,11 +94,10 @@ class GeometricMedian(Location):
 
     def _methods(self) -> Sequence[Method]:
         # Without momentum the steps may be long enough to reach the ball's edge, and averaging removes their noise.
-        descent = GradientDescent(steps=_checks.count("steps", self.steps), momentum=0.0)
-        return (descent, RegularisedExponential())
+        return (GradientDescent(steps=_checks.count("steps", self.steps), momentum=0.0),)
 
     def _by_name(self) -> Sequence[Method]:
-        return (SGD(momentum=0.0),)
+        return (RegularisedExponential(), SGD(momentum=0.0))
 
     def _loss(self) -> PointLoss:
         return Distance()

@@ -51,6 +51,9 @@ class LinearLoss(Loss):
     twice_differentiable: ClassVar[bool] = True
     """Whether φ has a continuous second derivative in m; objective perturbation needs it."""
 
+    regression: ClassVar[bool] = False
+    """Whether labels are numbers in [−1, 1] that margins estimate, so that a fit may start at least squares."""
+
     @property
     def outputs(self) -> int:
         """How many margins a record has."""

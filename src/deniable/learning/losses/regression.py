@@ -22,6 +22,7 @@ class Squared(LinearLoss):
     """
 
     everywhere = False
+    regression = True
     reach: float = 1.0
 
     def __post_init__(self) -> None:
@@ -53,6 +54,7 @@ class Huber(LinearLoss):
     [0.875]
     """
 
+    regression = True
     twice_differentiable = False  # φ″ jumps from 1 to 0
     width: float = 1.0
 

@@ -11,6 +11,7 @@ from deniable.learning.optimizers.output import OutputPerturbation
 from deniable.learning.optimizers.phases import Localisation, PhasedSGD
 from deniable.learning.optimizers.statistics import NoisySum, SufficientStatistics
 from deniable.learning.optimizers.textbook import TextbookGradientDescent
+from deniable.learning.optimizers.whitening import Whitened
 
 __all__ = [
     "FTRL",
@@ -30,4 +31,5 @@ __all__ = [
     "SufficientStatistics",
     "Task",
     "TextbookGradientDescent",
+    "Whitened",
 ]

@@ -46,10 +46,12 @@ class Task:
     columns: int
     target: ApproxDP | PureDP
     size: int
-    """How many records, as publicly known: declared, or counted with noise."""
+    """How many records, as publicly known: declared, or counted with noise; 0 where the method is to count them."""
 
     regularization: float = 0.0
     radius: float | None = None
+    constant: float = 0.0
+    """The last column, where it is the same in all rows: a linear model's intercept."""
 
     @property
     def linear(self) -> LinearLoss:
@@ -124,6 +126,21 @@ class Data:
 
 
 @dataclass(frozen=True)
+class Solution:
+    """What a run releases: θ, and what a method measured with noise on the way."""
+
+    theta: Array
+    size: float | None = None
+    """The number of records, with noise."""
+
+    noise_number: float | None = None
+    """The noise of the descent against the signal: effective dimension over μ times the number of records."""
+
+    moments: Any = None
+    """The noisy second moment of the rows, where there is one."""
+
+
+@dataclass(frozen=True)
 class MethodPlan(ABC):
     """One run of one method, with its event."""
 
@@ -136,6 +153,10 @@ class MethodPlan(ABC):
     def run(self, data: Data, *, source: Source | None = None, track: Tracker = silent) -> Array:
         """θ, computed as the event says. Methods that take steps walk them through `track`."""
 
+    def solve(self, data: Data, *, source: Source | None = None, track: Tracker = silent) -> Solution:
+        """θ, with what else was released on the way."""
+        return Solution(self.run(data, source=source, track=track))
+
 
 @dataclass(frozen=True)
 class Method(ABC):
@@ -145,6 +166,9 @@ class Method(ABC):
     theorem: ClassVar[str]
     size_free: ClassVar[bool] = True
     """Whether the event is the same whatever the number of records."""
+
+    counts: ClassVar[bool] = False
+    """Whether it measures the number of records itself, as a part of its event."""
 
     limited: ClassVar[bool] = False
     """Whether it applies up to some number of records only."""

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -132,7 +133,9 @@ class StatisticsPlan(MethodPlan):
 
     def run(self, data: Data, *, source: Source | None = None, track: Tracker = silent) -> Array:
         d = self.task.columns
-        sums = _moments(data)
+        found = second_moments(data, [np.trunc(np.clip(data.labels, -1, 1) * ONE)])
+        sums = np.zeros((d + 1, d + 1), dtype=np.int64)
+        sums[:d, :d], sums[:d, d], sums[d, d] = found.second, found.products[0], found.squares[0]
         upper = np.triu_indices(d + 1)
         bound = 2 * ONE * ONE  # |v|² in integers
         noisy = np.zeros((d + 1, d + 1))
@@ -146,25 +149,47 @@ class StatisticsPlan(MethodPlan):
         return self.task.project(vectors @ ((vectors.T @ noisy[:d, d]) / held))
 
 
-def _moments(data: Data) -> NDArray[np.int64]:
-    """Σ vv' over integer vectors v with |v|² ≤ 2·2³², exactly. A weight multiplies both factors by its root."""
-    rows, labels = data.table.rows, np.trunc(np.clip(data.labels, -1, 1) * ONE)
-    if data.weights is not None:
+@dataclass(frozen=True)
+class IntegerMoments:
+    """Exact sums over integer records, in units of 2⁻³²; every |row|² and |column|² is at most 2³²."""
+
+    second: NDArray[np.int64]
+    """Σ zz′, or its diagonal alone."""
+
+    products: NDArray[np.int64]
+    """Σ z·(column), a row for every column beside the table."""
+
+    squares: NDArray[np.int64]
+    """Σ (column)²."""
+
+
+def second_moments(data: Data, beside: Sequence[Array], *, diagonal: bool = False) -> IntegerMoments:
+    """Exact moments of the rows and of integer columns beside them. A weight multiplies all of them by its root.
+
+    Roots of weights are cut to whole numbers with the values, so no record counts more than it would alone.
+    """
+    rows: Any = data.table.rows
+    columns = np.column_stack(beside) if beside else np.zeros((data.table.count, 0))
+    if data.weights is not None and (data.weights != 1).any():
         roots = np.sqrt(data.weights)
-        labels = np.trunc(labels * roots)
+        columns = np.trunc(columns * roots[:, None])
         if isinstance(rows, np.ndarray):
             rows = np.trunc(rows * roots[:, None])
         else:
             rows = rows.multiply(roots[:, None]).tocsr()
             rows.data = np.trunc(rows.data)
-    d = data.table.columns
 
-    def moments(part: slice) -> NDArray[np.int64]:
-        block = np.zeros((d + 1, d + 1))
-        inner = rows[part].T @ rows[part]
-        block[:d, :d] = inner if isinstance(inner, np.ndarray) else inner.toarray()
-        block[:d, d] = block[d, :d] = np.asarray(rows[part].T @ labels[part])
-        block[d, d] = np.sum(labels[part] * labels[part])
-        return block.astype(np.int64)
+    def inner(part: slice) -> NDArray[np.int64]:
+        block = rows[part]
+        if diagonal:
+            found = block.multiply(block).sum(axis=0) if not isinstance(block, np.ndarray) else (block * block).sum(0)
+        else:
+            found = block.T @ block
+        return np.asarray(found if isinstance(found, np.ndarray) else found.toarray()).astype(np.int64)
 
-    return exact_sum(moments(part) for part in parts(data.table.count, _BLOCK))
+    slices = list(parts(data.table.count, _BLOCK))
+    return IntegerMoments(
+        exact_sum(inner(part) for part in slices),
+        exact_sum(np.asarray(rows[part].T @ columns[part]).T.astype(np.int64) for part in slices),
+        exact_sum((columns[part] * columns[part]).sum(axis=0).astype(np.int64) for part in slices),
+    )
