@@ -180,6 +180,22 @@ CASES: dict[str, tuple[str, dict[str, Any]]] = {
             "per_unit": AtMost(groups=1, rows=40),
         },
     ),
+    "times that are moved and written": (
+        "SELECT COUNT_IF(day + INTERVAL '1' MONTH = DATE '2026-02-28') AS a, "
+        "COUNT_IF(at - INTERVAL 90 MINUTE < day) AS b, "
+        "COUNT_IF(at + INTERVAL '9999' YEAR IS NULL) AS c, COUNT_IF(day + 3 > DATE '2026-02-01') AS d, "
+        "SUM(DATE '2026-03-01' - day) AS e, COUNT_IF(STRFTIME(at, '%Y-%m-%dT%H:%M') = '2026-01-31T12:30') AS f, "
+        "COUNT_IF(DATE_ADD(day, INTERVAL 2 WEEK) > at) AS g, COUNT_IF(at - INTERVAL '2' QUARTER > TIMESTAMP "
+        "'2025-01-01 00:00:00') AS h, COUNT(DISTINCT STRFTIME(day, '%j')) AS i FROM t",
+        {"per_unit": AtMost(groups=1, rows=40), "bounds": {"DATE '2026-03-01' - day": (-(10**6), 10**6)}},
+    ),
+    "patterns, tuples, filters": (
+        "SELECT COUNT_IF(city ILIKE 'BERN_') AS a, COUNT_IF(city LIKE '5_!%' ESCAPE '!') AS b, "
+        "COUNT_IF(city NOT LIKE '%!_%' ESCAPE '!') AS c, COUNT_IF(city NOT ILIKE '%z_R%') AS d, "
+        "COUNT(DISTINCT city, age, ok) AS e, SUM(cost) FILTER (WHERE ok) AS f, "
+        "COUNT(*) FILTER (WHERE NOT ok) * 2 AS g FROM t",
+        {"per_unit": AtMost(groups=1, rows=40)},
+    ),
     "conditions": (
         "SELECT COUNT(*) AS a, COUNT_IF(cost > 2.5 AND NOT ok) AS b, COUNT_IF(cost <= 0 OR ok IS NULL) AS c, "
         "COUNT_IF(big = 9223372036854775807) AS d, COUNT_IF(big > age) AS e, COUNT_IF(cost = 0) AS f, "

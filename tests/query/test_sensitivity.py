@@ -60,10 +60,12 @@ SUMS = [
     "COUNT(*)", "COUNT(cost)", "COUNT(t.city)", "SUM(cost)", "AVG(cost)", "SUM(age)", "AVG(age)", "COUNT(age)",
     "SUM(cost * age)", "AVG(CASE WHEN age > 3 THEN cost ELSE -age END)", "SUM(FLOOR(cost) % 3)",
     "COUNT_IF(cost / age > 1)",
-    "SUM(CAST(year AS DOUBLE) / 7 - 288)", "COUNT(DISTINCT person)",
+    "SUM(CAST(year AS DOUBLE) / 7 - 288)", "COUNT(DISTINCT person)", "COUNT(*) FILTER (WHERE age > 2)",
+    "SUM(cost) / COUNT(*)", "ROUND(AVG(age) FILTER (WHERE cost > 0), 1) - COUNT(1)",
 ]  # fmt: skip
 DETAILS = [
-    "COUNT(DISTINCT t.city)", "COUNT(DISTINCT cost)", "COUNT(DISTINCT UPPER(t.city))", "VAR_POP(cost)", "STDDEV(age)",
+    "COUNT(DISTINCT t.city)", "COUNT(DISTINCT t.city, age)", "COUNT(DISTINCT cost)", "COUNT(DISTINCT UPPER(t.city))",
+    "VAR_POP(cost)", "STDDEV(age)",
     "MEDIAN(cost)", "QUANTILE_CONT(age, 0.9)", "MAX(ABS(cost))",
     "PERCENTILE_CONT(0.2) WITHIN GROUP (ORDER BY age DESC)",
     "MODE(t.city)", "MODE(CASE WHEN age > 3 THEN 'old' WHEN cost > 2 THEN 'dear' END)", "MODE(year)",
@@ -76,6 +78,7 @@ leaves = st.sampled_from(
     [
         "age > 3", "5 >= age", "cost BETWEEN 0 AND 6", "t.city IN ('Bern', 'Chur')", "t.city <> 'Bern'", "year IS NULL",
         "cost IS NOT NULL", "age = 2.5", "cost < 1e10", "age NOT IN (1, 2)", "year = 2021", "age < year", "cost > age",
+        "t.city ILIKE 'b%'", "t.city LIKE '!%' ESCAPE '!'",
         "LENGTH(t.city) < 5", "age * 2 > cost", "t.city LIKE 'B%'", "COALESCE(cost, age) > 0",
     ]
 )  # fmt: skip

@@ -69,7 +69,7 @@ possible, and the interval says so.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any
@@ -82,6 +82,7 @@ from deniable._remedies import HIGH, LOW, MORE, Option, Remedy
 from deniable.errors import InvalidArgument, QueryError
 from deniable.noise import Grid
 from deniable.numerics.discrete import laplace_radius, laplace_sum_radius
+from deniable.query.computed import ComputedAggregate
 from deniable.query.estimates import (
     Aggregate,
     Choice,
@@ -95,6 +96,7 @@ from deniable.query.estimates import (
     roomy,
     rounded,
 )
+from deniable.query.finishing import ComputedOutput
 from deniable.query.grids import BinNumber, Distinct, Values, coarse, find
 from deniable.query.keys import Keys
 from deniable.query.measures import BinTree, Different, Measure, NodeCounts, UnitCounts, largest
@@ -449,9 +451,17 @@ _WIDEST = 1 << 31
 
 
 def build(
-    output: AggregateOutput, grids: Mapping[str, Grid], *, unit: Column | None, categories: Keys | None = None
+    output: AggregateOutput | ComputedOutput,
+    grids: Mapping[str, Grid],
+    *,
+    unit: Column | None,
+    categories: Callable[[Column], Keys | None],
 ) -> Aggregate:
-    """The aggregate that an output of a query asks for, with the bounds or categories it needs."""
+    """The aggregate that an output of a query asks for, with the bounds it needs; `categories` gives those of a
+    column."""
+    if isinstance(output, ComputedOutput):
+        parts = tuple(build(part, grids, unit=unit, categories=categories) for part in output.parts)
+        return ComputedAggregate(output.name, output.formula, parts)
     column, function = output.column, output.function
     if column is None:
         return CountAggregate(output.name, None)
@@ -460,7 +470,8 @@ def build(
         measure = UnitCounts(None, noun=column.name) if people else Different(None, distinct=Distinct(column))
         return CountDistinct(output.name, measure)
     if function == "mode":
-        if categories is None or categories.values is None or categories.texts is None:
+        known = categories(column)
+        if known is None or known.values is None or known.texts is None:
             keys = Option("keys", {column.name: [MORE]})
             raise QueryError(
                 Remedy(
@@ -469,7 +480,7 @@ def build(
                     keys,
                 )
             )
-        return ModeAggregate(output.name, BinNumber(column, None, categories.values, categories.texts, categories.type))
+        return ModeAggregate(output.name, BinNumber(column, None, known.values, known.texts, known.type))
     grid = find(column, grids)
     values = Values(column, grid)
     if function == "count":

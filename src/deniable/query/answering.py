@@ -37,6 +37,7 @@ gets all their parts. The shares add up to ε as fractions.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
@@ -51,6 +52,8 @@ from deniable._checks import Number
 from deniable.errors import InvalidArgument
 from deniable.events import DiscreteLaplace, Event
 from deniable.query.estimates import Aggregate, Choice, EstimateColumn, Noisy
+from deniable.query.finishing import ComputedKey, evaluate
+from deniable.query.formulas import KEY, VALUE, Leaf
 from deniable.query.keys import Keys
 from deniable.query.measures import Measure, Move, Totals
 from deniable.query.reading import ParsedQuery
@@ -158,18 +161,35 @@ def answered(
         if part.threshold is not None:
             kept, known[part.measure] = chosen(part, totals)
             totals = totals.part(kept)
-    estimates = _estimates(aggregates, noises, totals, known, failure=failure)
     columns = _key_columns(question, keys, totals)
+    by_key = {(KEY, name(column)): columns[name(column)] for column in question.groups}
+    placed = [aggregate.with_keys(by_key) for aggregate in aggregates]
+    estimates = _estimates(placed, noises, totals, known, failure=failure)
+    released: dict[Leaf, list[Any]] = {
+        **by_key, **{(VALUE, given): found.value.tolist() for given, found in estimates.items()}
+    }  # fmt: skip
+    shown = {
+        output.name: _key_output(output, by_key, columns, len(totals.rows))
+        for output in question.outputs
+        if isinstance(output, KeyOutput)
+    }
+    for output in question.finish.hidden:
+        del estimates[output.name]
     if question.finish:
-        released = {
-            output.name: columns[output.name]
-            if isinstance(output, KeyOutput)
-            else estimates[output.name].value.tolist()
-            for output in question.outputs
-        }
         rows = question.finish.rows(released)
-        columns, estimates = _columns_of(columns, rows), _estimates_of(estimates, rows)
-    return Answer(columns, estimates)
+        shown, estimates = _columns_of(shown, rows), _estimates_of(estimates, rows)
+    return Answer(shown, estimates)
+
+
+def _key_output(
+    output: KeyOutput, by_key: Mapping[Leaf, list[Any]], columns: Mapping[str, list[Any]], size: int
+) -> list[Any]:
+    """The keys of an output, or what is computed of them."""
+    if not isinstance(output, ComputedKey):
+        return columns[name(output.column)]
+    values = [cell.value for cell in evaluate(output.formula, by_key, size)]
+    numeric = output.formula.kind.numeric and not output.formula.whole
+    return [math.nan if value is None else float(value) for value in values] if numeric else values
 
 
 def _estimates(
@@ -194,7 +214,8 @@ def _estimates(
             for part in noises
         }
         for aggregate in aggregates:
-            found[aggregate.name].append(aggregate.estimate(noisy, failure=failure))
+            some_keys = aggregate.part(places) if size < groups else aggregate
+            found[aggregate.name].append(some_keys.estimate(noisy, failure=failure))
     return {name: _joined(parts) for name, parts in found.items()}
 
 
@@ -214,19 +235,16 @@ def _estimates_of(
 
 
 def _key_columns(question: ParsedQuery, keys: Sequence[Keys], totals: Totals) -> dict[str, list[Any]]:
-    """The keys of every group, by output. Declared ones are read off the group's number, whose first column counts
-    slowest."""
+    """The keys of every group, by the SQL of the grouped column. Declared ones are read off the group's number, whose
+    first column counts slowest."""
     numbers = np.arange(len(totals.rows)) if totals.groups is None else totals.groups
     sizes = [1 if k.values is None else len(k.values) for k in keys]
-    found: dict[int, list[Any]] = {}
+    found: list[list[Any]] = []
     for i, k in enumerate(keys, start=1):
         if k.values is None:
             days = k.type == "DATE"  # which the engine returns as times
-            found[i] = (totals.keys[i].astype("datetime64[D]") if days else totals.keys[i]).tolist()
+            found.append((totals.keys[i].astype("datetime64[D]") if days else totals.keys[i]).tolist())
         else:
             places = numbers // prod(sizes[i:]) % sizes[i - 1]
-            found[i] = [k.values[place] for place in places.tolist()]
-    grouped = {name(column): i for i, column in enumerate(question.groups, start=1)}
-    return {
-        output.name: found[grouped[name(output.column)]] for output in question.outputs if isinstance(output, KeyOutput)
-    }
+            found.append([k.values[place] for place in places.tolist()])
+    return {name(column): values for column, values in zip(question.groups, found, strict=True)}

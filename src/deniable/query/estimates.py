@@ -86,6 +86,14 @@ class Aggregate(ABC):
     def measures(self) -> tuple[Measure, ...]:
         """What must be measured for it; equal measures of several aggregates are measured once."""
 
+    def with_keys(self, keys: Mapping[Any, list[Any]]) -> Aggregate:
+        """The aggregate, told the keys of every group: those that compute with keys need them."""
+        return self
+
+    def part(self, places: NDArray[np.int64]) -> Aggregate:
+        """The aggregate of some groups."""
+        return self
+
     @abstractmethod
     def estimate(self, noisy: Mapping[Measure, Noisy], *, failure: Fraction) -> EstimateColumn | Choice:
         """The released column. Each interval fails with at most this probability."""

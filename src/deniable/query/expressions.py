@@ -13,6 +13,7 @@ refused.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
@@ -65,8 +66,6 @@ _SUMS: dict[type[exp.Expr], tuple[str, Callable[[Range, Range], Range]]] = {
     exp.Mul: ("*", ranges.times),
 }
 
-ALONE = "an aggregate is selected by itself; HAVING compares it, and more can be computed from what is released"
-"""What to do in place of computing with aggregates."""
 COMPARISONS: dict[type[exp.Expr], str] = {
     exp.EQ: "=",
     exp.NEQ: "<>",
@@ -77,7 +76,8 @@ COMPARISONS: dict[type[exp.Expr], str] = {
 }
 MIRRORED = {"<": ">", "<=": ">=", ">": "<", ">=": "<=", "=": "=", "<>": "<>"}
 _CONDITIONS = (
-    *COMPARISONS, exp.And, exp.Or, exp.Not, exp.Between, exp.In, exp.Is, exp.Like, exp.NullSafeEQ, exp.NullSafeNEQ,
+    *COMPARISONS, exp.And, exp.Or, exp.Not, exp.Between, exp.In, exp.Is, exp.Like, exp.ILike, exp.Escape,
+    exp.NullSafeEQ, exp.NullSafeNEQ,
 )  # fmt: skip
 _WHAT = "compare a column with a number, a text or a date"
 
@@ -91,7 +91,9 @@ def expression(scope: Scope, node: exp.Expr) -> Column:
     if reader is not None:
         return reader(scope, node)
     if isinstance(node, exp.AggFunc):
-        raise scope.refuse(node, f"{shown(node)} is not supported here; {ALONE}")
+        raise scope.refuse(
+            node, f"{shown(node)} is not supported here; an aggregate stands in SELECT, HAVING or ORDER BY"
+        )
     raise _unknown(scope, node)
 
 
@@ -161,6 +163,10 @@ def _negative(scope: Scope, node: exp.Neg) -> Column:
 
 def _operation(scope: Scope, node: exp.Expr) -> Column:
     scope.only(node, "this", "expression", "typed", "safe")
+    if isinstance(node, exp.Add | exp.Sub):
+        moved = _moved(scope, node)
+        if moved is not None:
+            return moved
     return _arithmetic(scope, node, type(node), number(scope, node.this), number(scope, node.expression))
 
 
@@ -340,6 +346,35 @@ def _joined(scope: Scope, node: exp.Expr) -> Column:
     return derive(scope, node, ColumnKind.TEXT, f"LEFT({whole}, {LONGEST})")
 
 
+def tupled(scope: Scope, node: exp.Expr, parts: Sequence[exp.Expr]) -> Column:
+    """Several expressions as one text, which differs where one of them does, and is NULL where one of them is: what
+    COUNT(DISTINCT a, b) tells apart. Each text is preceded by its length, so that ('a', 'bc') is not ('ab', 'c')."""
+    if len(parts) > MOST_TEXTS:
+        raise scope.refuse(node, f"COUNT(DISTINCT …) of more than {MOST_TEXTS} columns is not supported")
+    texts = []
+    for part in parts:
+        column = expression(scope, part)
+        if column.kind is ColumnKind.OTHER:
+            raise scope.refuse(node, f"{shown(node)} is not supported: column {column.name} is of type {column.type}")
+        text = name(_as_text(scope, part, column))
+        texts += [f"TRY_CAST(LENGTH({text}) AS VARCHAR)", "':'", text]
+    return derive(scope, node, ColumnKind.TEXT, f"LEFT({' || '.join(texts)}, {LONGEST})")
+
+
+def _as_text(scope: Scope, node: exp.Expr, column: Column) -> Column:
+    """A value as a text: NaN is none, −0.0 is 0, and times outside of the calendar are none."""
+    if column.kind in (ColumnKind.TEXT, ColumnKind.UNTYPED):
+        return column
+    if column.kind is ColumnKind.REAL:
+        value = column_as(column, "DOUBLE")
+        value = f"CASE WHEN ISNAN({value}) THEN NULL ELSE {value} + 0 END"
+    elif column.kind in (ColumnKind.DATE, ColumnKind.TIMESTAMP):
+        value = f"TRY_CAST({calendar(column_as(column, 'TIMESTAMP'))} AS {TYPES[column.kind]})"
+    else:
+        value = name(column)
+    return derive(scope, node, ColumnKind.TEXT, f"TRY_CAST({value} AS VARCHAR)")
+
+
 def _replaced(scope: Scope, node: exp.Replace) -> Column:
     """REPLACE with constants, by a text that is not longer: nesting it must not fill the memory either."""
     scope.only(node, "this", "expression", "replacement")
@@ -414,6 +449,97 @@ def _difference(scope: Scope, node: exp.DateDiff) -> Column:
     return derive(scope, node, ColumnKind.INTEGER, f"DATE_DIFF('{unit}', {start}, {end})")
 
 
+_STEPS = ("YEAR", "QUARTER", "MONTH", "WEEK", "DAY", "HOUR", "MINUTE", "SECOND")
+_MOST_STEPS = 10_000
+"""How many units of time an INTERVAL may have: the sum stays within what every engine can hold."""
+
+
+def _moved(scope: Scope, node: exp.Expr) -> Column | None:
+    """A date or time moved by an INTERVAL, a date by a number of days, the days between two dates; None where both
+    sides are numbers."""
+    sides = [bare(side) for side in (node.this, node.expression)]
+    if isinstance(sides[0], exp.Interval) and isinstance(node, exp.Add):
+        sides.reverse()
+    sign = "-" if isinstance(node, exp.Sub | exp.DateSub) else "+"
+    if isinstance(sides[1], exp.Interval):
+        return _shifted(scope, node, sides[0], sign, *_interval(scope, sides[1]))
+    if isinstance(sides[0], exp.Interval):
+        raise scope.refuse(node, f"{shown(node)} is not supported; write a date first, then INTERVAL")
+    times = (ColumnKind.DATE, ColumnKind.TIMESTAMP)
+    kinds = [None if isinstance(side, exp.Null) else expression(scope, side).kind for side in sides]
+    if kinds[0] is ColumnKind.DATE and is_literal(sides[1]) and kinds[1] is ColumnKind.INTEGER:
+        days = whole_number(scope, node, sides[1], least=-_MOST_STEPS, most=_MOST_STEPS)
+        return _shifted(scope, node, sides[0], sign, days, "DAY")
+    if kinds[0] is kinds[1] is ColumnKind.DATE and isinstance(node, exp.Sub):
+        later, earlier = (time_sql(scope, side) for side in sides)
+        return derive(scope, node, ColumnKind.INTEGER, f"DATE_DIFF('DAY', {earlier}, {later})")
+    if any(kind in times for kind in kinds):
+        raise scope.refuse(
+            node, f"{shown(node)} is not supported; add an INTERVAL to a time, or write DATE_DIFF('day', one, other)"
+        )
+    return None
+
+
+def _interval(scope: Scope, node: exp.Interval) -> tuple[int, str]:
+    """The amount and the unit of an INTERVAL."""
+    scope.only(node, "this", "unit")
+    amount, unit = node.this, node.args.get("unit")
+    word = str(unit.this).upper().removesuffix("S") if isinstance(unit, exp.Var) else ""
+    number = str(amount.this).strip() if isinstance(amount, exp.Literal) else ""
+    if word not in _STEPS or not re.fullmatch(r"[+-]?\d{1,5}", number) or abs(int(number)) > _MOST_STEPS:
+        raise scope.refuse(
+            node,
+            f"{shown(node)} is not supported; write INTERVAL '3' DAY, with a whole number up to {_MOST_STEPS:,} and "
+            f"one of {', '.join(_STEPS)}",
+        )
+    return int(number), word
+
+
+def _shifted(scope: Scope, node: exp.Expr, moment: exp.Expr, sign: str, amount: int, unit: str) -> Column:
+    kind = ColumnKind.DATE if expression(scope, moment).kind is ColumnKind.DATE else ColumnKind.TIMESTAMP
+    if unit in ("HOUR", "MINUTE", "SECOND"):
+        kind = ColumnKind.TIMESTAMP
+    if amount < 0:
+        sign, amount = {"+": "-", "-": "+"}[sign], -amount
+    amount, unit = (3 * amount, "MONTH") if unit == "QUARTER" else (amount, unit)
+    amount, unit = (7 * amount, "DAY") if unit == "WEEK" else (amount, unit)
+    moved = calendar(f"({time_sql(scope, moment)} {sign} INTERVAL '{amount}' {unit})")
+    return derive(scope, node, kind, f"TRY_CAST({moved} AS {TYPES[kind]})")
+
+
+def _date_moved(scope: Scope, node: exp.Expr) -> Column:
+    """DATE_ADD(day, INTERVAL 3 DAY) and DATE_SUB."""
+    scope.only(node, "this", "expression", "unit")
+    if not isinstance(node.expression, exp.Interval):
+        raise scope.refuse(node, f"{shown(node)} is not supported; write DATE_ADD(day, INTERVAL '3' DAY)")
+    amount, unit = _interval(scope, node.expression)
+    return _shifted(scope, node, node.this, "-" if isinstance(node, exp.DateSub) else "+", amount, unit)
+
+
+_FORMATS = {
+    "Y": ("YEAR", 4), "m": ("MONTH", 2), "d": ("DAY", 2), "H": ("HOUR", 2), "M": ("MINUTE", 2), "j": ("DAYOFYEAR", 3),
+}  # fmt: skip
+
+
+def _formatted(scope: Scope, node: exp.TimeToStr) -> Column:
+    """STRFTIME(time, format), put together from parts of the time: engines have formats of their own."""
+    scope.only(node, "this", "format")
+    given = node.args.get("format")
+    value = scope.value(given) if given is not None and is_literal(given) else None
+    pieces = re.findall(r"%.|[^%]+|%$", value) if isinstance(value, str) else []
+    if not pieces or any(piece[0] == "%" and piece[1:] not in (*_FORMATS, "%") for piece in pieces):
+        listed = " ".join(f"%{letter}" for letter in _FORMATS)
+        raise scope.refuse(node, f"{shown(node)} is not supported; a format is made of {listed} and other letters")
+    moment, texts = time_sql(scope, node.this), []
+    for piece in pieces:
+        if piece[0] == "%" and piece != "%%":
+            part, width = _FORMATS[piece[1]]
+            texts.append(f"RIGHT('{'0' * width}' || TRY_CAST({part}({moment}) AS VARCHAR), {width})")
+        else:
+            texts.append(literal("%" if piece == "%%" else piece, "VARCHAR"))
+    return derive(scope, node, ColumnKind.TEXT, " || ".join(texts))
+
+
 def condition(scope: Scope, node: exp.Expr) -> str:
     """A condition as total SQL, in brackets where it needs them."""
     node = bare(node)
@@ -433,10 +559,8 @@ def condition(scope: Scope, node: exp.Expr) -> str:
         return f"({low} AND {_comparison(scope, node, node.this, '<=', node.args['high'])})"
     if isinstance(node, exp.In):
         return _membership(scope, node)
-    if isinstance(node, exp.Like):
-        scope.only(node, "this", "expression", "negate")
-        found = f"({text_sql(scope, node.this)} LIKE {_pattern(scope, node)})"
-        return f"(NOT {found})" if node.args.get("negate") else found
+    if isinstance(node, exp.Like | exp.ILike | exp.Escape):
+        return _like(scope, node)
     if isinstance(node, exp.Is):
         return _is(scope, node)
     if isinstance(node, exp.NullSafeEQ | exp.NullSafeNEQ):
@@ -485,11 +609,32 @@ def _flag(scope: Scope, node: exp.Expr) -> str:
     return name(found)
 
 
-def _pattern(scope: Scope, node: exp.Like) -> str:
+def _like(scope: Scope, node: exp.Expr) -> str:
+    """LIKE and ILIKE, with or without ESCAPE. ILIKE compares both sides in small letters."""
+    escape = ""
+    if isinstance(node, exp.Escape):
+        scope.only(node, "this", "expression")
+        letter = scope.value(node.expression) if is_literal(node.expression) else None
+        node = bare(node.this)
+        if not isinstance(letter, str) or len(letter) != 1 or letter in "%_" or not isinstance(node, exp.Like):
+            raise scope.refuse(node, "ESCAPE is supported with one letter, after LIKE 'pattern'")
+        escape = f" ESCAPE {literal(letter, 'VARCHAR')}"
+    scope.only(node, "this", "expression", "negate")
     value = scope.value(node.expression) if is_literal(node.expression) else None
     if not isinstance(value, str):
-        raise scope.refuse(node, "LIKE is supported with a text as its pattern only")
-    return literal(value, "VARCHAR")
+        raise scope.refuse(node, f"{node.key.upper()} is supported with a text as its pattern only")
+    if escape and not _is_escaped(value, escape[-2]):
+        raise scope.refuse(node, "the letter after ESCAPE stands before %, _ or itself only")
+    pattern, text = literal(value, "VARCHAR"), text_sql(scope, node.this)
+    if isinstance(node, exp.ILike):
+        text, pattern = f"LOWER({text})", f"LOWER({pattern})"
+    found = f"({text} LIKE {pattern}{escape})"
+    return f"(NOT {found})" if node.args.get("negate") else found
+
+
+def _is_escaped(pattern: str, letter: str) -> bool:
+    """Whether every escape of a pattern is before a letter that needs one: engines fail otherwise, or differ."""
+    return not set(re.sub(f"{re.escape(letter)}[%_{re.escape(letter)}]", "", pattern)) & {letter}
 
 
 def _comparison(scope: Scope, node: exp.Expr, left: exp.Expr, sign: str, right: exp.Expr) -> str:
@@ -596,6 +741,8 @@ READERS: dict[type[exp.Expr], Callable[[Scope, Any], Column]] = {
     exp.Anonymous: _date_part,
     **dict.fromkeys((exp.TimestampTrunc, exp.DateTrunc), _truncated),
     exp.DateDiff: _difference,
+    **dict.fromkeys((exp.DateAdd, exp.DateSub), _date_moved),
+    exp.TimeToStr: _formatted,
     **dict.fromkeys((exp.DPipe, exp.Concat), _joined),
     exp.Replace: _replaced,
     **dict.fromkeys((exp.Substring, exp.Left, exp.Right), _piece),

@@ -1,87 +1,136 @@
-"""HAVING, ORDER BY, LIMIT and OFFSET: what is done to a release after the noise. It sees released columns only, so it
-costs nothing. Rows that are chosen because their noisy number is large are chosen for their noise as well: the
-intervals of a release that HAVING or LIMIT has cut hold for each group, not for the groups that came out on top.
+"""What is done to a release after the noise: computed outputs, HAVING, ORDER BY, LIMIT and OFFSET. All of it sees
+released numbers and keys only, so it costs nothing. Rows that are chosen because their noisy number is large are chosen
+for their noise as well: the intervals of a release that HAVING or LIMIT has cut hold for each group, not for the groups
+that came out on top.
 
 A name may be that of a column and of an output at once. As in SQL, HAVING means the column where it is grouped, and
-ORDER BY means the output. Expressions are found again by what they mean, not by how they are written.
+ORDER BY means the output, unless the name stands within an expression. Expressions are found again by what they mean,
+not by how they are written. An aggregate that stands in HAVING or ORDER BY alone is measured like those of the SELECT
+list, and not shown.
 """
 
 from __future__ import annotations
 
-import operator
+import re
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
-from datetime import date, datetime
-from fractions import Fraction
-from typing import Any
+from dataclasses import dataclass, field, replace
+from typing import Any, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 from sqlglot import exp
 
 from deniable.errors import QueryError
-from deniable.query.expressions import COMPARISONS, MIRRORED
+from deniable.query.expressions import expression
+from deniable.query.formulas import KEY, VALUE, Cell, Formula, Leaf, exact, of_keys, read_formula, read_truth
 from deniable.query.schema import AggregateOutput, Column, ColumnKind, KeyOutput
 from deniable.query.scope import Scope, bare, is_literal, shown
-from deniable.query.values import Value, meeting_type, read_text
 from deniable.query.values import name as sql_name
 
-_SIGNS: dict[str, Callable[[Any, Any], Any]] = {
-    "=": operator.eq,
-    "<>": operator.ne,
-    "<": operator.lt,
-    "<=": operator.le,
-    ">": operator.gt,
-    ">=": operator.ge,
-}
-Test = Callable[[Mapping[str, Sequence[Any]]], NDArray[np.bool_]]
+ReadAggregate: TypeAlias = Callable[[exp.Expr], AggregateOutput | None]
+"""Reads a node as an aggregate; None where it is none."""
+
+Columns: TypeAlias = Mapping[Leaf, Sequence[Any]]
+"""Released columns: the keys of every grouped column, and the value of every aggregate and computed output."""
+
+
+@dataclass(frozen=True)
+class ComputedKey(KeyOutput):
+    """An output that follows from keys and constants."""
+
+    formula: Formula = field(kw_only=True)
+
+
+@dataclass(frozen=True)
+class ComputedOutput:
+    """An output that follows from released numbers, and perhaps keys."""
+
+    name: str
+    text: str
+    formula: Formula
+    parts: tuple[AggregateOutput, ...]
+    """The aggregates that it is made of; the formula knows them by their names."""
+
+
+Output: TypeAlias = KeyOutput | AggregateOutput | ComputedOutput
 
 
 @dataclass(frozen=True)
 class Finish:
     """Which rows of a release are shown, in which order."""
 
-    having: Test | None = None
-    order: tuple[tuple[str, bool], ...] = ()
-    """Released columns, the first decides first; True for descending."""
+    having: Formula | None = None
+    order: tuple[tuple[Formula, bool], ...] = ()
+    """The first decides first; True for descending."""
     limit: int | None = None
     offset: int = 0
+    hidden: tuple[AggregateOutput, ...] = ()
+    """The aggregates that are measured for it and not shown."""
 
     def __bool__(self) -> bool:
         return self.having is not None or bool(self.order) or self.limit is not None or self.offset > 0
 
-    def rows(self, columns: Mapping[str, Sequence[Any]]) -> NDArray[np.int64]:
+    def rows(self, columns: Columns) -> NDArray[np.int64]:
         """The rows to show, in order, of the released columns."""
         size = len(next(iter(columns.values())))
-        kept = np.arange(size) if self.having is None else np.flatnonzero(self.having(columns))
-        found = kept.tolist()
-        for name, descending in reversed(self.order):  # sorting is stable, so the last key goes first
-            values = columns[name]
-            found.sort(key=lambda row: values[row], reverse=descending)
+        kept = list(range(size))
+        if self.having is not None:
+            kept = [row for row, cell in enumerate(evaluate(self.having, columns, size)) if cell.value is True]
+        for formula, descending in reversed(self.order):  # sorting is stable, so the last key goes first
+            values: list[Any] = [cell.value for cell in evaluate(formula, columns, size)]
+            present = [row for row in kept if values[row] is not None]
+            present.sort(key=lambda row: values[row], reverse=descending)
+            kept = present + [row for row in kept if values[row] is None]
         last = None if self.limit is None else self.offset + self.limit
-        return np.asarray(found[self.offset : last], dtype=np.int64)
+        return np.asarray(kept[self.offset : last], dtype=np.int64)
 
 
+def evaluate(formula: Formula, columns: Columns, size: int) -> list[Cell]:
+    """A formula in every row, of released columns that are taken as they are."""
+    used = {leaf: columns[leaf] for leaf in formula.leaves}
+    return [
+        formula.evaluate({leaf: exact(values[row]) for leaf, values in used.items()})
+        for row in range(size)
+    ]  # fmt: skip
+
+
+@dataclass
 class Finisher:
-    """Reads what follows GROUP BY. `outputs` are the released columns, and `meant` reads a node as one of them."""
+    """Reads computed outputs, and what follows GROUP BY."""
 
-    def __init__(
-        self,
-        scope: Scope,
-        outputs: Sequence[KeyOutput | AggregateOutput],
-        meant: Callable[[exp.Expr], KeyOutput | AggregateOutput],
-    ) -> None:
-        self.scope, self.outputs, self._meant = scope, outputs, meant
+    scope: Scope
+    groups: tuple[Column, ...]
+    aggregate: ReadAggregate
+    outputs: tuple[Output, ...] = ()
+    """The outputs that HAVING and ORDER BY may name."""
+    hidden: list[AggregateOutput] = field(default_factory=list)
 
-    def read(self, tree: exp.Select) -> Finish:
+    def computed(self, node: exp.Expr, alias: str | None) -> Output:
+        """An item of the SELECT list that is neither a grouped column nor an aggregate."""
+        parts: dict[tuple[object, ...], AggregateOutput] = {}
+
+        def find(node: exp.Expr) -> Formula | None:
+            part = self.aggregate(node)
+            if part is not None:
+                _check_number(self.scope, node, part)
+                part = parts.setdefault(meaning(part), replace(part, name=f"part {len(parts) + 1}"))
+                return _value(part.name, _kind(part))
+            return self._key(node) or self._unreleased(node)
+
+        formula = read_formula(self.scope, node, find)
+        name = alias or re.sub(r"\W+", "_", shown(node)).strip("_").lower()
+        if of_keys(formula):
+            column = Column(shown(node), formula.kind, "", shown(node))
+            return ComputedKey(name, column, formula=formula)
+        return ComputedOutput(name, shown(node), formula, tuple(parts.values()))
+
+    def finish(self, tree: exp.Select) -> Finish:
         """The last clauses of a query."""
         having, order = tree.args.get("having"), tree.args.get("order")
-        return Finish(
-            self._test(having.this) if having is not None else None,
-            tuple(self._term(node) for node in order.expressions) if order is not None else (),
-            self._whole(tree.args.get("limit")),
-            self._whole(tree.args.get("offset")) or 0,
-        )
+        test = read_truth(self.scope, having.this, self._of_having) if having is not None else None
+        terms = tuple(self._term(node) for node in order.expressions) if order is not None else ()
+        limit, offset = self._whole(tree.args.get("limit")), self._whole(tree.args.get("offset")) or 0
+        return Finish(test, terms, limit, offset, tuple(self.hidden))
 
     def _whole(self, clause: exp.Expr | None) -> int | None:
         if clause is None:
@@ -92,114 +141,100 @@ class Finisher:
             raise self.scope.refuse(clause, f"{clause.key.upper()} needs a whole number, 0 or more")
         return value
 
-    def _term(self, node: exp.Expr) -> tuple[str, bool]:
+    def _term(self, node: exp.Expr) -> tuple[Formula, bool]:
         self.scope.only(node, "this", "desc", "nulls_first")
-        inner = bare(node.this)
+        inner, descending = bare(node.this), bool(node.args.get("desc"))
         if isinstance(inner, exp.Literal) and not inner.is_string:
             place = self.scope.value(inner)
             if not isinstance(place, int) or not 1 <= place <= len(self.outputs):
                 raise self.scope.refuse(inner, f"ORDER BY {shown(inner)} is not a place in the SELECT list")
-            return self.outputs[place - 1].name, bool(node.args.get("desc"))
-        found = self._named(inner) or self._repeated(inner) or self._missing(inner)
-        return found.name, bool(node.args.get("desc"))
+            return _of_output(self.outputs[place - 1]), descending
+        return self._named(inner) or read_formula(self.scope, inner, self._of_having), descending
 
-    def _named(self, node: exp.Expr) -> KeyOutput | AggregateOutput | None:
+    def _of_having(self, node: exp.Expr) -> Formula | None:
+        """What a node of HAVING, or of an expression in ORDER BY, means as a whole."""
+        part = self.aggregate(node)
+        if part is None:
+            return self._key(node) or self._named(node) or self._unreleased(node)
+        known = [*(output for output in self.outputs if isinstance(output, AggregateOutput)), *self.hidden]
+        for output in known:
+            if meaning(output) == meaning(part):
+                return _of_output(output)
+        _check_number(self.scope, node, part)
+        taken = {output.name.casefold() for output in (*self.outputs, *self.hidden)}
+        name = part.name
+        while name.casefold() in taken:
+            name += "_"
+        self.hidden.append(replace(part, name=name))
+        return _of_output(self.hidden[-1])
+
+    def _named(self, node: exp.Expr) -> Formula | None:
         """The output that bears a name."""
         if not isinstance(node, exp.Column) or node.table:
             return None
-        return next((output for output in self.outputs if output.name.casefold() == node.name.casefold()), None)
+        for output in self.outputs:
+            if output.name.casefold() == node.name.casefold():
+                return _of_output(output)
+        return None
 
-    def _repeated(self, node: exp.Expr) -> KeyOutput | AggregateOutput | None:
-        """The output whose column or aggregate a node repeats."""
+    def _key(self, node: exp.Expr) -> Formula | None:
+        """The grouped column that a node repeats."""
+        if is_literal(node) or not self.groups:
+            return None
         try:
-            wanted = _meaning(self._meant(node))
+            wanted = sql_name(expression(self.scope, node))
         except QueryError:
             return None
-        return next((output for output in self.outputs if _meaning(output) == wanted), None)
+        for column in self.groups:
+            if sql_name(column) == wanted:
+                return Formula(column.kind, lambda row: row[KEY, wanted], frozenset([(KEY, wanted)]), sure=True)
+        return None
 
-    def _missing(self, node: exp.Expr) -> KeyOutput | AggregateOutput:
-        names = ", ".join(output.name for output in self.outputs)
-        raise self.scope.refuse(node, f"{shown(node)} is not released; after GROUP BY only {names} can be used")
-
-    def _test(self, node: exp.Expr) -> Test:
-        node = bare(node)
-        if isinstance(node, exp.And | exp.Or):
-            self.scope.only(node, "this", "expression")
-            parts = [self._test(part) for part in node.flatten()]
-            combine = np.logical_and if isinstance(node, exp.And) else np.logical_or
-            return lambda columns: np.asarray(combine.reduce([part(columns) for part in parts]))
-        if isinstance(node, exp.Not):
-            self.scope.only(node, "this")
-            inner = self._test(node.this)
-            return lambda columns: ~inner(columns)
-        if isinstance(node, exp.Between):
-            self.scope.only(node, "this", "low", "high")
-            low = self._comparison(node, node.this, ">=", node.args["low"])
-            high = self._comparison(node, node.this, "<=", node.args["high"])
-            return lambda columns: low(columns) & high(columns)
-        if isinstance(node, exp.In) and node.expressions:
-            self.scope.only(node, "this", "expressions")
-            tests = [self._comparison(node, node.this, "=", item) for item in node.expressions]
-            return lambda columns: np.asarray(np.logical_or.reduce([test(columns) for test in tests]))
-        if type(node) in COMPARISONS:
-            self.scope.only(node, "this", "expression")
-            return self._comparison(node, node.this, COMPARISONS[type(node)], node.expression)
-        raise self.scope.refuse(node, f"{shown(node)} is not supported in HAVING; compare a released column")
-
-    def _comparison(self, node: exp.Expr, left: exp.Expr, sign: str, right: exp.Expr) -> Test:
-        if is_literal(left):
-            left, right, sign = right, left, MIRRORED[sign]
-        if not is_literal(right):
-            raise self.scope.refuse(node, f"{shown(node)} is not supported in HAVING; compare with a value")
-        inner = bare(left)
-        output = self._repeated(inner) or self._named(inner) or self._missing(inner)
-        name, value, compare = output.name, self.scope.value(right), _SIGNS[sign]
-        if output.column is not None and (isinstance(output, KeyOutput) or output.function == "mode"):
-            against = self._key(right, output.column, value)
-            return lambda columns: np.array([_compared(v, compare, against) for v in columns[name]], bool)
-        if isinstance(value, bool) or not isinstance(value, int | Fraction):
-            raise self.scope.refuse(right, f"{name} is a number; compare it with one")
-        number = float(value) if isinstance(value, Fraction) else value
-        return lambda columns: np.array([compare(v, number) for v in columns[name]], bool)
-
-    def _key(self, node: exp.Expr, column: Column, value: Value) -> Any:
-        """A value as a key of a column would be, refused where the column holds nothing that it can be compared
-        with."""
-        try:
-            if isinstance(value, str) and column.kind in (ColumnKind.DATE, ColumnKind.TIMESTAMP):
-                value = read_text(column, value)
-            meeting_type(column, value)
-        except ValueError as misfit:
-            raise self.scope.refuse(node, str(misfit)) from None
-        return _comparable(value)
+    def _unreleased(self, node: exp.Expr) -> Formula | None:
+        """Refuse a column that is not released; None for what is no column."""
+        if not isinstance(node, exp.Column):
+            return None
+        column = self.scope.column(node)
+        if self.outputs:
+            names = ", ".join(output.name for output in self.outputs)
+            raise self.scope.refuse(node, f"{shown(node)} is not released; after GROUP BY only {names} can be used")
+        raise self.scope.refuse(
+            node, f"column {column.name} is neither grouped nor aggregated; add it to GROUP BY or aggregate it"
+        )
 
 
-def _meaning(output: KeyOutput | AggregateOutput) -> tuple[object, ...]:
-    """What an output holds, whatever it is called."""
-    place = None if output.column is None else sql_name(output.column)
+def _of_output(output: Output) -> Formula:
+    if isinstance(output, ComputedKey):
+        return output.formula
     if isinstance(output, KeyOutput):
-        return "key", place
+        leaf = KEY, sql_name(output.column)
+        return Formula(output.column.kind, lambda row: row[leaf], frozenset([leaf]), sure=True)
+    return _value(output.name, output.formula.kind if isinstance(output, ComputedOutput) else _kind(output))
+
+
+def _value(name: str, kind: ColumnKind) -> Formula:
+    leaf = VALUE, name
+    return Formula(kind, lambda row: row[leaf], frozenset([leaf]), sure=True)
+
+
+def _kind(output: AggregateOutput) -> ColumnKind:
+    """What an aggregate's values are."""
+    if output.function == "mode" and output.column is not None:
+        return output.column.kind
+    whole = output.function == "count" or (output.function == "sum" and _is_whole(output.column))
+    return ColumnKind.INTEGER if whole else ColumnKind.REAL
+
+
+def _is_whole(column: Column | None) -> bool:
+    return column is not None and column.kind is ColumnKind.INTEGER
+
+
+def _check_number(scope: Scope, node: exp.Expr, output: AggregateOutput) -> None:
+    if output.function == "mode":
+        raise scope.refuse(node, f"{output.text} is not supported here; MODE is selected by itself")
+
+
+def meaning(output: AggregateOutput) -> tuple[object, ...]:
+    """What an aggregate is, whatever it is called."""
+    place = None if output.column is None else sql_name(output.column)
     return output.function, place, output.level, output.distinct
-
-
-def _comparable(value: Any) -> Any:
-    """A key or a value in the form in which both are compared: fractions as floats, dates as times."""
-    if isinstance(value, Fraction):
-        return float(value)
-    if isinstance(value, date) and not isinstance(value, datetime):
-        return datetime(value.year, value.month, value.day)
-    return value
-
-
-def _compared(key: Any, compare: Callable[[Any, Any], Any], value: Any) -> bool:
-    """Whether a key meets a value. The text of an untyped column is read as a number where it meets one; a key of
-    another kind meets no value."""
-    key = _comparable(key)
-    if isinstance(key, str) and isinstance(value, int | float) and not isinstance(value, bool):
-        try:
-            key = float(key)
-        except ValueError:
-            return False
-    numbers = (int, float)
-    alike = type(key) is type(value) or (isinstance(key, numbers) and isinstance(value, numbers))
-    return alike and bool(compare(key, value))

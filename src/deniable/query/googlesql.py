@@ -335,6 +335,8 @@ def per_person(question: ParsedQuery, person: str, bounds: Sequence[Ends | None]
         if isinstance(output, KeyOutput):
             outputs.append(replace(output, column=grouped[name(output.column)]))
             continue
+        if not isinstance(output, AggregateOutput):
+            raise TypeError("computed outputs have no form per person")
         sql, column = _person_value(output, ends, unit, f'"{value} {i}"')
         columns[f'"{value} {i}"'] = sql
         outputs.append(replace(output, function="avg" if output.function == "avg" else "sum", column=column))

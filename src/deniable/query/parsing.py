@@ -30,7 +30,7 @@ _GRAMMAR = frozenset(
     {
         TokenType.SELECT, TokenType.GROUP_BY, TokenType.ALIAS, TokenType.COMMA, TokenType.L_PAREN, TokenType.R_PAREN,
         TokenType.SEMICOLON, TokenType.THEN, TokenType.ELSE, TokenType.END, TokenType.ON, TokenType.USING,
-        TokenType.LEFT, TokenType.INNER, TokenType.OUTER,
+        TokenType.LEFT, TokenType.INNER, TokenType.OUTER, TokenType.L_BRACKET, TokenType.R_BRACKET,
     }
 )  # fmt: skip
 """Words and signs that may stand in a query. Each either shapes the tree or is read from it by `reading`."""
@@ -53,6 +53,10 @@ _COUNTED: dict[TokenType, tuple[type[exp.Expr], ...]] = {
     TokenType.BETWEEN: (exp.Between,),
     TokenType.IS: (exp.Is, exp.NullSafeEQ, exp.NullSafeNEQ),
     TokenType.LIKE: (exp.Like,),
+    TokenType.ILIKE: (exp.ILike,),
+    TokenType.ESCAPE: (exp.Escape,),
+    TokenType.INTERVAL: (exp.Interval,),
+    TokenType.FILTER: (exp.Filter,),
     TokenType.NULL: (exp.Null,),
     TokenType.TRUE: (exp.Boolean,),
     TokenType.FALSE: (exp.Boolean,),
@@ -81,6 +85,7 @@ _NAMES: dict[str, type[exp.Expr]] = {
     "MIN": exp.Min, "MAX": exp.Max, "QUANTILE_CONT": exp.PercentileCont, "QUANTILE_DISC": exp.PercentileDisc,
     "QUANTILE": exp.Quantile, "WITHIN": exp.WithinGroup, "GROUP": exp.WithinGroup, "CAST": exp.Cast,
     "TRY_CAST": exp.TryCast, "EXTRACT": exp.Extract, "TRIM": exp.Trim, "SUBSTRING": exp.Substring,
+    "DATE_ADD": exp.DateAdd, "DATE_SUB": exp.DateSub,
     "FLOOR": exp.Floor, "CEIL": exp.Ceil, "CEILING": exp.Ceil, "IF": exp.If, "POSITION": exp.StrPosition,
 }  # fmt: skip
 """Names of functions whose nodes do not say where they stand."""
@@ -94,14 +99,11 @@ _REMEDIES = {
     "UNION": "ask two queries",
     "WITH": "write one SELECT",
     "OVER": "window functions have no private form here",
-    "FILTER": "put the condition into WHERE, or count COUNT_IF(condition)",
-    "ILIKE": "write LOWER(column) LIKE 'pattern'",
     "//": "write FLOOR(a / b)",
     "NULLS": "a release has no NULL",
     "TIMESTAMPTZ": "times with a zone are read in UTC; write TIMESTAMP '2026-01-31 12:00:00'",
     "AT": "times with a zone are read in UTC, and stay in it",
     "CURRENT_DATE": "write the day itself, as in DATE '2026-01-31'",
-    "INTERVAL": "write the other day itself, or compare DATE_DIFF('day', one, other)",
     "ROLLUP": "ask a query for each grouping",
     "CUBE": "ask a query for each grouping",
     "ALL": "name the columns",
@@ -215,6 +217,8 @@ def _is_expected(tokens: list[Token], i: int) -> bool:
         return True
     if before is None:
         return False
+    if _is_interval(tokens, i):
+        return True
     if token.token_type is TokenType.NUMBER:  # .9
         return before.token_type is TokenType.DOT and _is_point(tokens, i - 1)
     if token.token_type in _types():
@@ -222,7 +226,29 @@ def _is_expected(tokens: list[Token], i: int) -> bool:
     called = tokens[i - 2].text.upper() if i > 1 and before.token_type is TokenType.L_PAREN else ""
     if called == "EXTRACT":
         return after is not None and after.token_type is TokenType.FROM
+    if token.token_type is TokenType.STRING and _called(tokens, i) == "STRFTIME":
+        return before.token_type is TokenType.COMMA and after is not None and after.token_type is TokenType.R_PAREN
     return token.token_type is TokenType.STRING and called in ("DATE_TRUNC", "DATE_DIFF", "DATEDIFF", "DATETRUNC")
+
+
+def _called(tokens: list[Token], i: int) -> str:
+    """The function whose argument a token is; empty where it is none's."""
+    depth = 0
+    for j in range(i - 1, 0, -1):
+        kind = tokens[j].token_type
+        depth += (kind is TokenType.R_PAREN) - (kind is TokenType.L_PAREN)
+        if depth < 0:
+            return str(tokens[j - 1].text.upper())
+    return ""
+
+
+def _is_interval(tokens: list[Token], i: int) -> bool:
+    """Whether a token is the amount or the unit of an INTERVAL, which `expressions` reads off the tree."""
+    amounts = (TokenType.NUMBER, TokenType.STRING)
+    kinds = [token.token_type for token in tokens[max(0, i - 2) : i + 1]]
+    if len(kinds) > 1 and kinds[-2] is TokenType.INTERVAL:
+        return kinds[-1] in amounts
+    return len(kinds) > 2 and kinds[0] is TokenType.INTERVAL and kinds[1] in amounts and tokens[i].text.isalpha()
 
 
 def _types() -> frozenset[TokenType]:

@@ -199,11 +199,10 @@ def plan(question: ParsedQuery, options: PlanOptions, context: PlanningContext) 
     grids = gridding.collect(question.scope, options.bounds)
     declared = DeclaredKeys(options.keys, question, engine.look)
     keys = declared.groups()
-    aggregates = tuple(
-        build(output, grids, unit=column, categories=declared.of(output.column) if output.function == "mode" else None)
-        for output in question.aggregates
-    )
+    aggregates = tuple(build(output, grids, unit=column, categories=declared.of) for output in question.measured)
     groups = _groups(keys)
+    if not aggregates and groups is not None:
+        raise QueryError("every key is declared, so the answer is the list that was given; ask for COUNT(*) as well")
     limits = AtMost(groups=stated.groups if groups is None else min(stated.groups, groups), rows=stated.rows)
     units = _units(question, keys, unit)
     delta = _delta(options.delta, keys, ledger, context.who)

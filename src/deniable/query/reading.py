@@ -12,7 +12,7 @@ position.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from typing import TypeGuard
@@ -21,8 +21,8 @@ from sqlglot import exp
 
 from deniable.errors import QueryError
 from deniable.query import googlesql
-from deniable.query.expressions import ALONE, condition, expression, number, number_of, with_ranges
-from deniable.query.finishing import Finish, Finisher
+from deniable.query.expressions import condition, expression, number, number_of, tupled, with_ranges
+from deniable.query.finishing import ComputedOutput, Finish, Finisher, Output, meaning
 from deniable.query.googlesql import Ends, GoogleForm
 from deniable.query.parsing import parse, refusal
 from deniable.query.ranges import Range
@@ -90,7 +90,7 @@ class ParsedQuery:
     """All tables of the session."""
     table: Table
     """The private table that is asked."""
-    outputs: tuple[KeyOutput | AggregateOutput, ...]
+    outputs: tuple[Output, ...]
     groups: tuple[Column, ...]
     where: str | None
     """The condition as total SQL."""
@@ -115,9 +115,19 @@ class ParsedQuery:
         return self if ranges == self.ranges else read(self.statement, self.tables, ranges)
 
     @property
+    def measured(self) -> tuple[AggregateOutput | ComputedOutput, ...]:
+        """What is released as numbers, and what HAVING and ORDER BY need besides."""
+        released = [output for output in self.outputs if isinstance(output, AggregateOutput | ComputedOutput)]
+        return (*released, *self.finish.hidden)
+
+    @property
     def aggregates(self) -> tuple[AggregateOutput, ...]:
-        """The outputs that are released numbers."""
-        return tuple(output for output in self.outputs if isinstance(output, AggregateOutput))
+        """The aggregates that are measured: outputs, parts of outputs, and hidden ones."""
+        found: dict[tuple[object, ...], AggregateOutput] = {}
+        for output in self.measured:
+            for part in output.parts if isinstance(output, ComputedOutput) else (output,):
+                found.setdefault((output.name, *meaning(part)), part)
+        return tuple(found.values())
 
 
 def parse_query(sql: str) -> Statement:
@@ -155,10 +165,13 @@ def _question(statement: Statement, tables: tuple[Table, ...], ranges: Mapping[s
     scope = with_ranges(scope, ranges)
     where, group = tree.args.get("where"), tree.args.get("group")
     groups = _groups(scope, group, tree.expressions) if group is not None else ()
-    outputs = tuple(_output(scope, node, groups) for node in tree.expressions)
-    _check_outputs(scope, tree, outputs, groups)
+    finisher = Finisher(scope, groups, lambda node: _aggregate(scope, node))
+    items = [(node, output) for node in tree.expressions for output in _outputs(scope, node, groups, finisher)]
+    outputs = _apart(scope, items)
+    if not groups and all(isinstance(output, KeyOutput) for output in outputs):
+        raise scope.refuse(tree, "nothing is aggregated; ask for COUNT(*), COUNT, SUM or AVG")
     test = condition(scope, where.this) if where is not None else None
-    finish = Finisher(scope, outputs, lambda node: _output(scope, node, groups)).read(tree)
+    finish = replace(finisher, outputs=outputs).finish(tree)
     return ParsedQuery(statement, ranges, tables, scope.table, outputs, groups, test, joins, finish, scope)
 
 
@@ -167,19 +180,25 @@ def _google_question(statement: Statement, form: GoogleForm, tables: tuple[Table
     sql, tree = statement.sql, statement.tree
     question = _question(statement, tables, {})
     calls = [bare(node.this if isinstance(node, exp.Alias) else node) for node in tree.expressions]
+    for call, output in zip(calls, question.outputs, strict=True):
+        if isinstance(output, ComputedOutput):
+            remedy = "select the aggregates, and compute with what is released"
+            raise refusal(call, f"{output.text} is not supported in this form; {remedy}", sql)
+    if question.finish.hidden:
+        raise QueryError(f"{question.finish.hidden[0].text} of HAVING or ORDER BY must be in the SELECT list")
     stated = form.per_row or form.per_group
     bounds = [next((ends for ends in stated if ends.holds(call)), None) for call in calls]
     if not set(stated) <= set(bounds):
         raise QueryError("contribution bounds belong to the calls of the SELECT list; elsewhere name the output")
     if not form.per_row:
         return googlesql.per_person(question, form.unit, bounds)
-    outputs: list[KeyOutput | AggregateOutput] = []
+    outputs: list[Output] = []
     known: dict[str, Ends] = {}
     for call, output, ends in zip(calls, question.outputs, bounds, strict=True):
         if isinstance(output, AggregateOutput) and output.function in ("count", "sum", "avg", "mode"):
             what = f"{output.text} and bounds per row in one query are not supported"
             raise refusal(call, f"{what}; ask two queries", sql)
-        if ends is None or output.column is None:
+        if ends is None or isinstance(output, ComputedOutput) or output.column is None:
             outputs.append(output)
             continue
         first = known.setdefault(sql_name(output.column), ends)
@@ -189,7 +208,7 @@ def _google_question(statement: Statement, form: GoogleForm, tables: tuple[Table
     return replace(question, outputs=tuple(outputs))
 
 
-def is_key(output: KeyOutput | AggregateOutput) -> TypeGuard[KeyOutput]:
+def is_key(output: Output) -> TypeGuard[KeyOutput]:
     """Whether an output holds keys."""
     return isinstance(output, KeyOutput)
 
@@ -224,8 +243,8 @@ def _meant(scope: Scope, node: exp.Expr, items: list[exp.Expr]) -> exp.Expr:
     return node
 
 
-def _output(scope: Scope, node: exp.Expr, groups: tuple[Column, ...]) -> KeyOutput | AggregateOutput:
-    """One item of the SELECT list."""
+def _outputs(scope: Scope, node: exp.Expr, groups: tuple[Column, ...], finisher: Finisher) -> list[Output]:
+    """One item of the SELECT list: a key, an aggregate, a list of quantiles, or what is computed of them."""
     alias = None
     if isinstance(node, exp.Alias):
         scope.only(node, "this", "alias")
@@ -233,22 +252,46 @@ def _output(scope: Scope, node: exp.Expr, groups: tuple[Column, ...]) -> KeyOutp
     node = bare(node)
     if isinstance(node, exp.Star):
         raise scope.refuse(node, "SELECT * would release rows; ask for aggregates, for example COUNT(*)")
-    spelled = _spelled(node)
-    if type(spelled) in FUNCTIONS:
-        return _aggregate(scope, spelled, alias, shown(node))
-    unknown = isinstance(node, exp.Anonymous) and str(node.this).upper() != "DATE_PART"
-    if unknown or isinstance(node, exp.AggFunc) or spelled.find(exp.AggFunc) is not None:
-        remedy = "for a histogram, COUNT(*) with GROUP BY WIDTH_BUCKET(x, low, high, buckets)"
-        if "HISTOGRAM" not in written(node).upper():
-            inside = next(spelled.find_all(*FUNCTIONS), None)
-            remedy = ALONE if inside is not None else f"the aggregates are {_KNOWN} of a column"
-        raise scope.refuse(node, f"{shown(node)} is not supported; {remedy}")
-    column = expression(scope, node)
-    for group in groups:
-        if sql_name(group) == sql_name(column):
-            return KeyOutput(alias or column.name, group)
-    what = f"column {column.name}" if isinstance(node, exp.Column) else column.name
-    raise scope.refuse(node, f"{what} is neither grouped nor aggregated; add it to GROUP BY or aggregate it")
+    several = _quantiles(scope, node, alias)
+    if several:
+        return list(several)
+    found = _aggregate(scope, node, alias)
+    if found is not None:
+        return [found]
+    _check_known(scope, node)
+    if isinstance(node, exp.Column) or not _is_computed(node):
+        column = expression(scope, node)
+        for group in groups:
+            if sql_name(group) == sql_name(column):
+                return [KeyOutput(alias or column.name, group)]
+        if isinstance(node, exp.Column):
+            raise scope.refuse(
+                node, f"column {column.name} is neither grouped nor aggregated; add it to GROUP BY or aggregate it"
+            )
+    return [finisher.computed(node, alias)]
+
+
+def _is_computed(node: exp.Expr) -> bool:
+    """Whether an item cannot be a grouped expression: it holds an aggregate, or nothing but constants."""
+    return _has_aggregate(node) or node.find(exp.Column) is None
+
+
+def _has_aggregate(node: exp.Expr) -> bool:
+    return any(type(_spelled(part)) in FUNCTIONS for part in node.walk())
+
+
+def _check_known(scope: Scope, node: exp.Expr) -> None:
+    """Refuse an aggregate that is not known, with what to ask instead."""
+    for part in node.walk():
+        spelled = _spelled(part)
+        unknown = isinstance(part, exp.Anonymous) and str(part.this).upper() != "DATE_PART"
+        if type(spelled) not in FUNCTIONS and (unknown or isinstance(part, exp.AggFunc)):
+            remedy = f"the aggregates are {_KNOWN} of a column"
+            if "HISTOGRAM" in written(part).upper():
+                remedy = "for a histogram, COUNT(*) with GROUP BY WIDTH_BUCKET(x, low, high, buckets)"
+            raise scope.refuse(part, f"{shown(part)} is not supported; {remedy}")
+        if isinstance(part, exp.Rand):
+            raise scope.refuse(part, f"{shown(part)} is not supported; a release has noise of its own")
 
 
 def _spelled(node: exp.Expr) -> exp.Expr:
@@ -261,27 +304,52 @@ def _spelled(node: exp.Expr) -> exp.Expr:
     return found
 
 
-def _aggregate(scope: Scope, node: exp.Expr, alias: str | None, text: str) -> AggregateOutput:
+def _aggregate(scope: Scope, node: exp.Expr, alias: str | None = None) -> AggregateOutput | None:
+    """A node as an aggregate; None where it is none."""
+    text = shown(node)
+    if isinstance(node, exp.Filter):
+        inner, kept = _spelled(bare(node.this)), node.expression.this
+        if type(inner) not in FUNCTIONS:
+            raise scope.refuse(node, f"{text} is not supported; FILTER belongs to an aggregate")
+        return _read_aggregate(scope, inner, alias, text, kept)
+    spelled = _spelled(node)
+    return _read_aggregate(scope, spelled, alias, text, None) if type(spelled) in FUNCTIONS else None
+
+
+def _kept(inner: exp.Expr, condition: exp.Expr | None) -> exp.Expr:
+    """What an aggregate reads of a row: nothing where FILTER leaves the row out."""
+    return inner if condition is None else exp.Case(ifs=[exp.If(this=condition.copy(), true=inner.copy())])
+
+
+def _read_aggregate(
+    scope: Scope, node: exp.Expr, alias: str | None, text: str, kept: exp.Expr | None
+) -> AggregateOutput:
     function = FUNCTIONS[type(node)]
     if function == "quantile":
-        return _quantile(scope, node, alias, text)
+        return _quantile(scope, node, alias, text, kept)
     scope.only(node, "this", "big_int")
     inner = node.this
-    if function == "count" and isinstance(inner, exp.Star):
-        scope.only(inner)
-        return AggregateOutput(alias or "count", function, None, text)
+    if function == "count" and _counts_rows(scope, inner):
+        if kept is None:
+            return AggregateOutput(alias or "count", function, None, text)
+        column = expression(scope, _kept(exp.Literal.number(1), kept))
+        return AggregateOutput(alias or "count_filter", function, column, text)
     distinct = isinstance(inner, exp.Distinct)
     if distinct:
         scope.only(inner, "expressions")
-        if function != "count" or len(inner.expressions) != 1:
+        if function != "count":
             raise scope.refuse(node, "DISTINCT is supported in COUNT(DISTINCT column) only")
+        if len(inner.expressions) > 1:
+            column = tupled(scope, node, [_kept(part, kept) for part in inner.expressions])
+            named = "_".join(re.sub(r"\W+", "_", shown(part)).strip("_").lower() for part in inner.expressions)
+            return AggregateOutput(alias or f"count_distinct_{named}", function, column, text, distinct=True)
         inner = inner.expressions[0]
     if inner is None or isinstance(inner, exp.Star | exp.Literal):
         remedy = "write COUNT(*) or COUNT(column)" if function == "count" else f"write {function.upper()}(column)"
-        raise scope.refuse(node, f"{shown(node)} is not supported; {remedy}")
+        raise scope.refuse(node, f"{text} is not supported; {remedy}")
     if isinstance(node, exp.CountIf):
         inner = exp.Case(ifs=[exp.If(this=inner, true=exp.Literal.number(1))])
-    column = expression(scope, inner)
+    column = expression(scope, _kept(inner, kept))
     if function not in ("count", "mode") and not column.kind.numeric:
         held = f"column {column.name} holds {column.held}{number_of(column)}"
         raise scope.refuse(node, f"{function.upper()} needs numbers; {held}")
@@ -291,7 +359,29 @@ def _aggregate(scope: Scope, node: exp.Expr, alias: str | None, text: str) -> Ag
     return AggregateOutput(alias or _slug(first, column), function, column, text, distinct=distinct)
 
 
-def _quantile(scope: Scope, node: exp.Expr, alias: str | None, text: str) -> AggregateOutput:
+def _counts_rows(scope: Scope, inner: exp.Expr | None) -> bool:
+    """Whether COUNT counts every row: COUNT(*), COUNT(), COUNT(1)."""
+    if isinstance(inner, exp.Star):
+        scope.only(inner)
+        return True
+    return inner is not None and is_literal(inner) and not isinstance(bare(inner), exp.Null)
+
+
+def _quantiles(scope: Scope, node: exp.Expr, alias: str | None) -> tuple[AggregateOutput, ...]:
+    """QUANTILE_CONT(x, [0.25, 0.5, 0.75]) as one output for each level; they share their measures."""
+    levels = node.args.get("expression") or node.args.get("quantile")
+    if FUNCTIONS.get(type(node)) != "quantile" or not isinstance(levels, exp.Array) or not levels.expressions:
+        return ()
+    found = []
+    for level in levels.expressions:
+        single = type(node)(this=node.this.copy(), expression=level.copy())
+        output = _read_aggregate(scope, single, alias, shown(single), None)
+        percent = f"{float((output.level or Fraction(0)) * 100):g}".replace(".", "_")
+        found.append(replace(output, name=f"{output.name}_{percent}"))
+    return tuple(found)
+
+
+def _quantile(scope: Scope, node: exp.Expr, alias: str | None, text: str, kept: exp.Expr | None) -> AggregateOutput:
     """MEDIAN, MIN, MAX, QUANTILE_CONT(x, q) and PERCENTILE_CONT(q) WITHIN GROUP (ORDER BY x)."""
     inner, level, down = node.this, None, False
     if isinstance(node, exp.WithinGroup):
@@ -315,7 +405,7 @@ def _quantile(scope: Scope, node: exp.Expr, alias: str | None, text: str) -> Agg
         raise scope.refuse(node, f"{text} needs a number between 0 and 1, as in QUANTILE_CONT(x, 0.9)")
     if inner is None or isinstance(inner, exp.Star | exp.Literal | exp.Distinct):
         raise scope.refuse(node, f"{text} is not supported; name a column")
-    column = number(scope, inner)
+    column = number(scope, _kept(inner, kept))
     name = node.key if type(node) in LEVELS else "quantile"
     return AggregateOutput(
         alias or _slug(name, column), "quantile", column, text, level=Fraction(1 - share if down else share)
@@ -328,25 +418,27 @@ def _slug(function: str, column: Column) -> str:
     return f"{function}_{words}"
 
 
-def _check_outputs(
-    scope: Scope, tree: exp.Select, outputs: tuple[KeyOutput | AggregateOutput, ...], groups: tuple[Column, ...]
-) -> None:
-    """Every group can be told from the others, every name means one thing, and something is asked."""
-    if not any(isinstance(output, AggregateOutput) for output in outputs):
-        raise scope.refuse(tree, "nothing is aggregated; ask for COUNT(*), COUNT, SUM or AVG")
-    selected = {output.column for output in outputs if isinstance(output, KeyOutput)}
-    for column in groups:
-        if column not in selected:
-            raise scope.refuse(
-                tree.args["group"], f"column {column.name} is grouped but not selected; add it to the SELECT list"
-            )
+def _apart(scope: Scope, items: Sequence[tuple[exp.Expr, Output]]) -> tuple[Output, ...]:
+    """The outputs, every name of which means one thing. A name that nobody gave is made different; one that was given
+    by AS is refused."""
     taken: set[str] = set()
-    for output, node in zip(outputs, tree.expressions, strict=True):
-        names = [output.name]
-        if isinstance(output, AggregateOutput):
-            endings = ("_among",) if output.function == "mode" else ("_low", "_high")
-            names += [output.name + ending for ending in endings]
-        for found in names:
-            if found.casefold() in taken:
-                raise scope.refuse(node, f"the answer would have two columns {found}; rename one with AS")
-            taken.add(found.casefold())
+    found: list[Output] = []
+    for node, output in items:
+        number = 1
+        while again := [name for name in _names(output) if name.casefold() in taken]:
+            if isinstance(node, exp.Alias):
+                raise scope.refuse(node, f"the answer would have two columns {again[0]}; rename one with AS")
+            number += 1
+            stem = output.name.removesuffix(f"_{number - 1}") if number > 2 else output.name
+            output = replace(output, name=f"{stem}_{number}")
+        taken.update(name.casefold() for name in _names(output))
+        found.append(output)
+    return tuple(found)
+
+
+def _names(output: Output) -> list[str]:
+    """The names of an output's columns."""
+    if isinstance(output, KeyOutput):
+        return [output.name]
+    chosen = output.function == "mode" if isinstance(output, AggregateOutput) else not output.formula.kind.numeric
+    return [output.name + ending for ending in (("", "_among") if chosen else ("", "_low", "_high"))]

@@ -161,7 +161,7 @@ class Release(Plain):
         """The release in public facts, with its curve."""
         from deniable.accounting import account
 
-        released = ", ".join(a.text for a in self.question.aggregates)
+        released = ", ".join(a.text for a in self.question.measured) or "groups"
         by = " by " + ", ".join(k.column.name for k in self.keys) if self.keys else ""
         return Description(
             f"{released} of {self.question.table.name}{by}",
@@ -252,7 +252,7 @@ def _arrow(pyarrow: Any, column: list[Any]) -> Any:
 def _digits(low: float, high: float) -> int:
     """Decimals that show two digits of half an interval's width."""
     half = (high - low) / 2
-    return 2 if half <= 0 else max(0, 1 - math.floor(math.log10(half)))
+    return 2 if not 0 < half < math.inf else max(0, 1 - math.floor(math.log10(half)))
 
 
 def _cut(value: float, digits: int) -> str | int:

@@ -281,8 +281,10 @@ def _several(_writer: SqlWriter, node: exp.Expr) -> exp.Expr:
     return exp.Anonymous(this="UNNEST", expressions=[inner.copy()])
 
 
-def _like(writer: SqlWriter, node: exp.Expr) -> exp.Expr:
+def _like(writer: SqlWriter, node: exp.Expr) -> exp.Expr | None:
     """Without an escape: a backslash is a letter."""
+    if isinstance(node.parent, exp.Escape):
+        return None
     return exp.Escape(this=node.copy(), expression=exp.Literal.string(""))
 
 

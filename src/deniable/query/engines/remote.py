@@ -62,7 +62,7 @@ _PLAIN = (
     exp.Contains, exp.Year, exp.Quarter, exp.Month, exp.Week, exp.Day, exp.DayOfYear, exp.DayOfWeek, exp.DayOfWeekIso,
     exp.Hour, exp.Minute, exp.TimestampTrunc, exp.DateDiff, exp.Substring, exp.Left, exp.Right, exp.Trim, exp.Replace,
     exp.Concat, exp.DPipe, exp.Placeholder, exp.IsNan, exp.MD5, exp.Explode, exp.GenerateSeries, exp.Array,
-    exp.BitwiseRightShift, exp.BitwiseAnd, exp.Var,
+    exp.BitwiseRightShift, exp.BitwiseAnd, exp.Var, exp.Escape, exp.Interval,
 )  # fmt: skip
 """The vocabulary of bounded SQL, but for EPOCH_US, which sqlglot does not know."""
 
@@ -206,6 +206,8 @@ class SqlWriter(ABC):
             inner = [self._types[id(part)] for part in outcomes]
             return next((type for type in inner if type is not None), None)
         if isinstance(node, exp.Add | exp.Sub | exp.Mul):
+            if isinstance(node.expression, exp.Interval):
+                return TIMESTAMP
             both = {self._types[id(node.this)], self._types[id(node.expression)]}
             return DOUBLE if DOUBLE in both else WHOLE if both == {WHOLE} else None
         if isinstance(node, _NUMBERS):

@@ -156,8 +156,10 @@ def _piece(_writer: SqlWriter, node: exp.Expr) -> exp.Expr:
     return exp.Anonymous(this="SUBSTRING", expressions=parts)
 
 
-def _like(writer: SqlWriter, node: exp.Expr) -> exp.Expr:
+def _like(writer: SqlWriter, node: exp.Expr) -> exp.Expr | None:
     """Without an escape: it is a letter that the pattern does not have."""
+    if isinstance(node.parent, exp.Escape):
+        return None
     free = [letter for letter in _ESCAPES if letter not in node.expression.name]
     if not free:
         raise writer.refused(node, "its pattern has all letters that could escape others")

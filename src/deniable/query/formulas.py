@@ -1,0 +1,710 @@
+"""Formulas over what is released: arithmetic, functions and CASE of noisy numbers and keys, with their intervals.
+
+A formula sees released numbers and keys only. So it costs nothing: a function of what is already private is private.
+
+Every number travels with an interval, and the interval of a result holds the true result whenever the intervals of all
+its inputs hold theirs: a rule of interval arithmetic for each operation, rounded outward. `ComputedAggregate` asks each
+of m aggregates for an interval that fails with an m-th part of the probability, so that all of them hold together but
+for the whole (union bound). An input that stands twice in a formula is taken as two, which makes the interval wider
+than it needs to be, never narrower. Where a divisor may be 0 nothing is known, and the interval says so.
+
+A formula is total. What has no value (a division by 0, a root of −1) is NULL: NaN in a column of numbers. Whether a row
+is NULL is decided by noisy numbers; the kind of the column is decided by the SQL.
+
+>>> plus(Span(3, 1, 5), Span(10, 9, 11))
+Span(value=13, low=10, high=16)
+>>> over(Span(3, 1, 5), Span(0, -1, 1))
+Span(value=None, low=-inf, high=inf)
+"""
+
+from __future__ import annotations
+
+import math
+import operator
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import date, datetime
+from fractions import Fraction
+from itertools import product
+from typing import Any, NamedTuple, TypeAlias
+
+from sqlglot import exp
+
+from deniable.query.schema import Column, ColumnKind
+from deniable.query.scope import Scope, bare, is_literal, shown
+from deniable.query.values import Value, meeting_type, read_text
+
+INFINITE = math.inf
+
+Leaf: TypeAlias = tuple[str, str]
+"""What a formula starts from: (`KEY`, the SQL of a grouped column) or (`VALUE`, the name of an aggregate)."""
+
+KEY, VALUE = "key", "value"
+
+
+class Span(NamedTuple):
+    """A number, None where it is NULL, and what the true one lies between."""
+
+    value: int | float | None
+    low: int | float
+    high: int | float
+
+
+class Pick(NamedTuple):
+    """A text, a date or a truth value, None where it is NULL, and all that it may be in truth."""
+
+    value: Any
+    can: frozenset[Any]
+
+
+Cell: TypeAlias = Span | Pick
+NOTHING = Span(None, -INFINITE, INFINITE)
+
+
+@dataclass(frozen=True)
+class Formula:
+    """How a released cell follows from others of its row."""
+
+    kind: ColumnKind
+    evaluate: Callable[[Mapping[Leaf, Cell]], Cell] = field(repr=False, compare=False)
+    leaves: frozenset[Leaf]
+    sure: bool = False
+    """Whether it has a value in every row."""
+
+    @property
+    def whole(self) -> bool:
+        """Whether it is a whole number in every row."""
+        return self.kind is ColumnKind.INTEGER and self.sure
+
+
+def exact(value: Any) -> Cell:
+    """A cell that is known: a key, a constant, or a released number that is taken as it is."""
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        return Pick(value, frozenset([value]))
+    return NOTHING if isinstance(value, float) and math.isnan(value) else Span(value, value, value)
+
+
+def plus(one: Span, other: Span) -> Span:
+    """The sum of two numbers."""
+    return _spanned(operator.add, one, other, [(one.low, other.low)], [(one.high, other.high)])
+
+
+def minus(one: Span, other: Span) -> Span:
+    """The difference of two numbers."""
+    return _spanned(operator.sub, one, other, [(one.low, other.high)], [(one.high, other.low)])
+
+
+def times(one: Span, other: Span) -> Span:
+    """The product of two numbers: its extremes are at corners."""
+    corners = list(product(one[1:], other[1:]))
+    return _spanned(_product, one, other, corners, corners)
+
+
+def over(one: Span, other: Span) -> Span:
+    """The quotient of two numbers; unknown where the divisor may be 0."""
+    if other.low <= 0 <= other.high:
+        return Span(_tried(_quotient, one.value, other.value), -INFINITE, INFINITE)
+    corners = list(product(one[1:], other[1:]))
+    return _spanned(_quotient, one, other, corners, corners)
+
+
+def remainder(one: Span, other: Span) -> Span:
+    """What is left of a division, on the dividend's side."""
+    if one.low == one.high and other.low == other.high:
+        return exact(_tried(_rest, one.value, other.value)) if one.value is not None else NOTHING  # type: ignore[return-value]
+    most = max(abs(other.low), abs(other.high))
+    low, high = (0 if one.low >= 0 else -most), (0 if one.high <= 0 else most)
+    return Span(_tried(_rest, one.value, other.value), low, high)
+
+
+def power(one: Span, other: Span) -> Span:
+    """A power. Of a number that may be negative, only whole powers are known."""
+    value = _tried(_raised, one.value, other.value)
+    if other.low != other.high or (one.low < 0 and not float(other.low).is_integer()):
+        return Span(value, -INFINITE, INFINITE)
+    if one.low <= 0 <= one.high and other.low < 0:
+        return Span(value, -INFINITE, INFINITE)
+    ends: list[int | float] = [one.low, one.high]
+    ends += [0] if one.low < 0 < one.high else []
+    corners = [(end, other.low) for end in ends]
+    return _ended(value, _raised, corners, corners)
+
+
+def rising(
+    function: Callable[[Any], Any], least: float = -INFINITE, *, precise: bool = False
+) -> Callable[[Span], Span]:
+    """An increasing function, which has no value below `least`; `precise` where it makes no rounding error."""
+
+    def apply(one: Span) -> Span:
+        value = None if one.value is None or one.value < least else _tried(function, one.value)
+        low, high = (_tried(function, max(end, least)) for end in (one.low, one.high))
+        if one.high < least or low is None or high is None:
+            low = -INFINITE if low is None or one.high < least else low
+            high = INFINITE if high is None or one.high < least else high
+        if not precise:
+            low, high = low - abs(low) * 1e-14 if math.isfinite(low) else low, _above(high)
+        return Span(value, low, high)
+
+    return apply
+
+
+def _above(high: float) -> float:
+    return high + abs(high) * 1e-14 if math.isfinite(high) else high
+
+
+def magnitude(one: Span) -> Span:
+    """|x|."""
+    far, near = max(abs(one.low), abs(one.high)), min(abs(one.low), abs(one.high))
+    return Span(None if one.value is None else abs(one.value), 0 if one.low <= 0 <= one.high else near, far)
+
+
+def to_digits(digits: int) -> Callable[[Any], Any]:
+    """Rounding to some decimals, halves away from 0, as SQL rounds."""
+
+    def apply(value: Any) -> Any:
+        if isinstance(value, int) or not math.isfinite(value):
+            return value
+        whole = math.floor(abs(Fraction(value)) * 10**digits + Fraction(1, 2))
+        found = math.copysign(1, value) * Fraction(whole, 10**digits) if digits else whole * (1 if value >= 0 else -1)
+        return float(found) if digits else int(found)
+
+    return apply
+
+
+def _down(value: Any) -> Any:
+    return value if not math.isfinite(value) else math.floor(value)
+
+
+def _up(value: Any) -> Any:
+    return value if not math.isfinite(value) else math.ceil(value)
+
+
+def _sign(value: Any) -> int:
+    return int(value > 0) - int(value < 0)
+
+
+def _product(one: Any, other: Any) -> Any:
+    return 0 if one == 0 or other == 0 else one * other
+
+
+def _quotient(one: Any, other: Any) -> Any:
+    return 0.0 if one == 0 and other != 0 else one / other
+
+
+def _rest(one: Any, other: Any) -> Any:
+    if isinstance(one, int) and isinstance(other, int):
+        return int(math.copysign(1, one)) * (abs(one) % abs(other))
+    return math.fmod(one, other)
+
+
+def _raised(one: Any, other: Any) -> Any:
+    return math.pow(one, other)
+
+
+def _tried(function: Callable[..., Any], *given: Any) -> Any:
+    """A value, or None where there is none."""
+    if any(one is None for one in given):
+        return None
+    try:
+        found = function(*given)
+    except (ArithmeticError, ValueError):
+        return None
+    return None if isinstance(found, float) and math.isnan(found) else found
+
+
+def _spanned(
+    function: Callable[[Any, Any], Any],
+    one: Span,
+    other: Span,
+    lows: Sequence[tuple[Any, Any]],
+    highs: Sequence[tuple[Any, Any]],
+) -> Span:
+    return _ended(_tried(function, one.value, other.value), function, lows, highs)
+
+
+def _ended(
+    value: Any, function: Callable[[Any, Any], Any], lows: Sequence[tuple[Any, Any]], highs: Sequence[tuple[Any, Any]]
+) -> Span:
+    """A value with the ends that corners give, rounded outward; an end that has no value is infinite."""
+    low, high = [_tried(function, *pair) for pair in lows], [_tried(function, *pair) for pair in highs]
+    least = -INFINITE if None in low else min(low)
+    most = INFINITE if None in high else max(high)
+    slack = 4 if function is _raised else 1  # pow is right to a few units in the last place
+    for _ in range(slack):
+        least = math.nextafter(least, -INFINITE) if isinstance(least, float) and math.isfinite(least) else least
+        most = math.nextafter(most, INFINITE) if isinstance(most, float) and math.isfinite(most) else most
+    return Span(value, least, most)
+
+
+_SIGNS: dict[str, Callable[[Any, Any], Any]] = {
+    "=": operator.eq, "<>": operator.ne, "<": operator.lt, "<=": operator.le, ">": operator.gt, ">=": operator.ge,
+}  # fmt: skip
+
+
+def compared(one: Cell, sign: str, other: Cell) -> Pick:
+    """A comparison: which of true and false it may be in truth, and what it is of the released numbers."""
+    if isinstance(one, Span) and isinstance(other, Span):
+        value = _tried(_SIGNS[sign], one.value, other.value)
+        apart = one.high < other.low or other.high < one.low
+        same = one.low == one.high == other.low == other.high
+        can = {
+            "=": (not apart, not same), "<>": (not same, not apart),
+            "<": (one.low < other.high, one.high >= other.low), "<=": (one.low <= other.high, one.high > other.low),
+            ">": (one.high > other.low, one.low <= other.high), ">=": (one.high >= other.low, one.low < other.high),
+        }[sign]  # fmt: skip
+        known = {truth for truth, possible in zip((True, False), can, strict=True) if possible}
+        return Pick(value, frozenset(known | {value}))
+    sides = [cell.can if isinstance(cell, Pick) else frozenset([cell.value]) for cell in (one, other)]
+    pairs = product(*sides)
+    return Pick(_met(one.value, sign, other.value), frozenset(_met(*(a, sign, b)) for a, b in pairs))
+
+
+def _met(one: Any, sign: str, other: Any) -> bool | None:
+    """Whether two values of one kind meet. A text that meets a number is read as one; others meet nothing."""
+    if one is None or other is None:
+        return None
+    pair = [datetime(v.year, v.month, v.day) if type(v) is date else v for v in (one, other)]
+    numbers = [isinstance(v, int | float) and not isinstance(v, bool) for v in pair]
+    if any(numbers) and not all(numbers):
+        pair = [v if number else as_number(v) for v, number in zip(pair, numbers, strict=True)]
+        if None in pair:
+            return None
+    elif type(pair[0]) is not type(pair[1]) and not all(numbers):
+        return False
+    return bool(_SIGNS[sign](*pair))
+
+
+def as_number(value: Any) -> int | float | None:
+    """A key as a number: the text of a column without types is read."""
+    if isinstance(value, str):
+        found = _tried(float, value)
+        return int(found) if found is not None and math.isfinite(found) and found.is_integer() else found
+    if isinstance(value, bool):
+        return int(value)
+    return value if isinstance(value, int | float) else None
+
+
+def numbered(cell: Cell) -> Span:
+    """A cell as a number."""
+    if isinstance(cell, Span):
+        return cell
+    found = exact(as_number(cell.value))
+    return found if isinstance(found, Span) and len(cell.can) == 1 else NOTHING
+
+
+def chosen(tests: Sequence[Pick], outcomes: Sequence[Cell], default: Cell) -> Cell:
+    """The first outcome whose test is true; in truth, any outcome whose test may be."""
+    value, possible = default.value, []
+    for test, outcome in zip(reversed(tests), reversed(outcomes), strict=True):
+        value = outcome.value if test.value is True else value
+    for test, outcome in zip(tests, outcomes, strict=True):
+        possible += [outcome] if True in test.can else []
+        if test.can == {True}:
+            break
+    else:
+        possible.append(default)
+    return joined(value, possible)
+
+
+def joined(value: Any, possible: Sequence[Cell]) -> Cell:
+    """A value that is one of several cells in truth."""
+    spans = [cell for cell in possible if isinstance(cell, Span)]
+    if spans:
+        return Span(value, min(cell.low for cell in spans), max(cell.high for cell in spans))
+    return Pick(value, frozenset().union({value}, *(cell.can for cell in possible if isinstance(cell, Pick))))
+
+
+def both(cells: Sequence[Pick], *, every: bool) -> Pick:
+    """AND of truth values, or OR where not `every`; unknown beats what does not decide."""
+    decides = not every
+
+    def of(values: Sequence[Any]) -> bool | None:
+        return decides if decides in values else None if None in values else every
+
+    return Pick(of([cell.value for cell in cells]), frozenset(of(some) for some in product(*(c.can for c in cells))))
+
+
+def denied(cell: Pick) -> Pick:
+    """NOT."""
+    return Pick(_not(cell.value), frozenset(_not(truth) for truth in cell.can))
+
+
+def _not(truth: bool | None) -> bool | None:
+    return None if truth is None else not truth
+
+
+# Reading a node of the tree as a formula.
+
+Find: TypeAlias = Callable[[exp.Expr], Formula | None]
+"""The formula of a node as a whole: an aggregate, a key, an output. None where it is made of parts."""
+
+_OPERATIONS: dict[type[exp.Expr], Callable[[Span, Span], Span]] = {
+    exp.Add: plus, exp.Sub: minus, exp.Mul: times, exp.Div: over, exp.Mod: remainder, exp.Pow: power,
+}  # fmt: skip
+_FUNCTIONS: dict[type[exp.Expr], Callable[[Span], Span]] = {
+    exp.Abs: magnitude,
+    exp.Sqrt: rising(math.sqrt, 0),
+    exp.Exp: rising(math.exp),
+    exp.Ln: rising(lambda x: -INFINITE if x == 0 else math.log(x), 0),
+    exp.Floor: rising(_down, precise=True),
+    exp.Ceil: rising(_up, precise=True),
+    exp.Sign: rising(_sign, precise=True),
+}
+_WHOLE = (exp.Floor, exp.Ceil, exp.Sign)
+_COMPARED: dict[type[exp.Expr], str] = {
+    exp.EQ: "=", exp.NEQ: "<>", exp.LT: "<", exp.LTE: "<=", exp.GT: ">", exp.GTE: ">=",
+}  # fmt: skip
+_CONSTANTS: dict[type[exp.Expr], float] = {exp.Pi: math.pi}
+_NUMBERS = ("TINYINT", "SMALLINT", "INT", "BIGINT", "FLOAT", "DOUBLE", "DECIMAL")
+
+
+def read_formula(scope: Scope, node: exp.Expr, find: Find) -> Formula:
+    """The formula that a node stands for."""
+    node = bare(node)
+    whole = find(node)
+    if whole is not None:
+        return whole
+    if is_literal(node) and not isinstance(node, exp.Null):
+        return constant(scope.value(node))
+    reader = _READERS.get(type(node))
+    if reader is None:
+        raise scope.refuse(
+            node,
+            f"{shown(node)} is not supported of released numbers and keys; it can be computed from what is released",
+        )
+    return reader(scope, node, find)
+
+
+def constant(value: Value) -> Formula:
+    """The same value in every row."""
+    if isinstance(value, Fraction):
+        value = float(value)  # type: ignore[assignment]
+    cell = exact(value)
+    return Formula(_kind(value), lambda row: cell, frozenset(), sure=True)
+
+
+def _kind(value: Any) -> ColumnKind:
+    kinds: tuple[tuple[type, ColumnKind], ...] = (
+        (bool, ColumnKind.BOOLEAN), (int, ColumnKind.INTEGER), (float, ColumnKind.REAL), (str, ColumnKind.TEXT),
+        (datetime, ColumnKind.TIMESTAMP), (date, ColumnKind.DATE),
+    )  # fmt: skip
+    return next(kind for type, kind in kinds if isinstance(value, type))
+
+
+def _number(scope: Scope, node: exp.Expr, find: Find) -> Formula:
+    """A formula that is a number; the text of a column without types is read as one."""
+    found = read_formula(scope, node, find)
+    if not found.kind.numeric:
+        raise scope.refuse(node, f"{shown(node)} holds {found.kind.value}; a number is needed here")
+    if found.kind is not ColumnKind.UNTYPED:
+        return found
+    return Formula(ColumnKind.REAL, lambda row: numbered(found.evaluate(row)), found.leaves)
+
+
+def read_truth(scope: Scope, node: exp.Expr, find: Find) -> Formula:
+    """A formula that is true or false. A key of numbers is true where it is not 0, as in SQL."""
+    found = read_formula(scope, node, find)
+    if found.kind in (ColumnKind.INTEGER, ColumnKind.REAL) and of_keys(found):
+        zero = Span(0, 0, 0)
+        return Formula(ColumnKind.BOOLEAN, lambda row: compared(found.evaluate(row), "<>", zero), found.leaves)
+    if found.kind is not ColumnKind.BOOLEAN:
+        raise scope.refuse(node, f"{shown(node)} is not true or false; compare it with a value")
+    return found
+
+
+def _operation(scope: Scope, node: exp.Expr, find: Find) -> Formula:
+    scope.only(node, "this", "expression", "typed", "safe")
+    one, other = _number(scope, node.this, find), _number(scope, node.expression, find)
+    apply = _OPERATIONS[type(node)]
+    closed = type(node) in (exp.Add, exp.Sub, exp.Mul) and one.kind is other.kind is ColumnKind.INTEGER
+    kind = ColumnKind.INTEGER if closed else ColumnKind.REAL
+    sure = type(node) in (exp.Add, exp.Sub, exp.Mul) and one.sure and other.sure
+    return Formula(kind, lambda row: apply(_span(one, row), _span(other, row)), one.leaves | other.leaves, sure=sure)
+
+
+def _span(formula: Formula, row: Mapping[Leaf, Cell]) -> Span:
+    return numbered(formula.evaluate(row))
+
+
+def _pick(formula: Formula, row: Mapping[Leaf, Cell]) -> Pick:
+    found = formula.evaluate(row)
+    return found if isinstance(found, Pick) else Pick(found.value, frozenset([found.value]))
+
+
+def _negative(scope: Scope, node: exp.Neg, find: Find) -> Formula:
+    inner, zero = _number(scope, node.this, find), Span(0, 0, 0)
+    return Formula(inner.kind, lambda row: minus(zero, _span(inner, row)), inner.leaves, sure=inner.sure)
+
+
+def _function(scope: Scope, node: exp.Expr, find: Find) -> Formula:
+    scope.only(node, "this", "decimals", "big_int")
+    inner, apply = _number(scope, node.this, find), _FUNCTIONS[type(node)]
+    kind = ColumnKind.INTEGER if isinstance(node, _WHOLE) else ColumnKind.REAL
+    if isinstance(node, exp.Abs):
+        kind = inner.kind
+    sure = inner.sure and isinstance(node, (exp.Abs, *_WHOLE))
+    return Formula(kind, lambda row: apply(_span(inner, row)), inner.leaves, sure=sure)
+
+
+def _rounded(scope: Scope, node: exp.Round, find: Find) -> Formula:
+    scope.only(node, "this", "decimals")
+    inner, digits = _number(scope, node.this, find), _digits(scope, node)
+    kind = ColumnKind.INTEGER if node.args.get("decimals") is None else ColumnKind.REAL
+    apply = rising(to_digits(digits), precise=True)
+    return Formula(kind, lambda row: apply(_span(inner, row)), inner.leaves, sure=inner.sure)
+
+
+def _digits(scope: Scope, node: exp.Round) -> int:
+    given = node.args.get("decimals")
+    value = 0 if given is None else scope.value(given) if is_literal(given) else None
+    if not isinstance(value, int) or isinstance(value, bool) or not 0 <= value <= 15:
+        raise scope.refuse(node, f"{shown(node)} needs a whole number from 0 to 15 here")
+    return value
+
+
+def _logarithm(scope: Scope, node: exp.Log, find: Find) -> Formula:
+    """LOG(x) of base 10, LOG(base, x), LOG2 and LOG10."""
+    scope.only(node, "this", "expression")
+    alone = node.args.get("expression") is None
+    base = Fraction(10) if alone else scope.value(node.this) if is_literal(node.this) else None
+    if not isinstance(base, int | Fraction) or base <= 1:
+        raise scope.refuse(node, f"{shown(node)} needs a base above 1, as in LOG(2, COUNT(*))")
+    inner, scale = _number(scope, node.this if alone else node.expression, find), math.log(base)
+    apply = rising(lambda x: -INFINITE if x == 0 else math.log(x) / scale, 0)
+    return Formula(ColumnKind.REAL, lambda row: apply(_span(inner, row)), inner.leaves)
+
+
+def _cast(scope: Scope, node: exp.Cast, find: Find) -> Formula:
+    scope.only(node, "this", "to", "safe")
+    target, inner = node.to.this.name, read_formula(scope, node.this, find)
+    texts = (ColumnKind.TEXT, ColumnKind.UNTYPED, ColumnKind.INTEGER)
+    if target in ("VARCHAR", "TEXT") and inner.kind in texts and of_keys(inner):
+        return Formula(ColumnKind.TEXT, lambda row: _as_text(inner.evaluate(row)), inner.leaves, sure=inner.sure)
+    if target not in _NUMBERS or inner.kind in (ColumnKind.DATE, ColumnKind.TIMESTAMP):
+        raise scope.refuse(node, f"{shown(node)} is not supported of what is released; cast to BIGINT or DOUBLE")
+    numeric = inner.kind in (ColumnKind.INTEGER, ColumnKind.REAL)
+    if target in ("FLOAT", "DOUBLE", "DECIMAL"):
+        return Formula(ColumnKind.REAL, lambda row: _span(inner, row), inner.leaves, sure=inner.sure and numeric)
+    apply = rising(to_digits(0), precise=True)
+    return Formula(ColumnKind.INTEGER, lambda row: apply(_span(inner, row)), inner.leaves, sure=inner.sure and numeric)
+
+
+def _as_text(cell: Cell) -> Pick:
+    text = None if cell.value is None else str(cell.value)
+    return Pick(text, frozenset([text]))
+
+
+def of_keys(formula: Formula) -> bool:
+    """Whether a formula sees keys and constants only."""
+    return all(kind == KEY for kind, _ in formula.leaves)
+
+
+def _comparison(scope: Scope, node: exp.Expr, find: Find) -> Formula:
+    scope.only(node, "this", "expression")
+    return _meeting(scope, node, node.this, _COMPARED[type(node)], node.expression, find)
+
+
+def _meeting(scope: Scope, node: exp.Expr, left: exp.Expr, sign: str, right: exp.Expr, find: Find) -> Formula:
+    sides = [bare(left), bare(right)]
+    found = [None if is_literal(side) else read_formula(scope, side, find) for side in sides]
+    for i, side in enumerate(sides):
+        if found[i] is None:
+            found[i] = _met_value(scope, side, sides[1 - i], found[1 - i])
+    one, other = (formula for formula in found if formula is not None)
+    _check_alike(scope, node, one, other)
+    return Formula(
+        ColumnKind.BOOLEAN,
+        lambda row: compared(one.evaluate(row), sign, other.evaluate(row)),
+        one.leaves | other.leaves,
+        sure=one.sure and other.sure,
+    )
+
+
+def _met_value(scope: Scope, node: exp.Expr, against: exp.Expr, other: Formula | None) -> Formula:
+    """A value that is compared with a formula, as the formula's kind reads it: a text may be a date."""
+    value = scope.value(node)
+    if other is None or isinstance(value, bool) or other.kind is ColumnKind.BOOLEAN:
+        return constant(value)
+    if other.kind in (ColumnKind.INTEGER, ColumnKind.REAL) and not isinstance(value, int | Fraction):
+        raise scope.refuse(node, f"{shown(against)} is a number; compare it with one")
+    column = Column(shown(against), other.kind, "")
+    try:
+        if isinstance(value, str) and other.kind in (ColumnKind.DATE, ColumnKind.TIMESTAMP):
+            value = read_text(column, value)
+        meeting_type(column, value)
+    except ValueError as misfit:
+        raise scope.refuse(node, str(misfit)) from None
+    return constant(value)
+
+
+_FAMILIES = {
+    ColumnKind.INTEGER: 1, ColumnKind.REAL: 1, ColumnKind.TEXT: 2, ColumnKind.DATE: 3, ColumnKind.TIMESTAMP: 3,
+    ColumnKind.BOOLEAN: 4,
+}  # fmt: skip
+
+
+def _check_alike(scope: Scope, node: exp.Expr, one: Formula, other: Formula) -> None:
+    families = {_FAMILIES.get(formula.kind) for formula in (one, other)} - {None}
+    # A column of 0 and 1 is compared with TRUE in many a text.
+    flags = families == {1, 4} and of_keys(one) and of_keys(other)
+    if len(families) > 1 and not flags:
+        held = " and ".join(formula.kind.value for formula in (one, other))
+        raise scope.refuse(node, f"{shown(node)} compares {held}; compare values of one kind")
+
+
+def _between(scope: Scope, node: exp.Between, find: Find) -> Formula:
+    scope.only(node, "this", "low", "high")
+    low = _meeting(scope, node, node.this, ">=", node.args["low"], find)
+    high = _meeting(scope, node, node.this, "<=", node.args["high"], find)
+    return _connected([low, high], every=True)
+
+
+def _listed(scope: Scope, node: exp.In, find: Find) -> Formula:
+    scope.only(node, "this", "expressions")
+    if not node.expressions:
+        raise scope.refuse(node, "IN is supported with a list of values only, of what is released")
+    return _connected([_meeting(scope, node, node.this, "=", item, find) for item in node.expressions], every=False)
+
+
+def _connective(scope: Scope, node: exp.Expr, find: Find) -> Formula:
+    scope.only(node, "this", "expression")
+    parts = [read_truth(scope, part, find) for part in node.flatten()]
+    return _connected(parts, every=isinstance(node, exp.And))
+
+
+def _connected(parts: Sequence[Formula], *, every: bool) -> Formula:
+    leaves = frozenset[Leaf]().union(*(part.leaves for part in parts))
+    sure = all(part.sure for part in parts)
+    return Formula(
+        ColumnKind.BOOLEAN, lambda row: both([_pick(part, row) for part in parts], every=every), leaves, sure=sure
+    )
+
+
+def _negation(scope: Scope, node: exp.Not, find: Find) -> Formula:
+    scope.only(node, "this")
+    inner = read_truth(scope, node.this, find)
+    return Formula(ColumnKind.BOOLEAN, lambda row: denied(_pick(inner, row)), inner.leaves, sure=inner.sure)
+
+
+def _is(scope: Scope, node: exp.Is, find: Find) -> Formula:
+    """IS NULL, IS TRUE, IS FALSE."""
+    scope.only(node, "this", "expression")
+    if isinstance(node.expression, exp.Null):
+        inner = read_formula(scope, node.this, find)
+        return Formula(ColumnKind.BOOLEAN, lambda row: _is_null(inner.evaluate(row)), inner.leaves, sure=True)
+    if not isinstance(node.expression, exp.Boolean):
+        raise scope.refuse(node, "IS is supported with NULL, TRUE and FALSE only; compare with =")
+    inner, wanted = read_truth(scope, node.this, find), bool(node.expression.this)
+
+    def apply(row: Mapping[Leaf, Cell]) -> Pick:
+        cell = _pick(inner, row)
+        return Pick(cell.value is wanted, frozenset(truth is wanted for truth in cell.can))
+
+    return Formula(ColumnKind.BOOLEAN, apply, inner.leaves, sure=True)
+
+
+def _is_null(cell: Cell) -> Pick:
+    missing = cell.value is None
+    unknown = isinstance(cell, Span) and not (math.isfinite(cell.low) and math.isfinite(cell.high))
+    return Pick(missing, frozenset([missing, not missing] if unknown else [missing]))
+
+
+def _case(scope: Scope, node: exp.Expr, find: Find) -> Formula:
+    """CASE WHEN … THEN … ELSE … END, CASE x WHEN …, and IF(condition, one, other)."""
+    if isinstance(node, exp.If):
+        scope.only(node, "this", "true", "false")
+        branches, default = [node], node.args.get("false")
+    else:
+        scope.only(node, "this", "ifs", "default")
+        branches, default = node.args["ifs"], node.args.get("default")
+    simple = isinstance(node, exp.Case) and node.this is not None
+    tests = [
+        _meeting(scope, node, node.this, "=", branch.this, find) if simple else read_truth(scope, branch.this, find)
+        for branch in branches
+    ]
+    missing = default is None or isinstance(bare(default), exp.Null)
+    outcomes = [read_formula(scope, branch.args["true"], find) for branch in branches]
+    outcomes += [] if default is None or missing else [read_formula(scope, default, find)]
+    kind = _common(scope, node, outcomes)
+    last = None if missing else outcomes[-1]
+    nothing: Cell = NOTHING if kind.numeric else Pick(None, frozenset([None]))
+
+    def apply(row: Mapping[Leaf, Cell]) -> Cell:
+        cells = [outcome.evaluate(row) for outcome in outcomes[: len(tests)]]
+        return chosen([_pick(test, row) for test in tests], cells, nothing if last is None else last.evaluate(row))
+
+    return Formula(
+        kind, apply, _leaves([*tests, *outcomes]), sure=not missing and all(outcome.sure for outcome in outcomes)
+    )
+
+
+def _common(scope: Scope, node: exp.Expr, outcomes: Sequence[Formula]) -> ColumnKind:
+    kinds = {outcome.kind for outcome in outcomes}
+    if kinds == {ColumnKind.INTEGER, ColumnKind.REAL}:
+        return ColumnKind.REAL
+    if kinds == {ColumnKind.TEXT, ColumnKind.UNTYPED}:
+        return ColumnKind.TEXT
+    if len(kinds) != 1:
+        raise scope.refuse(node, f"the outcomes of {shown(node)} must be of one kind: numbers, texts or dates")
+    return kinds.pop()
+
+
+def _leaves(parts: Sequence[Formula]) -> frozenset[Leaf]:
+    return frozenset[Leaf]().union(*(part.leaves for part in parts))
+
+
+def _several(scope: Scope, node: exp.Expr, find: Find) -> Formula:
+    """COALESCE, LEAST and GREATEST, which pass over NULL."""
+    scope.only(node, "this", "expressions", "ignore_nulls")
+    parts = [_number(scope, part, find) for part in (node.this, *node.expressions)]
+    kind = _common(scope, node, parts)
+    choose: Any = min if isinstance(node, exp.Least) else max if isinstance(node, exp.Greatest) else None
+
+    def apply(row: Mapping[Leaf, Cell]) -> Cell:
+        cells = [_span(part, row) for part in parts]
+        present = [cell.value for cell in cells if cell.value is not None]
+        if choose is not None:
+            ends = [choose(cell[end] for cell in cells) for end in (1, 2)]
+            return Span(choose(present) if present else None, *ends)
+        first = next((i for i, part in enumerate(parts) if part.sure), len(parts) - 1)
+        return joined(present[0] if present else None, cells[: first + 1])
+
+    return Formula(kind, apply, _leaves(parts), sure=any(part.sure for part in parts))
+
+
+def _nullif(scope: Scope, node: exp.Nullif, find: Find) -> Formula:
+    """NULLIF(x, y): x, unless it is y."""
+    scope.only(node, "this", "expression")
+    inner = read_formula(scope, node.this, find)
+    same = _meeting(scope, node, node.this, "=", node.expression, find)
+
+    def apply(row: Mapping[Leaf, Cell]) -> Cell:
+        cell = inner.evaluate(row)
+        return cell._replace(value=None) if _pick(same, row).value is True else cell
+
+    return Formula(inner.kind, apply, inner.leaves | same.leaves)
+
+
+def _pi(scope: Scope, node: exp.Expr, find: Find) -> Formula:
+    return constant(_CONSTANTS[type(node)])  # type: ignore[arg-type]
+
+
+_READERS: dict[type[exp.Expr], Callable[[Scope, Any, Find], Formula]] = {
+    **dict.fromkeys(_OPERATIONS, _operation),
+    **dict.fromkeys(_FUNCTIONS, _function),
+    **dict.fromkeys(_COMPARED, _comparison),
+    **dict.fromkeys(_CONSTANTS, _pi),
+    **dict.fromkeys((exp.And, exp.Or), _connective),
+    **dict.fromkeys((exp.Case, exp.If), _case),
+    **dict.fromkeys((exp.Cast, exp.TryCast), _cast),
+    **dict.fromkeys((exp.Coalesce, exp.Least, exp.Greatest), _several),
+    exp.Neg: _negative,
+    exp.Round: _rounded,
+    exp.Log: _logarithm,
+    exp.Between: _between,
+    exp.In: _listed,
+    exp.Not: _negation,
+    exp.Is: _is,
+    exp.Nullif: _nullif,
+}
+"""What reads each kind of node."""
