@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from deniable.errors import InvalidArgument, QueryError
 from deniable.query import AtMost
 from deniable.query.finishing import ComputedOutput
-from deniable.query.formulas import KEY, VALUE, Formula, Pick, Span, exact
+from deniable.query.formulas import KEY, VALUE, RowFormula, Pick, Span, exact
 from deniable.query.reading import read
 from deniable.query.schema import Column, ColumnKind, Table
 
@@ -40,7 +40,7 @@ VISITS = pa.table(
 CITIES = {"city": ["Bern", "Basel", "Chur"]}
 
 
-def formula_of(sql: str, groups: str = "") -> Formula:
+def formula_of(sql: str, groups: str = "") -> RowFormula:
     """The formula of one item of the SELECT list; COUNT(*) is its first part, AVG(cost) its second."""
     output = read(f"SELECT {sql} AS x FROM t {groups}", (TABLE,)).outputs[0]
     assert isinstance(output, ComputedOutput)

@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from deniable.query.estimates import Aggregate, Choice, EstimateColumn, ExpectedError, Noisy
-from deniable.query.formulas import VALUE, Cell, Formula, Leaf, Pick, Span, exact
+from deniable.query.formulas import VALUE, Cell, RowFormula, Leaf, Pick, Span, exact
 from deniable.query.measures import Measure
 
 
@@ -24,7 +24,7 @@ from deniable.query.measures import Measure
 class ComputedAggregate(Aggregate):
     """A formula of aggregates, and perhaps of the keys of its group."""
 
-    formula: Formula
+    formula: RowFormula
     parts: tuple[Aggregate, ...]
     keys: Mapping[Leaf, Sequence[Any]] = field(default_factory=dict, repr=False, compare=False)
 

@@ -22,7 +22,7 @@ from sqlglot import exp
 
 from deniable.errors import QueryError
 from deniable.query.expressions import expression
-from deniable.query.formulas import KEY, VALUE, Cell, Formula, Leaf, exact, of_keys, read_formula, read_truth
+from deniable.query.formulas import KEY, VALUE, Cell, RowFormula, Leaf, exact, of_keys, read_formula, read_truth
 from deniable.query.schema import AggregateOutput, Column, ColumnKind, KeyOutput
 from deniable.query.scope import Scope, bare, is_literal, shown
 from deniable.query.values import name as sql_name
@@ -38,7 +38,7 @@ Columns: TypeAlias = Mapping[Leaf, Sequence[Any]]
 class ComputedKey(KeyOutput):
     """An output that follows from keys and constants."""
 
-    formula: Formula = field(kw_only=True)
+    formula: RowFormula = field(kw_only=True)
 
 
 @dataclass(frozen=True)
@@ -47,7 +47,7 @@ class ComputedOutput:
 
     name: str
     text: str
-    formula: Formula
+    formula: RowFormula
     parts: tuple[AggregateOutput, ...]
     """The aggregates that it is made of; the formula knows them by their names."""
 
@@ -59,8 +59,8 @@ Output: TypeAlias = KeyOutput | AggregateOutput | ComputedOutput
 class Finish:
     """Which rows of a release are shown, in which order."""
 
-    having: Formula | None = None
-    order: tuple[tuple[Formula, bool], ...] = ()
+    having: RowFormula | None = None
+    order: tuple[tuple[RowFormula, bool], ...] = ()
     """The first decides first; True for descending."""
     limit: int | None = None
     offset: int = 0
@@ -85,7 +85,7 @@ class Finish:
         return np.asarray(kept[self.offset : last], dtype=np.int64)
 
 
-def evaluate(formula: Formula, columns: Columns, size: int) -> list[Cell]:
+def evaluate(formula: RowFormula, columns: Columns, size: int) -> list[Cell]:
     """A formula in every row, of released columns that are taken as they are."""
     used = {leaf: columns[leaf] for leaf in formula.leaves}
     return [
@@ -109,7 +109,7 @@ class Finisher:
         """An item of the SELECT list that is neither a grouped column nor an aggregate."""
         parts: dict[tuple[object, ...], AggregateOutput] = {}
 
-        def find(node: exp.Expr) -> Formula | None:
+        def find(node: exp.Expr) -> RowFormula | None:
             part = self.aggregate(node)
             if part is not None:
                 _check_number(self.scope, node, part)
@@ -141,7 +141,7 @@ class Finisher:
             raise self.scope.refuse(clause, f"{clause.key.upper()} needs a whole number, 0 or more")
         return value
 
-    def _term(self, node: exp.Expr) -> tuple[Formula, bool]:
+    def _term(self, node: exp.Expr) -> tuple[RowFormula, bool]:
         self.scope.only(node, "this", "desc", "nulls_first")
         inner, descending = bare(node.this), bool(node.args.get("desc"))
         if isinstance(inner, exp.Literal) and not inner.is_string:
@@ -151,7 +151,7 @@ class Finisher:
             return _of_output(self.outputs[place - 1]), descending
         return self._named(inner) or read_formula(self.scope, inner, self._of_having), descending
 
-    def _of_having(self, node: exp.Expr) -> Formula | None:
+    def _of_having(self, node: exp.Expr) -> RowFormula | None:
         """What a node of HAVING, or of an expression in ORDER BY, means as a whole."""
         part = self.aggregate(node)
         if part is None:
@@ -168,7 +168,7 @@ class Finisher:
         self.hidden.append(replace(part, name=name))
         return _of_output(self.hidden[-1])
 
-    def _named(self, node: exp.Expr) -> Formula | None:
+    def _named(self, node: exp.Expr) -> RowFormula | None:
         """The output that bears a name."""
         if not isinstance(node, exp.Column) or node.table:
             return None
@@ -177,7 +177,7 @@ class Finisher:
                 return _of_output(output)
         return None
 
-    def _key(self, node: exp.Expr) -> Formula | None:
+    def _key(self, node: exp.Expr) -> RowFormula | None:
         """The grouped column that a node repeats."""
         if is_literal(node) or not self.groups:
             return None
@@ -187,10 +187,10 @@ class Finisher:
             return None
         for column in self.groups:
             if sql_name(column) == wanted:
-                return Formula(column.kind, lambda row: row[KEY, wanted], frozenset([(KEY, wanted)]), sure=True)
+                return RowFormula(column.kind, lambda row: row[KEY, wanted], frozenset([(KEY, wanted)]), sure=True)
         return None
 
-    def _unreleased(self, node: exp.Expr) -> Formula | None:
+    def _unreleased(self, node: exp.Expr) -> RowFormula | None:
         """Refuse a column that is not released; None for what is no column."""
         if not isinstance(node, exp.Column):
             return None
@@ -203,18 +203,18 @@ class Finisher:
         )
 
 
-def _of_output(output: Output) -> Formula:
+def _of_output(output: Output) -> RowFormula:
     if isinstance(output, ComputedKey):
         return output.formula
     if isinstance(output, KeyOutput):
         leaf = KEY, sql_name(output.column)
-        return Formula(output.column.kind, lambda row: row[leaf], frozenset([leaf]), sure=True)
+        return RowFormula(output.column.kind, lambda row: row[leaf], frozenset([leaf]), sure=True)
     return _value(output.name, output.formula.kind if isinstance(output, ComputedOutput) else _kind(output))
 
 
-def _value(name: str, kind: ColumnKind) -> Formula:
+def _value(name: str, kind: ColumnKind) -> RowFormula:
     leaf = VALUE, name
-    return Formula(kind, lambda row: row[leaf], frozenset([leaf]), sure=True)
+    return RowFormula(kind, lambda row: row[leaf], frozenset([leaf]), sure=True)
 
 
 def _kind(output: AggregateOutput) -> ColumnKind:

@@ -62,7 +62,7 @@ NOTHING = Span(None, -INFINITE, INFINITE)
 
 
 @dataclass(frozen=True)
-class Formula:
+class RowFormula:
     """How a released cell follows from others of its row."""
 
     kind: ColumnKind
@@ -335,7 +335,7 @@ def _not(truth: bool | None) -> bool | None:
 
 # Reading a node of the tree as a formula.
 
-Find: TypeAlias = Callable[[exp.Expr], Formula | None]
+Find: TypeAlias = Callable[[exp.Expr], RowFormula | None]
 """The formula of a node as a whole: an aggregate, a key, an output. None where it is made of parts."""
 
 _OPERATIONS: dict[type[exp.Expr], Callable[[Span, Span], Span]] = {
@@ -358,7 +358,7 @@ _CONSTANTS: dict[type[exp.Expr], float] = {exp.Pi: math.pi}
 _NUMBERS = ("TINYINT", "SMALLINT", "INT", "BIGINT", "FLOAT", "DOUBLE", "DECIMAL")
 
 
-def read_formula(scope: Scope, node: exp.Expr, find: Find) -> Formula:
+def read_formula(scope: Scope, node: exp.Expr, find: Find) -> RowFormula:
     """The formula that a node stands for."""
     node = bare(node)
     whole = find(node)
@@ -375,12 +375,12 @@ def read_formula(scope: Scope, node: exp.Expr, find: Find) -> Formula:
     return reader(scope, node, find)
 
 
-def constant(value: Value) -> Formula:
+def constant(value: Value) -> RowFormula:
     """The same value in every row."""
     if isinstance(value, Fraction):
         value = float(value)  # type: ignore[assignment]
     cell = exact(value)
-    return Formula(_kind(value), lambda row: cell, frozenset(), sure=True)
+    return RowFormula(_kind(value), lambda row: cell, frozenset(), sure=True)
 
 
 def _kind(value: Any) -> ColumnKind:
@@ -391,67 +391,67 @@ def _kind(value: Any) -> ColumnKind:
     return next(kind for type, kind in kinds if isinstance(value, type))
 
 
-def _number(scope: Scope, node: exp.Expr, find: Find) -> Formula:
+def _number(scope: Scope, node: exp.Expr, find: Find) -> RowFormula:
     """A formula that is a number; the text of a column without types is read as one."""
     found = read_formula(scope, node, find)
     if not found.kind.numeric:
         raise scope.refuse(node, f"{shown(node)} holds {found.kind.value}; a number is needed here")
     if found.kind is not ColumnKind.UNTYPED:
         return found
-    return Formula(ColumnKind.REAL, lambda row: numbered(found.evaluate(row)), found.leaves)
+    return RowFormula(ColumnKind.REAL, lambda row: numbered(found.evaluate(row)), found.leaves)
 
 
-def read_truth(scope: Scope, node: exp.Expr, find: Find) -> Formula:
+def read_truth(scope: Scope, node: exp.Expr, find: Find) -> RowFormula:
     """A formula that is true or false. A key of numbers is true where it is not 0, as in SQL."""
     found = read_formula(scope, node, find)
     if found.kind in (ColumnKind.INTEGER, ColumnKind.REAL) and of_keys(found):
         zero = Span(0, 0, 0)
-        return Formula(ColumnKind.BOOLEAN, lambda row: compared(found.evaluate(row), "<>", zero), found.leaves)
+        return RowFormula(ColumnKind.BOOLEAN, lambda row: compared(found.evaluate(row), "<>", zero), found.leaves)
     if found.kind is not ColumnKind.BOOLEAN:
         raise scope.refuse(node, f"{shown(node)} is not true or false; compare it with a value")
     return found
 
 
-def _operation(scope: Scope, node: exp.Expr, find: Find) -> Formula:
+def _operation(scope: Scope, node: exp.Expr, find: Find) -> RowFormula:
     scope.only(node, "this", "expression", "typed", "safe")
     one, other = _number(scope, node.this, find), _number(scope, node.expression, find)
     apply = _OPERATIONS[type(node)]
     closed = type(node) in (exp.Add, exp.Sub, exp.Mul) and one.kind is other.kind is ColumnKind.INTEGER
     kind = ColumnKind.INTEGER if closed else ColumnKind.REAL
     sure = type(node) in (exp.Add, exp.Sub, exp.Mul) and one.sure and other.sure
-    return Formula(kind, lambda row: apply(_span(one, row), _span(other, row)), one.leaves | other.leaves, sure=sure)
+    return RowFormula(kind, lambda row: apply(_span(one, row), _span(other, row)), one.leaves | other.leaves, sure=sure)
 
 
-def _span(formula: Formula, row: Mapping[Leaf, Cell]) -> Span:
+def _span(formula: RowFormula, row: Mapping[Leaf, Cell]) -> Span:
     return numbered(formula.evaluate(row))
 
 
-def _pick(formula: Formula, row: Mapping[Leaf, Cell]) -> Pick:
+def _pick(formula: RowFormula, row: Mapping[Leaf, Cell]) -> Pick:
     found = formula.evaluate(row)
     return found if isinstance(found, Pick) else Pick(found.value, frozenset([found.value]))
 
 
-def _negative(scope: Scope, node: exp.Neg, find: Find) -> Formula:
+def _negative(scope: Scope, node: exp.Neg, find: Find) -> RowFormula:
     inner, zero = _number(scope, node.this, find), Span(0, 0, 0)
-    return Formula(inner.kind, lambda row: minus(zero, _span(inner, row)), inner.leaves, sure=inner.sure)
+    return RowFormula(inner.kind, lambda row: minus(zero, _span(inner, row)), inner.leaves, sure=inner.sure)
 
 
-def _function(scope: Scope, node: exp.Expr, find: Find) -> Formula:
+def _function(scope: Scope, node: exp.Expr, find: Find) -> RowFormula:
     scope.only(node, "this", "decimals", "big_int")
     inner, apply = _number(scope, node.this, find), _FUNCTIONS[type(node)]
     kind = ColumnKind.INTEGER if isinstance(node, _WHOLE) else ColumnKind.REAL
     if isinstance(node, exp.Abs):
         kind = inner.kind
     sure = inner.sure and isinstance(node, (exp.Abs, *_WHOLE))
-    return Formula(kind, lambda row: apply(_span(inner, row)), inner.leaves, sure=sure)
+    return RowFormula(kind, lambda row: apply(_span(inner, row)), inner.leaves, sure=sure)
 
 
-def _rounded(scope: Scope, node: exp.Round, find: Find) -> Formula:
+def _rounded(scope: Scope, node: exp.Round, find: Find) -> RowFormula:
     scope.only(node, "this", "decimals")
     inner, digits = _number(scope, node.this, find), _digits(scope, node)
     kind = ColumnKind.INTEGER if node.args.get("decimals") is None else ColumnKind.REAL
     apply = rising(to_digits(digits), precise=True)
-    return Formula(kind, lambda row: apply(_span(inner, row)), inner.leaves, sure=inner.sure)
+    return RowFormula(kind, lambda row: apply(_span(inner, row)), inner.leaves, sure=inner.sure)
 
 
 def _digits(scope: Scope, node: exp.Round) -> int:
@@ -462,7 +462,7 @@ def _digits(scope: Scope, node: exp.Round) -> int:
     return value
 
 
-def _logarithm(scope: Scope, node: exp.Log, find: Find) -> Formula:
+def _logarithm(scope: Scope, node: exp.Log, find: Find) -> RowFormula:
     """LOG(x) of base 10, LOG(base, x), LOG2 and LOG10."""
     scope.only(node, "this", "expression")
     alone = node.args.get("expression") is None
@@ -471,22 +471,24 @@ def _logarithm(scope: Scope, node: exp.Log, find: Find) -> Formula:
         raise scope.refuse(node, f"{shown(node)} needs a base above 1, as in LOG(2, COUNT(*))")
     inner, scale = _number(scope, node.this if alone else node.expression, find), math.log(base)
     apply = rising(lambda x: -INFINITE if x == 0 else math.log(x) / scale, 0)
-    return Formula(ColumnKind.REAL, lambda row: apply(_span(inner, row)), inner.leaves)
+    return RowFormula(ColumnKind.REAL, lambda row: apply(_span(inner, row)), inner.leaves)
 
 
-def _cast(scope: Scope, node: exp.Cast, find: Find) -> Formula:
+def _cast(scope: Scope, node: exp.Cast, find: Find) -> RowFormula:
     scope.only(node, "this", "to", "safe")
     target, inner = node.to.this.name, read_formula(scope, node.this, find)
     texts = (ColumnKind.TEXT, ColumnKind.UNTYPED, ColumnKind.INTEGER)
     if target in ("VARCHAR", "TEXT") and inner.kind in texts and of_keys(inner):
-        return Formula(ColumnKind.TEXT, lambda row: _as_text(inner.evaluate(row)), inner.leaves, sure=inner.sure)
+        return RowFormula(ColumnKind.TEXT, lambda row: _as_text(inner.evaluate(row)), inner.leaves, sure=inner.sure)
     if target not in _NUMBERS or inner.kind in (ColumnKind.DATE, ColumnKind.TIMESTAMP):
         raise scope.refuse(node, f"{shown(node)} is not supported of what is released; cast to BIGINT or DOUBLE")
     numeric = inner.kind in (ColumnKind.INTEGER, ColumnKind.REAL)
     if target in ("FLOAT", "DOUBLE", "DECIMAL"):
-        return Formula(ColumnKind.REAL, lambda row: _span(inner, row), inner.leaves, sure=inner.sure and numeric)
+        return RowFormula(ColumnKind.REAL, lambda row: _span(inner, row), inner.leaves, sure=inner.sure and numeric)
     apply = rising(to_digits(0), precise=True)
-    return Formula(ColumnKind.INTEGER, lambda row: apply(_span(inner, row)), inner.leaves, sure=inner.sure and numeric)
+    return RowFormula(
+        ColumnKind.INTEGER, lambda row: apply(_span(inner, row)), inner.leaves, sure=inner.sure and numeric
+    )
 
 
 def _as_text(cell: Cell) -> Pick:
@@ -494,17 +496,17 @@ def _as_text(cell: Cell) -> Pick:
     return Pick(text, frozenset([text]))
 
 
-def of_keys(formula: Formula) -> bool:
+def of_keys(formula: RowFormula) -> bool:
     """Whether a formula sees keys and constants only."""
     return all(kind == KEY for kind, _ in formula.leaves)
 
 
-def _comparison(scope: Scope, node: exp.Expr, find: Find) -> Formula:
+def _comparison(scope: Scope, node: exp.Expr, find: Find) -> RowFormula:
     scope.only(node, "this", "expression")
     return _meeting(scope, node, node.this, _COMPARED[type(node)], node.expression, find)
 
 
-def _meeting(scope: Scope, node: exp.Expr, left: exp.Expr, sign: str, right: exp.Expr, find: Find) -> Formula:
+def _meeting(scope: Scope, node: exp.Expr, left: exp.Expr, sign: str, right: exp.Expr, find: Find) -> RowFormula:
     sides = [bare(left), bare(right)]
     found = [None if is_literal(side) else read_formula(scope, side, find) for side in sides]
     for i, side in enumerate(sides):
@@ -512,7 +514,7 @@ def _meeting(scope: Scope, node: exp.Expr, left: exp.Expr, sign: str, right: exp
             found[i] = _met_value(scope, side, sides[1 - i], found[1 - i])
     one, other = (formula for formula in found if formula is not None)
     _check_alike(scope, node, one, other)
-    return Formula(
+    return RowFormula(
         ColumnKind.BOOLEAN,
         lambda row: compared(one.evaluate(row), sign, other.evaluate(row)),
         one.leaves | other.leaves,
@@ -520,7 +522,7 @@ def _meeting(scope: Scope, node: exp.Expr, left: exp.Expr, sign: str, right: exp
     )
 
 
-def _met_value(scope: Scope, node: exp.Expr, against: exp.Expr, other: Formula | None) -> Formula:
+def _met_value(scope: Scope, node: exp.Expr, against: exp.Expr, other: RowFormula | None) -> RowFormula:
     """A value that is compared with a formula, as the formula's kind reads it: a text may be a date."""
     value = scope.value(node)
     if other is None or isinstance(value, bool) or other.kind is ColumnKind.BOOLEAN:
@@ -543,7 +545,7 @@ _FAMILIES = {
 }  # fmt: skip
 
 
-def _check_alike(scope: Scope, node: exp.Expr, one: Formula, other: Formula) -> None:
+def _check_alike(scope: Scope, node: exp.Expr, one: RowFormula, other: RowFormula) -> None:
     families = {_FAMILIES.get(formula.kind) for formula in (one, other)} - {None}
     # A column of 0 and 1 is compared with TRUE in many a text.
     flags = families == {1, 4} and of_keys(one) and of_keys(other)
@@ -552,46 +554,46 @@ def _check_alike(scope: Scope, node: exp.Expr, one: Formula, other: Formula) -> 
         raise scope.refuse(node, f"{shown(node)} compares {held}; compare values of one kind")
 
 
-def _between(scope: Scope, node: exp.Between, find: Find) -> Formula:
+def _between(scope: Scope, node: exp.Between, find: Find) -> RowFormula:
     scope.only(node, "this", "low", "high")
     low = _meeting(scope, node, node.this, ">=", node.args["low"], find)
     high = _meeting(scope, node, node.this, "<=", node.args["high"], find)
     return _connected([low, high], every=True)
 
 
-def _listed(scope: Scope, node: exp.In, find: Find) -> Formula:
+def _listed(scope: Scope, node: exp.In, find: Find) -> RowFormula:
     scope.only(node, "this", "expressions")
     if not node.expressions:
         raise scope.refuse(node, "IN is supported with a list of values only, of what is released")
     return _connected([_meeting(scope, node, node.this, "=", item, find) for item in node.expressions], every=False)
 
 
-def _connective(scope: Scope, node: exp.Expr, find: Find) -> Formula:
+def _connective(scope: Scope, node: exp.Expr, find: Find) -> RowFormula:
     scope.only(node, "this", "expression")
     parts = [read_truth(scope, part, find) for part in node.flatten()]
     return _connected(parts, every=isinstance(node, exp.And))
 
 
-def _connected(parts: Sequence[Formula], *, every: bool) -> Formula:
+def _connected(parts: Sequence[RowFormula], *, every: bool) -> RowFormula:
     leaves = frozenset[Leaf]().union(*(part.leaves for part in parts))
     sure = all(part.sure for part in parts)
-    return Formula(
+    return RowFormula(
         ColumnKind.BOOLEAN, lambda row: both([_pick(part, row) for part in parts], every=every), leaves, sure=sure
     )
 
 
-def _negation(scope: Scope, node: exp.Not, find: Find) -> Formula:
+def _negation(scope: Scope, node: exp.Not, find: Find) -> RowFormula:
     scope.only(node, "this")
     inner = read_truth(scope, node.this, find)
-    return Formula(ColumnKind.BOOLEAN, lambda row: denied(_pick(inner, row)), inner.leaves, sure=inner.sure)
+    return RowFormula(ColumnKind.BOOLEAN, lambda row: denied(_pick(inner, row)), inner.leaves, sure=inner.sure)
 
 
-def _is(scope: Scope, node: exp.Is, find: Find) -> Formula:
+def _is(scope: Scope, node: exp.Is, find: Find) -> RowFormula:
     """IS NULL, IS TRUE, IS FALSE."""
     scope.only(node, "this", "expression")
     if isinstance(node.expression, exp.Null):
         inner = read_formula(scope, node.this, find)
-        return Formula(ColumnKind.BOOLEAN, lambda row: _is_null(inner.evaluate(row)), inner.leaves, sure=True)
+        return RowFormula(ColumnKind.BOOLEAN, lambda row: _is_null(inner.evaluate(row)), inner.leaves, sure=True)
     if not isinstance(node.expression, exp.Boolean):
         raise scope.refuse(node, "IS is supported with NULL, TRUE and FALSE only; compare with =")
     inner, wanted = read_truth(scope, node.this, find), bool(node.expression.this)
@@ -600,7 +602,7 @@ def _is(scope: Scope, node: exp.Is, find: Find) -> Formula:
         cell = _pick(inner, row)
         return Pick(cell.value is wanted, frozenset(truth is wanted for truth in cell.can))
 
-    return Formula(ColumnKind.BOOLEAN, apply, inner.leaves, sure=True)
+    return RowFormula(ColumnKind.BOOLEAN, apply, inner.leaves, sure=True)
 
 
 def _is_null(cell: Cell) -> Pick:
@@ -609,7 +611,7 @@ def _is_null(cell: Cell) -> Pick:
     return Pick(missing, frozenset([missing, not missing] if unknown else [missing]))
 
 
-def _case(scope: Scope, node: exp.Expr, find: Find) -> Formula:
+def _case(scope: Scope, node: exp.Expr, find: Find) -> RowFormula:
     """CASE WHEN … THEN … ELSE … END, CASE x WHEN …, and IF(condition, one, other)."""
     if isinstance(node, exp.If):
         scope.only(node, "this", "true", "false")
@@ -633,12 +635,12 @@ def _case(scope: Scope, node: exp.Expr, find: Find) -> Formula:
         cells = [outcome.evaluate(row) for outcome in outcomes[: len(tests)]]
         return chosen([_pick(test, row) for test in tests], cells, nothing if last is None else last.evaluate(row))
 
-    return Formula(
+    return RowFormula(
         kind, apply, _leaves([*tests, *outcomes]), sure=not missing and all(outcome.sure for outcome in outcomes)
     )
 
 
-def _common(scope: Scope, node: exp.Expr, outcomes: Sequence[Formula]) -> ColumnKind:
+def _common(scope: Scope, node: exp.Expr, outcomes: Sequence[RowFormula]) -> ColumnKind:
     kinds = {outcome.kind for outcome in outcomes}
     if kinds == {ColumnKind.INTEGER, ColumnKind.REAL}:
         return ColumnKind.REAL
@@ -649,11 +651,11 @@ def _common(scope: Scope, node: exp.Expr, outcomes: Sequence[Formula]) -> Column
     return kinds.pop()
 
 
-def _leaves(parts: Sequence[Formula]) -> frozenset[Leaf]:
+def _leaves(parts: Sequence[RowFormula]) -> frozenset[Leaf]:
     return frozenset[Leaf]().union(*(part.leaves for part in parts))
 
 
-def _several(scope: Scope, node: exp.Expr, find: Find) -> Formula:
+def _several(scope: Scope, node: exp.Expr, find: Find) -> RowFormula:
     """COALESCE, LEAST and GREATEST, which pass over NULL."""
     scope.only(node, "this", "expressions", "ignore_nulls")
     parts = [_number(scope, part, find) for part in (node.this, *node.expressions)]
@@ -669,10 +671,10 @@ def _several(scope: Scope, node: exp.Expr, find: Find) -> Formula:
         first = next((i for i, part in enumerate(parts) if part.sure), len(parts) - 1)
         return joined(present[0] if present else None, cells[: first + 1])
 
-    return Formula(kind, apply, _leaves(parts), sure=any(part.sure for part in parts))
+    return RowFormula(kind, apply, _leaves(parts), sure=any(part.sure for part in parts))
 
 
-def _nullif(scope: Scope, node: exp.Nullif, find: Find) -> Formula:
+def _nullif(scope: Scope, node: exp.Nullif, find: Find) -> RowFormula:
     """NULLIF(x, y): x, unless it is y."""
     scope.only(node, "this", "expression")
     inner = read_formula(scope, node.this, find)
@@ -682,14 +684,14 @@ def _nullif(scope: Scope, node: exp.Nullif, find: Find) -> Formula:
         cell = inner.evaluate(row)
         return cell._replace(value=None) if _pick(same, row).value is True else cell
 
-    return Formula(inner.kind, apply, inner.leaves | same.leaves)
+    return RowFormula(inner.kind, apply, inner.leaves | same.leaves)
 
 
-def _pi(scope: Scope, node: exp.Expr, find: Find) -> Formula:
+def _pi(scope: Scope, node: exp.Expr, find: Find) -> RowFormula:
     return constant(_CONSTANTS[type(node)])  # type: ignore[arg-type]
 
 
-_READERS: dict[type[exp.Expr], Callable[[Scope, Any, Find], Formula]] = {
+_READERS: dict[type[exp.Expr], Callable[[Scope, Any, Find], RowFormula]] = {
     **dict.fromkeys(_OPERATIONS, _operation),
     **dict.fromkeys(_FUNCTIONS, _function),
     **dict.fromkeys(_COMPARED, _comparison),
