@@ -15,8 +15,9 @@ from hypothesis import strategies as st
 
 from deniable.errors import InvalidArgument, QueryError
 from deniable.query import AtMost
+from deniable.query.cells import Pick, Span, exact
 from deniable.query.finishing import ComputedOutput
-from deniable.query.formulas import KEY, VALUE, RowFormula, Pick, Span, exact
+from deniable.query.formulas import KEY, VALUE, RowFormula
 from deniable.query.reading import read
 from deniable.query.schema import Column, ColumnKind, Table
 

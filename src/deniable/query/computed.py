@@ -15,8 +15,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from deniable.query.cells import Cell, Pick, Span, exact
 from deniable.query.estimates import Aggregate, Choice, EstimateColumn, ExpectedError, Noisy
-from deniable.query.formulas import VALUE, Cell, RowFormula, Leaf, Pick, Span, exact
+from deniable.query.formulas import VALUE, Leaf, RowFormula
 from deniable.query.measures import Measure
 
 

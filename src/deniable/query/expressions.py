@@ -24,21 +24,17 @@ from typing import Any
 from sqlglot import exp
 
 from deniable.errors import DataError, QueryError
-from deniable.query import ranges
+from deniable.query import ranges, times
 from deniable.query.functions import (
-    DIFFERENCES,
     FUNCTIONS,
     LONGEST,
-    MOST_SQL,
     MOST_TEXTS,
     NUMBER,
-    PARTS,
     TEXT,
-    TIME,
-    TRUNCATED,
     TYPES,
-    Function,
+    apply,
     calendar,
+    derive,
 )
 from deniable.query.parsing import parse_expression
 from deniable.query.ranges import Range
@@ -124,29 +120,6 @@ def with_ranges(scope: Scope, declared: Mapping[str | Column, Range]) -> Scope:
 
 def _unknown(scope: Scope, node: exp.Expr) -> QueryError:
     return scope.refuse(node, f"{shown(node)} is not supported; docs/query.md lists what a column can be made of")
-
-
-def derive(
-    scope: Scope,
-    node: exp.Expr,
-    kind: ColumnKind,
-    sql: str,
-    range: Range = None,
-    *,
-    domain: tuple[Any, ...] | None = None,
-) -> Column:
-    """The column that a node stands for; its SQL is put in brackets."""
-    if len(sql) > MOST_SQL:
-        raise scope.refuse(node, f"{shown(node)} is nested too deeply; write a shorter expression")
-    low, high = range if range is not None else (None, None)
-    return Column(written(node), kind, TYPES[kind], f"({sql})", low, high, domain)
-
-
-def apply(scope: Scope, node: exp.Expr, function: Function, given: list[str], found: list[Range]) -> Column:
-    """A function of arguments whose SQL and ranges these are."""
-    return derive(
-        scope, node, function.kind, function.sql.format(*given), function.range(found), domain=function.domain
-    )
 
 
 def whole_number(scope: Scope, node: exp.Expr, part: exp.Expr, *, most: int, least: int = 0) -> int:
@@ -318,7 +291,11 @@ def _function(scope: Scope, node: exp.Expr) -> Column:
         column = number(scope, part) if takes == NUMBER else None
         found.append(scope.range(column) if column is not None else None)
         sql.append(
-            real(column) if column is not None else text_sql(scope, part) if takes == TEXT else time_sql(scope, part)
+            real(column)
+            if column is not None
+            else text_sql(scope, part)
+            if takes == TEXT
+            else times.moment(scope, part, expression(scope, part))
         )
     return apply(scope, node, function, sql, found)
 
@@ -403,55 +380,31 @@ def _trimmed(scope: Scope, node: exp.Trim) -> Column:
     return derive(scope, node, ColumnKind.TEXT, f"TRIM({text_sql(scope, node.this)})")
 
 
-def time_sql(scope: Scope, node: exp.Expr) -> str:
-    """An expression that is a date or a time, as SQL that is NULL outside the years 1 to 9999."""
-    found = expression(scope, node)
-    if found.kind not in (ColumnKind.DATE, ColumnKind.TIMESTAMP, ColumnKind.UNTYPED):
-        raise scope.refuse(node, f"{found.name} holds {found.held}; {TIME} is needed here")
-    return calendar(column_as(found, "TIMESTAMP"))
-
-
 def _date_part(scope: Scope, node: exp.Anonymous) -> Column:
     """DATE_PART('month', x), which sqlglot does not know."""
     if str(node.this).upper() != "DATE_PART" or len(node.expressions) != 2:
         raise _unknown(scope, node)
-    return _part_of_time(scope, node, *node.expressions)
+    part, moment = node.expressions
+    return times.part_of_time(scope, node, part, expression(scope, moment))
 
 
 def _extracted(scope: Scope, node: exp.Extract) -> Column:
-    return _part_of_time(scope, node, node.this, node.expression)
-
-
-def _part_of_time(scope: Scope, node: exp.Expr, part: exp.Expr, moment: exp.Expr) -> Column:
-    scope.only(node, "this", "expression", "expressions")
-    word = str(part.this).upper()
-    if word not in PARTS:
-        raise scope.refuse(node, f"{word} of a date is not supported; the parts are {', '.join(PARTS)}")
-    return apply(scope, node, PARTS[word], [time_sql(scope, moment)], [None])
+    return times.part_of_time(scope, node, node.this, expression(scope, node.expression))
 
 
 def _truncated(scope: Scope, node: exp.Expr) -> Column:
-    scope.only(node, "this", "unit", "input_type_preserved")
-    unit = str(node.args["unit"].this).upper()
-    if unit not in TRUNCATED:
-        raise scope.refuse(node, f"DATE_TRUNC to {unit} is not supported; the units are {', '.join(TRUNCATED)}")
-    kind = ColumnKind.TIMESTAMP if unit in ("HOUR", "MINUTE") else ColumnKind.DATE
-    return derive(scope, node, kind, f"TRY_CAST(DATE_TRUNC('{unit}', {time_sql(scope, node.this)}) AS {TYPES[kind]})")
+    return times.truncated(scope, node, expression(scope, node.this))
 
 
 def _difference(scope: Scope, node: exp.DateDiff) -> Column:
     scope.only(node, "this", "expression", "unit", "date_part_boundary")
     unit = str(node.args["unit"].this).upper() if node.args.get("unit") is not None else "DAY"
-    if unit not in DIFFERENCES:
-        raise scope.refuse(node, f"DATE_DIFF in {unit} is not supported; the units are {', '.join(DIFFERENCES)}")
     # sqlglot keeps the later time first.
-    start, end = time_sql(scope, node.expression), time_sql(scope, node.this)
-    return derive(scope, node, ColumnKind.INTEGER, f"DATE_DIFF('{unit}', {start}, {end})")
+    return times.difference(scope, node, expression(scope, node.expression), expression(scope, node.this), unit)
 
 
-_STEPS = ("YEAR", "QUARTER", "MONTH", "WEEK", "DAY", "HOUR", "MINUTE", "SECOND")
-_MOST_STEPS = 10_000
-"""How many units of time an INTERVAL may have: the sum stays within what every engine can hold."""
+def _formatted(scope: Scope, node: exp.TimeToStr) -> Column:
+    return times.formatted(scope, node, expression(scope, node.this))
 
 
 def _moved(scope: Scope, node: exp.Expr) -> Column | None:
@@ -462,49 +415,21 @@ def _moved(scope: Scope, node: exp.Expr) -> Column | None:
         sides.reverse()
     sign = "-" if isinstance(node, exp.Sub | exp.DateSub) else "+"
     if isinstance(sides[1], exp.Interval):
-        return _shifted(scope, node, sides[0], sign, *_interval(scope, sides[1]))
+        return times.shifted(scope, node, expression(scope, sides[0]), sign, *times.interval(scope, sides[1]))
     if isinstance(sides[0], exp.Interval):
         raise scope.refuse(node, f"{shown(node)} is not supported; write a date first, then INTERVAL")
-    times = (ColumnKind.DATE, ColumnKind.TIMESTAMP)
-    kinds = [None if isinstance(side, exp.Null) else expression(scope, side).kind for side in sides]
+    columns = [expression(scope, side) for side in sides]
+    kinds = [column.kind for column in columns]
     if kinds[0] is ColumnKind.DATE and is_literal(sides[1]) and kinds[1] is ColumnKind.INTEGER:
-        days = whole_number(scope, node, sides[1], least=-_MOST_STEPS, most=_MOST_STEPS)
-        return _shifted(scope, node, sides[0], sign, days, "DAY")
+        days = whole_number(scope, node, sides[1], least=-times.MOST_STEPS, most=times.MOST_STEPS)
+        return times.shifted(scope, node, columns[0], sign, days, "DAY")
     if kinds[0] is kinds[1] is ColumnKind.DATE and isinstance(node, exp.Sub):
-        later, earlier = (time_sql(scope, side) for side in sides)
-        return derive(scope, node, ColumnKind.INTEGER, f"DATE_DIFF('DAY', {earlier}, {later})")
-    if any(kind in times for kind in kinds):
+        return times.difference(scope, node, columns[1], columns[0])
+    if ColumnKind.DATE in kinds or ColumnKind.TIMESTAMP in kinds:
         raise scope.refuse(
             node, f"{shown(node)} is not supported; add an INTERVAL to a time, or write DATE_DIFF('day', one, other)"
         )
     return None
-
-
-def _interval(scope: Scope, node: exp.Interval) -> tuple[int, str]:
-    """The amount and the unit of an INTERVAL."""
-    scope.only(node, "this", "unit")
-    amount, unit = node.this, node.args.get("unit")
-    word = str(unit.this).upper().removesuffix("S") if isinstance(unit, exp.Var) else ""
-    number = str(amount.this).strip() if isinstance(amount, exp.Literal) else ""
-    if word not in _STEPS or not re.fullmatch(r"[+-]?\d{1,5}", number) or abs(int(number)) > _MOST_STEPS:
-        raise scope.refuse(
-            node,
-            f"{shown(node)} is not supported; write INTERVAL '3' DAY, with a whole number up to {_MOST_STEPS:,} and "
-            f"one of {', '.join(_STEPS)}",
-        )
-    return int(number), word
-
-
-def _shifted(scope: Scope, node: exp.Expr, moment: exp.Expr, sign: str, amount: int, unit: str) -> Column:
-    kind = ColumnKind.DATE if expression(scope, moment).kind is ColumnKind.DATE else ColumnKind.TIMESTAMP
-    if unit in ("HOUR", "MINUTE", "SECOND"):
-        kind = ColumnKind.TIMESTAMP
-    if amount < 0:
-        sign, amount = {"+": "-", "-": "+"}[sign], -amount
-    amount, unit = (3 * amount, "MONTH") if unit == "QUARTER" else (amount, unit)
-    amount, unit = (7 * amount, "DAY") if unit == "WEEK" else (amount, unit)
-    moved = calendar(f"({time_sql(scope, moment)} {sign} INTERVAL '{amount}' {unit})")
-    return derive(scope, node, kind, f"TRY_CAST({moved} AS {TYPES[kind]})")
 
 
 def _date_moved(scope: Scope, node: exp.Expr) -> Column:
@@ -512,32 +437,9 @@ def _date_moved(scope: Scope, node: exp.Expr) -> Column:
     scope.only(node, "this", "expression", "unit")
     if not isinstance(node.expression, exp.Interval):
         raise scope.refuse(node, f"{shown(node)} is not supported; write DATE_ADD(day, INTERVAL '3' DAY)")
-    amount, unit = _interval(scope, node.expression)
-    return _shifted(scope, node, node.this, "-" if isinstance(node, exp.DateSub) else "+", amount, unit)
-
-
-_FORMATS = {
-    "Y": ("YEAR", 4), "m": ("MONTH", 2), "d": ("DAY", 2), "H": ("HOUR", 2), "M": ("MINUTE", 2), "j": ("DAYOFYEAR", 3),
-}  # fmt: skip
-
-
-def _formatted(scope: Scope, node: exp.TimeToStr) -> Column:
-    """STRFTIME(time, format), put together from parts of the time: engines have formats of their own."""
-    scope.only(node, "this", "format")
-    given = node.args.get("format")
-    value = scope.value(given) if given is not None and is_literal(given) else None
-    pieces = re.findall(r"%.|[^%]+|%$", value) if isinstance(value, str) else []
-    if not pieces or any(piece[0] == "%" and piece[1:] not in (*_FORMATS, "%") for piece in pieces):
-        listed = " ".join(f"%{letter}" for letter in _FORMATS)
-        raise scope.refuse(node, f"{shown(node)} is not supported; a format is made of {listed} and other letters")
-    moment, texts = time_sql(scope, node.this), []
-    for piece in pieces:
-        if piece[0] == "%" and piece != "%%":
-            part, width = _FORMATS[piece[1]]
-            texts.append(f"RIGHT('{'0' * width}' || TRY_CAST({part}({moment}) AS VARCHAR), {width})")
-        else:
-            texts.append(literal("%" if piece == "%%" else piece, "VARCHAR"))
-    return derive(scope, node, ColumnKind.TEXT, " || ".join(texts))
+    amount, unit = times.interval(scope, node.expression)
+    sign = "-" if isinstance(node, exp.DateSub) else "+"
+    return times.shifted(scope, node, expression(scope, node.this), sign, amount, unit)
 
 
 def condition(scope: Scope, node: exp.Expr) -> str:

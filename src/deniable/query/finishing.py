@@ -21,8 +21,9 @@ from numpy.typing import NDArray
 from sqlglot import exp
 
 from deniable.errors import QueryError
+from deniable.query.cells import Cell, exact
 from deniable.query.expressions import expression
-from deniable.query.formulas import KEY, VALUE, Cell, RowFormula, Leaf, exact, of_keys, read_formula, read_truth
+from deniable.query.formulas import KEY, VALUE, Leaf, RowFormula, of_keys, read_formula, read_truth
 from deniable.query.schema import AggregateOutput, Column, ColumnKind, KeyOutput
 from deniable.query.scope import Scope, bare, is_literal, shown
 from deniable.query.values import name as sql_name

@@ -13,12 +13,14 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
+from typing import Any
 
 from sqlglot import exp
 
 from deniable.query import ranges
 from deniable.query.ranges import Range
-from deniable.query.schema import ColumnKind
+from deniable.query.schema import Column, ColumnKind
+from deniable.query.scope import Scope, shown, written
 
 TYPES = {
     ColumnKind.INTEGER: "BIGINT",
@@ -139,3 +141,26 @@ def calendar(sql: str) -> str:
     """A timestamp that is NULL outside the years 1 to 9999, which every calendar function can handle."""
     ends = "TIMESTAMP '0001-01-01 00:00:00' AND TIMESTAMP '9999-12-31 23:59:59.999999'"
     return f"CASE WHEN {sql} BETWEEN {ends} THEN {sql} END"
+
+
+def derive(
+    scope: Scope,
+    node: exp.Expr,
+    kind: ColumnKind,
+    sql: str,
+    range: Range = None,
+    *,
+    domain: tuple[Any, ...] | None = None,
+) -> Column:
+    """The column that a node stands for; its SQL is put in brackets."""
+    if len(sql) > MOST_SQL:
+        raise scope.refuse(node, f"{shown(node)} is nested too deeply; write a shorter expression")
+    low, high = range if range is not None else (None, None)
+    return Column(written(node), kind, TYPES[kind], f"({sql})", low, high, domain)
+
+
+def apply(scope: Scope, node: exp.Expr, function: Function, given: list[str], found: list[Range]) -> Column:
+    """A function of arguments whose SQL and ranges these are."""
+    return derive(
+        scope, node, function.kind, function.sql.format(*given), function.range(found), domain=function.domain
+    )
