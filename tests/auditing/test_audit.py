@@ -7,6 +7,7 @@ import math
 import pickle
 import random
 import time
+from collections import Counter
 from typing import Any
 
 import numpy as np
@@ -24,6 +25,7 @@ from deniable.auditing import (
     audit_scores,
     neighbours_of,
 )
+from deniable.auditing.outputs import read_output
 from deniable.auditing.worlds import Trial, Worlds
 from deniable.errors import InvalidArgument, UnitMismatch
 from deniable.units import Relation
@@ -315,6 +317,53 @@ def test_a_million_rows_are_compared_without_reading_each() -> None:
         Pair(first, second).checked(Relation.ADD_REMOVE)
     with pytest.raises(UnitMismatch):
         Pair(many, many[2:]).checked(Relation.ADD_REMOVE)
+
+
+VALUES = (1, 1.0, True, 0, -0.0, None, "1", "", math.nan, (1,), 2**70)
+
+
+@pytest.mark.parametrize("form", ["lists", "arrays", "objects", "records"])
+def test_units_are_compared_by_value_wherever_their_rows_lie(form: str) -> None:
+    """Two hundred random pairs of tables, against a count of each unit's rows one by one."""
+    draw = random.Random(form)
+
+    def table(rows: list[tuple[Any, Any]]) -> Any:
+        if form == "records":
+            return [{"id": owner, "x": value} for owner, value in rows]
+        columns = {"id": [owner for owner, _ in rows], "x": [value for _, value in rows]}
+        if form == "lists":
+            return columns
+        if form == "arrays":
+            return {name: np.array(column, dtype=float) for name, column in columns.items()}
+        return {name: np.array([*column, None], dtype=object)[:-1] for name, column in columns.items()}
+
+    def units(rows: list[tuple[Any, Any]]) -> Counter[Any]:
+        owned: dict[Any, list[Any]] = {}
+        for owner, value in rows:
+            owned.setdefault(read_output(owner).atom, []).append(read_output(value).atom)
+        return Counter((owner, tuple(sorted(values, key=repr))) for owner, values in owned.items())
+
+    values = (0.0, 1.0, math.nan) if form == "arrays" else VALUES
+    owners = (1.0, 2.0, 3.0, 4.0) if form == "arrays" else ("a", "b", 1, "c")
+    verdicts = set()
+    for _ in range(200):
+        first = [(draw.choice(owners), draw.choice(values)) for _ in range(draw.randrange(1, 9))]
+        gone, row = draw.choice(owners), draw.randrange(len(first))
+        second = draw.choice([
+            [each for each in first if each[0] != gone],
+            [*first[:row], (first[row][0], draw.choice(values)), *first[row + 1 :]],
+            draw.sample(first, len(first)),
+        ])  # fmt: skip
+        one, two = units(first), units(second)
+        right = ((one - two).total(), (two - one).total()) in ((1, 0), (0, 1))
+        try:
+            Pair(table(first), table(second)).checked(dn.ADD_REMOVE, dn.Unit.of("id"))
+        except UnitMismatch:
+            assert not right, (first, second)
+        else:
+            assert right, (first, second)
+        verdicts.add(right)
+    assert verdicts == {True, False}
 
 
 def test_without_joblib_it_runs_on_one_core_and_says_so(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -33,15 +33,23 @@ from deniable.auditing.neighbours import Pair, pair_of
 from deniable.auditing.outputs import Output, read_output
 from deniable.auditing.replay import Finding, Replayed, Replayer
 from deniable.auditing.report import AuditReport, ChannelReport, Point
-from deniable.auditing.sampling import conditional_claim, coupled_runs, sampled_worlds
+from deniable.auditing.sampling import (
+    conditional_claim,
+    coupled_runs,
+    largest_distance,
+    sampled_steps,
+    sampled_worlds,
+)
 from deniable.auditing.search import Search
 from deniable.auditing.worlds import Limits, OutOfTime, Round, RunTimedOut, Trial, Worlds, observe, run_rounds, try_out
 from deniable.errors import InvalidArgument
-from deniable.events import Sampled
 from deniable.guarantees import read_promise
 
 CURVE = (1e-3, 1e-2, 0.05, 0.2)
 """Where the curve of lower bounds is read, next to the claim's own δ."""
+
+_INSIDE = 0.8
+"""The share of the level that goes to the game with the record in a sample by design, where it is made."""
 
 _PILOT = 256
 """Pilot runs for each candidate pair, at most; all of them together take a third of the budget."""
@@ -102,30 +110,29 @@ class Judge:
             told = "the mechanism keeps state between runs that cannot be reseeded, so the audit ran on one worker"
             replayed = replayed.with_finding("state", told)
         inside: Game | None = None
-        if replayed.measured is None and isinstance(self.claim.stated, Sampled):
+        if replayed.measured is None and sampled_steps(self.claim.stated) is not None:
             inside, done = self._bet_inside(pair, done=done)
-            judge = judge if inside is None else replace(judge, level=self.level / 2)
+            judge = judge if inside is None else replace(judge, level=self.level * (1 - _INSIDE))
         games = judge._games(replayed.leads)
         if replayed.measured is None and not (inside is not None and inside.refuted):
             done = judge._bet(games, pair, trial, done=done, budget=self.budget)
         return judge._report(games, pair, replayed, runs=done, seconds=time.monotonic() - start, inside=inside)
 
     def _bet_inside(self, pair: Pair, *, done: int) -> tuple[Game | None, int]:
-        """For a claim about a sample: bet with the canary in the sample by design, at half the level."""
+        """For a claim about samples: bet with the canary in a sample by design, at most of the level."""
         try:
             worlds = sampled_worlds(self.mechanism, pair, self.claim, seed=self.seed, limits=self.limits)
             if worlds is None:
                 return None, done
-            rate, level = worlds.mask.rate, self.level / 4
-            coupled = min(coupled_runs(rate, level), self.budget.left(done) // 6)
-            if coupled < 8:
+            chance, level = worlds.mask.chance, self.level * _INSIDE
+            coupled = min(coupled_runs(chance, level), self.budget.left(done) // 6)
+            claim = conditional_claim(self.claim, chance, distance=largest_distance(max(coupled, 1), level))
+            if coupled < 8 or not claim.lines:
                 return None, done
-            differences = worlds.differences(2 * 10**12, coupled)
             done += 2 * coupled
-            claim = conditional_claim(self.claim, rate, differences=differences, runs=coupled, level=level)
+            if worlds.differences(2 * 10**12, coupled):
+                return None, done
         except OutOfTime:
-            return None, done
-        if not claim.lines:
             return None, done
         game = Game(claim, tuple(self.detectors()), level)
         done = bet_until(
@@ -235,10 +242,10 @@ class Judge:
     ) -> AuditReport:
         proved, game, claim = replayed.measured is not None, games.values, self.claim
         if inside is not None and inside.refuted:
-            told = "with the record in the sample by design, outputs break the curve that is claimed for the whole step"
+            told = "with the record in a sample by design, outputs break the curve that is claimed for the whole"
             replayed = replayed.with_finding("sample", told)
         refuted = proved or game.refuted or (inside is not None and inside.refuted)
-        confidence = 1 - (self.level if inside is None else 2 * self.level)
+        confidence = 1 - (self.level if inside is None else self.level / (1 - _INSIDE))
         rounds = game.rounds()
         names = sorted({name for name, _ in game.crashes})
         crashes = tuple((name, game.crashes[name, False], game.crashes[name, True]) for name in names)
@@ -290,7 +297,7 @@ class Judge:
 def _attack(game: Game, inside: Game | None) -> str:
     """What won, or came nearest to it."""
     if inside is not None and inside.refuted:
-        return f"the record in the sample by design; {inside.attack()}"
+        return f"the record in a sample by design; {inside.attack()}"
     return game.attack()
 
 

@@ -198,6 +198,21 @@ def process_states() -> tuple[bytes, ...]:
 Seeds = Callable[[], int]
 
 
+def seed_torch(seed: int) -> None:
+    """Seed torch's generators, if it is loaded."""
+    torch = sys.modules.get("torch")
+    if torch is not None and hasattr(torch, "manual_seed"):
+        seed_all = torch.manual_seed if _has_accelerator() else torch.default_generator.manual_seed
+        seed_all(seed % 2**63)
+
+
+@functools.lru_cache(maxsize=1)
+def _has_accelerator() -> bool:
+    """Whether torch may have generators beside the CPU's. To seed those it keeps a stack trace, which is slow."""
+    accelerator = getattr(sys.modules["torch"], "accelerator", None)
+    return accelerator is None or bool(accelerator.is_available())
+
+
 @contextlib.contextmanager
 def process_generators(seed: int) -> Iterator[None]:
     """The generators that all code shares, seeded, and put back."""
@@ -206,8 +221,7 @@ def process_generators(seed: int) -> Iterator[None]:
     tensor = torch.get_rng_state() if torch is not None and hasattr(torch, "get_rng_state") else None
     random.seed(seed)
     np.random.seed(seed % 2**32)
-    if torch is not None and tensor is not None:
-        torch.manual_seed(seed % 2**63)
+    seed_torch(seed)
     try:
         yield
     finally:

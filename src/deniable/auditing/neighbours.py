@@ -19,7 +19,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Hashable, Mapping
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -29,6 +29,8 @@ from deniable._signatures import public
 from deniable.auditing.outputs import read_output
 from deniable.errors import InvalidArgument, UnitMismatch
 from deniable.units import RECORD, AnyRelation, Relation, Unit
+
+Keys: TypeAlias = NDArray[np.uint64]
 
 
 @dataclass(frozen=True)
@@ -74,11 +76,11 @@ def place_of_change(first: Any, second: Any) -> Change | None:
     before, after = _table(first), _table(second)
     if before is None or after is None or abs(len(before) - len(after)) != 1:
         return None
-    one, two = _without_common_ends(before, after)
+    one, two = _differing_parts(before, after)
     if {len(one), len(two)} != {0, 1}:
         return None
     least = min(len(before), len(after))
-    return Change(_alike(before.part(0, least), after.part(0, least)), len(after) > len(before))
+    return Change(_alike(before.part(range(least)), after.part(range(least))), len(after) > len(before))
 
 
 def pair_of(neighbours: Any) -> Pair:
@@ -98,9 +100,11 @@ def _differing(first: Any, second: Any, unit: Unit) -> tuple[int, int] | None:
     before, after = _table(first), _table(second)
     if before is None or after is None:
         return None
-    one, two = _without_common_ends(before, after)
-    if unit.column is not None:
-        one, two = _rows_of_owners((before, after), (one, two), unit.column)
+    tables, parts = (before, after), _differing_parts(before, after)
+    if unit.column is None:
+        one, two = (table.part(part) for table, part in zip(tables, parts, strict=True))
+    else:
+        one, two = _rows_of_owners(tables, parts, unit.column)
     bags = _bag(one, unit), _bag(two, unit)
     return (bags[0] - bags[1]).total(), (bags[1] - bags[0]).total()
 
@@ -114,9 +118,9 @@ class _Table:
     def __len__(self) -> int:
         return next((len(column) for column in self.columns.values()), 0)
 
-    def part(self, start: int, stop: int) -> _Table:
+    def part(self, rows: range) -> _Table:
         """Some rows in a row."""
-        return _Table({name: column[start:stop] for name, column in self.columns.items()})
+        return _Table({name: column[rows.start : rows.stop] for name, column in self.columns.items()})
 
     def rows(self) -> list[Any]:
         """The records, one by one."""
@@ -144,44 +148,130 @@ def _table(data: Any) -> _Table | None:
     return None
 
 
-def _without_common_ends(one: _Table, two: _Table) -> tuple[_Table, _Table]:
-    """Both tables without the rows that they begin and end with alike: neighbours mostly have one row left."""
+def _differing_parts(one: _Table, two: _Table) -> tuple[range, range]:
+    """The rows of both tables between those with which they begin and end alike: neighbours mostly have one left."""
     if one.columns.keys() != two.columns.keys():
-        return one, two
+        return range(len(one)), range(len(two))
     least = min(len(one), len(two))
-    front = _alike(one.part(0, least), two.part(0, least))
-    ends = [table.part(len(table) - least + front, len(table)) for table in (one, two)]
+    front = _alike(one.part(range(least)), two.part(range(least)))
+    ends = [table.part(range(len(table) - least + front, len(table))) for table in (one, two)]
     backwards = [_Table({name: column[::-1] for name, column in end.columns.items()}) for end in ends]
     back = _alike(*backwards)
-    return one.part(front, len(one) - back), two.part(front, len(two) - back)
+    return range(front, len(one) - back), range(front, len(two) - back)
 
 
-def _rows_of_owners(
-    tables: tuple[_Table, _Table], differing: tuple[_Table, _Table], column: str
-) -> tuple[_Table, _Table]:
-    """All rows of the units that have a row in the part where the tables differ; the others have the same rows."""
-    if any(column not in table.columns for table in tables):
+def _rows_of_owners(tables: tuple[_Table, _Table], parts: tuple[range, range], column: str) -> tuple[_Table, _Table]:
+    """All rows of the units that have a row that the other table lacks; the other units have the same rows in both.
+
+    Rows are compared by keys of 64 bits, in arrays. A unit may be kept for nothing, because objects that are equal and
+    not the same have different keys; so the rows that are kept are compared by value afterwards.
+    """
+    columns = _columns(tables, column)
+    if columns is None or tables[0].columns.keys() != tables[1].columns.keys():
         return tables
-    owners = [set(_plain_list(table.columns[column])) for table in differing]
-    rows = [Counter(zip(*map(_plain_list, table.columns.values()), strict=True)) for table in differing]
-    names = list(differing[0].columns)
-    place = names.index(column)
-    if names == list(differing[1].columns):
-        owners = [{row[place] for row in a - b} for a, b in (rows, rows[::-1])]
-    wanted = owners[0] | owners[1]
+    owners = _column_keys(*columns)
+    known = {column: tuple(keys[part.start : part.stop] for keys, part in zip(owners, parts, strict=True))}
+    differing = tables[0].part(parts[0]), tables[1].part(parts[1])
+    lacking = _keys_in_one_only(*_row_keys(differing, known))
+    wanted = np.unique(np.concatenate([keys[which] for keys, which in zip(known[column], lacking, strict=True)]))
     found = []
-    for table in tables:
-        kept = np.fromiter(
-            (each in wanted for each in _plain_list(table.columns[column])), dtype=bool, count=len(table)
-        )
+    for table, keys in zip(tables, owners, strict=True):
+        kept = np.isin(keys, wanted)
         found.append(_Table({name: _filtered(part, kept) for name, part in table.columns.items()}))
     return found[0], found[1]
 
 
-def _plain_list(column: Any) -> list[Any]:
-    """A column's values, each as something that can be looked up."""
-    values = column.tolist() if isinstance(column, np.ndarray) else list(column)
-    return [each if isinstance(each, Hashable) else repr(each) for each in values]
+def _columns(tables: tuple[_Table, _Table], name: str) -> tuple[Any, Any] | None:
+    """The values of a column in both tables; of mappings, what each has there. None if a table lacks it."""
+    found = []
+    for table in tables:
+        if None not in table.columns:
+            if name not in table.columns:
+                return None
+            found.append(table.columns[name])
+        elif all(issubclass(kind, Mapping) for kind in set(map(type, table.columns[None]))):
+            try:
+                found.append([row[name] for row in table.columns[None]])
+            except KeyError:
+                return None
+        else:
+            return None
+    return found[0], found[1]
+
+
+def _row_keys(tables: tuple[_Table, _Table], known: Mapping[str, tuple[Keys, ...]]) -> tuple[Keys, Keys]:
+    """A key for every row of both tables; the keys of some columns are known."""
+    keys = [np.zeros(len(table), dtype=np.uint64) for table in tables]
+    for place, name in enumerate(tables[0].columns):
+        columns = known.get(name or "") or _column_keys(*(table.columns[name] for table in tables))
+        for total, column in zip(keys, columns, strict=True):
+            total += _mixed(column + np.uint64(place))
+    return keys[0], keys[1]
+
+
+def _column_keys(one: Any, two: Any) -> tuple[Keys, Keys]:
+    """A key for every value of a column in two tables: equal values of one type have equal keys.
+
+    NaN is like NaN in columns of floats. Objects that are not plain have a key by what they are, not by value.
+    """
+    columns = [column.tolist() if _is_boxed(column) else column for column in (one, two)]
+    arrays = [column for column in columns if isinstance(column, np.ndarray)]
+    if len(arrays) == 2 and len({(array.dtype, array.shape[1:]) for array in arrays}) == 1:
+        return _array_keys(arrays[0]), _array_keys(arrays[1])
+    columns = [column.tolist() if isinstance(column, np.ndarray) else column for column in columns]
+    kinds = {kind for column in columns for kind in set(map(type, column))}
+    if kinds in ({int}, {float}, {bool}):
+        arrays = [np.asarray(column) for column in columns]
+        if {array.dtype.str for array in arrays} in ({"<i8"}, {"<f8"}, {"|b1"}):  # no integers beyond 64 bits
+            return _array_keys(arrays[0]), _array_keys(arrays[1])
+    key = hash if kinds in ({str}, {bytes}) else id if not kinds & set(_PLAIN) else _object_key
+    keys = [np.fromiter(map(key, column), dtype=np.int64, count=len(column)).view(np.uint64) for column in columns]
+    return keys[0], keys[1]
+
+
+def _is_boxed(column: Any) -> bool:
+    return isinstance(column, np.ndarray) and column.dtype.kind not in "biufcMmSU"
+
+
+def _array_keys(values: NDArray[Any]) -> Keys:
+    """A key for every row of an array."""
+    if values.dtype.kind in "fc":
+        values = np.where(values == values, values, np.nan)
+    width = values.dtype.itemsize
+    flat = (
+        np.ascontiguousarray(values).reshape(len(values), -1) if values.size else np.zeros((len(values), 0), np.uint8)
+    )
+    pieces = flat.view(np.uint64 if width % 8 == 0 else np.uint32 if width % 4 == 0 else np.uint8)
+    keys = np.zeros(len(values), dtype=np.uint64)
+    for piece in pieces.T:
+        keys = _mixed(keys + piece.astype(np.uint64))
+    return keys
+
+
+def _object_key(value: Any) -> int:
+    """A key of one object: by value for plain ones, else by what it is."""
+    kind = type(value)
+    return hash((kind, value)) if kind in _PLAIN else hash((None, id(value)))
+
+
+def _mixed(keys: Keys) -> Keys:
+    """Keys with all their bits spread (the finisher of SplitMix64)."""
+    keys = (keys + np.uint64(0x9E3779B97F4A7C15)) * np.uint64(0xBF58476D1CE4E5B9)
+    keys ^= keys >> np.uint64(31)
+    keys *= np.uint64(0x94D049BB133111EB)
+    keys ^= keys >> np.uint64(29)
+    return keys
+
+
+def _keys_in_one_only(one: Keys, two: Keys) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
+    """Which rows have a key that comes more often in one table than in the other."""
+    values, signs = np.concatenate([one, two]), np.repeat(np.array([1, -1]), [len(one), len(two)])
+    if not len(values):
+        return np.zeros(0, dtype=bool), np.zeros(0, dtype=bool)
+    order = np.argsort(values)
+    first = np.flatnonzero(np.concatenate([[True], np.diff(values[order]) != 0]))
+    uneven = values[order][first[np.add.reduceat(signs[order], first) != 0]]
+    return np.isin(one, uneven), np.isin(two, uneven)
 
 
 def _alike(one: _Table, two: _Table) -> int:

@@ -21,7 +21,7 @@ import os
 import random
 import sys
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -29,7 +29,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from deniable import noise
-from deniable.auditing.generators import Reference, process_generators, process_states, references, shared_source
+from deniable.auditing.generators import (
+    Reference,
+    process_generators,
+    process_states,
+    references,
+    seed_torch,
+    shared_source,
+)
 from deniable.auditing.tracing import Traced, Untraceable
 
 __all__ = ["Choice", "Draw", "DrawTape", "Sampler", "recorded"]
@@ -110,10 +117,11 @@ class DrawTape:
         variation: int = 0,
         traced: bool = False,
         vary_all: bool = False,
-        choice: Choice | None = None,
+        choices: Sequence[Choice] = (),
     ) -> None:
         self._seed, self._variation = seed, variation
-        self._traced, self._choice = traced, choice
+        self._traced = traced
+        self._choices = {(choice.label, choice.turn): choice for choice in choices}
         self._turns: Counter[str] = Counter()
         self._numbers = 0
         self._states: tuple[bytes, ...] | None = None
@@ -155,8 +163,9 @@ class DrawTape:
             self.inside = False
             if given is not None:
                 given.set_state(state)
-        if self._choice is not None and (label, self._turns[label]) == (self._choice.label, self._choice.turn):
-            value = _choose(value, self._choice)
+        choice = self._choices.get((label, self._turns[label]))
+        if choice is not None:
+            value = _choose(value, choice)
         draw = _record_draw(library, sampler, value, args, kwargs)
         self.draws.append(draw)
         self.accept_process()
@@ -384,8 +393,8 @@ def _owners() -> list[tuple[Any, tuple[Sampler, ...], str, Callable[..., None]]]
     torch = sys.modules.get("torch")
     if torch is not None and hasattr(torch, "manual_seed"):
         found += [
-            (torch, TORCH, "torch", functools.partial(_seed_torch, torch)),
-            (torch.Tensor, TENSOR, "torch", functools.partial(_seed_torch, torch)),
+            (torch, TORCH, "torch", _seed_tensors),
+            (torch.Tensor, TENSOR, "torch", _seed_tensors),
         ]
     return found
 
@@ -410,8 +419,8 @@ def _set_source(seed: int, *, args: tuple[Any, ...], kwargs: dict[str, Any]) -> 
     kwargs["source"] = noise.InsecureSource(seed)
 
 
-def _seed_torch(torch: Any, seed: int, *, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
-    torch.manual_seed(seed % 2**63)
+def _seed_tensors(seed: int, *, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+    seed_torch(seed)
     if kwargs.get("generator") is not None:
         kwargs["generator"].manual_seed(seed % 2**63)
 
