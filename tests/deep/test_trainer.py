@@ -254,6 +254,31 @@ def test_a_changed_model_is_refused() -> None:
             trainer.step(batch)
 
 
+class Centred(nn.Module):
+    """Rows less their mean, in training mode only."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        return x - x.mean(0) if self.training else x
+
+
+@pytest.mark.parametrize("rows", [0, 200])
+def test_a_model_that_mixes_from_now_on_is_refused_before_a_row_is_looked_at(tmp_path: Any, rows: int) -> None:
+    """With rows and without any alike. The step is not taken, and its batch can be given again."""
+    model, book = nn.Sequential(nn.Linear(4, 3), Centred()).eval(), ledger(tmp_path / "a.ledger")
+    x, y = table()
+    trainer = Trainer(model, sgd(model), cross_entropy, plan(), ledger=book, sample=(x[:4], y[:4]))
+    batches = trainer.batches((x[:rows], y[:rows]))
+    trainer.step(next(batches))
+    weights, batch = flat(model).clone(), next(batches)
+    model.train()
+    with pytest.raises(NotSupported, match="row"):
+        trainer.step(batch)
+    assert (trainer.progress.step, len(list(book.charges()))) == (1, 1)
+    assert torch.equal(flat(model), weights)
+    model.eval()
+    assert trainer.step(batch).step == 2
+
+
 def test_parameters_that_an_optimizer_is_given_later_are_refused_before_anything_is_paid(tmp_path: Any) -> None:
     model, book = network(), ledger(tmp_path / "a.ledger")
     trainer = Trainer(model, sgd(model), cross_entropy, plan(), ledger=book)

@@ -77,6 +77,12 @@ class Accumulator:
             self._units //= 2
             torch.cuda.empty_cache()
 
+    def prove(self) -> None:
+        """Prove the model again for the form that was checked, where anything about it changed since. No row is read,
+        so whether this refuses depends on the model alone."""
+        if self._proved is not None:
+            self._engine.prove(self._proved)
+
     def over(self, rows: Rows, places: Indices) -> tuple[dict[str, Tensor], Tensor, Tensor]:
         """Sums by parameter name, norms by unit, losses by row (0 for a place without a row). A unit that contributes
         nothing, because it cannot be read or its form is not proved, has norm inf."""

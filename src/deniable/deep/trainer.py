@@ -11,7 +11,9 @@ clipped (`deniable.deep.clipping`); the sum over microbatches; noise; division b
 *Before the charge* everything is checked that can refuse: model, loss and form of the data by a proof on made-up
 values (`deniable.deep.clipping`), the optimizer, the ledger, the place of checkpoints. *After it* no row decides
 anything: a unit that cannot be read, has a form for which the model is not proved, makes a kernel fail or has no
-finite gradient contributes zero. `trainer.private` counts them.
+finite gradient contributes zero. `trainer.private` counts them. *Before each step* the model is proved again if
+anything about it changed, `model.train()` for example. If that refuses, no row was looked at and the step is not taken:
+the batch can be given again once the model is as it was. The plan was charged whole, so nothing more is charged.
 
 Refused: a batch from elsewhere, a batch used twice or left out, a step beyond the plan, a step after `close`, other
 data under a fixed order, a model whose parameters changed, a generator that is not secure beside a ledger, a ledger
@@ -258,6 +260,8 @@ class Trainer:
                 " that the plan's sampler drew, each used once: for batch in trainer.batches(data): trainer.step(batch)"
             )
         self._refuse_changed()
+        with self._workers.telling():
+            self._sums.prove()
         # From here on the step counts as taken, whatever happens.
         self._issued = None
         self._step = batch.step
