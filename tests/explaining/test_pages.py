@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -10,6 +11,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from deniable.events import Claimed, DiscreteLaplace, Event, Gaussian, Laplace
+from deniable.explaining.redaction import redact
 from deniable.explaining.report import Entry, Report, edge_sentences
 from deniable.guarantees import ApproxDP, PureDP
 from deniable.units import Unit
@@ -46,7 +48,22 @@ def page_file(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def _open(browser: Browser, file: Path, width: int) -> Page:
     page = browser.new_page(viewport={"width": width, "height": 900})
     page.goto(file.as_uri())
+    page.evaluate("for (const part of document.querySelectorAll('details')) part.open = true")
     return page
+
+
+@pytest.mark.parametrize("device", WIDTHS)
+def test_the_folded_page_and_the_dark_one(browser: Browser, page_file: Path, device: str) -> None:
+    page = browser.new_page(viewport={"width": WIDTHS[device], "height": 900}, color_scheme="dark")
+    page.goto(page_file.as_uri())
+    assert page.evaluate("document.documentElement.scrollWidth") <= WIDTHS[device]
+    assert page.evaluate("getComputedStyle(document.body).backgroundColor") == "rgb(22, 23, 27)"
+    assert not page.get_by_text("each charged before it was computed").is_visible()
+    keep(page, f"report-dark-{device}")
+    page.locator("summary").first.focus()
+    page.keyboard.press("Enter")
+    assert page.evaluate("document.querySelectorAll('details[open]').length") == 1
+    page.close()
 
 
 @pytest.mark.parametrize("device", WIDTHS)
@@ -83,6 +100,61 @@ def test_the_page_says_what_it_must(page_file: Path) -> None:
     ):
         assert expected in text
     assert "<planning>" not in text
+
+
+QUERY = "SELECT city, COUNT(*) AS n FROM visits WHERE name = 'Ann Müller' AND \"secret col\" > 61.5 GROUP BY city"
+
+
+def test_names_and_values_of_queries_are_left_out() -> None:
+    entries = [Entry("2026-11-14T10:00:00Z", None, QUERY, DiscreteLaplace(8))]
+    page = Report.about(ApproxDP(3, 1e-6, unit="patient_id"), entries=entries).to_html()
+    for word in ("Ann", "Müller", "secret", "61.5", "visits", "city"):
+        assert word not in page
+    assert "counts from a table" in page
+    assert "WHERE … = … AND … &gt; … GROUP BY …" in page
+    full = Report.about(ApproxDP(3, 1e-6, unit="patient_id"), entries=entries, show_queries=True).to_html()
+    assert "Ann Müller" in full
+
+
+@pytest.mark.parametrize(
+    "purpose",
+    [
+        "select 'it''s' as x from a -- Ann\n where 1e5=0x1F",
+        "SELECT/*Ann*/'Ann",
+        '(SELECT "Ann',
+        "with Ann as (select 1) select `Ann`, $Ann, @Ann, Ann::text, [Ann], {Ann}, Ann\u0301, «Ann» from Ann",
+        "SELECT E'\\'Ann' FROM x",
+    ],
+)
+def test_nothing_of_a_query_slips_through(purpose: str) -> None:
+    told = redact(purpose)
+    assert "Ann" not in told
+    assert not re.search(r"\d", told)
+    assert set(re.findall(r"\w+", told.replace("…", " "))) <= {"SELECT", "AS", "FROM", "WHERE", "WITH"}
+
+
+def test_a_purpose_in_words_is_not_a_query() -> None:
+    assert redact("with care: visits of 2026") != "with care: visits of 2026"  # it might be one
+    assert redact("selection of visits") == "selection of visits"
+
+
+def test_the_page_opens_with_words_and_loads_nothing(page_file: Path) -> None:
+    text = page_file.read_text(encoding="utf-8")
+    assert text.index("<main>") < text.index("<h1>How one patient is protected") < text.index("random noise")
+    assert text.index("possible reports") < text.index("What was published") < text.index("<summary>Technical")
+    assert "default-src 'none'" in text
+    assert text.count("DiscreteLaplace(scale=8, sensitivity=4)") == 14
+    sentences = re.findall(r"<p>(.*?)</p>", re.sub("<code>.*?</code>", "", text))
+    assert len(sentences) == len(set(sentences))  # nothing is said twice
+    assert text.count("<th ") == text.count('<th scope="')
+
+
+def test_the_datasheet_answers_every_question() -> None:
+    sheet = _report().datasheet()
+    assert len(sheet) == 17
+    assert all(question.endswith("?") and answer.endswith((".", ")")) for question, answer in sheet)
+    assert ("How many releases does it cover so far?", "15, each charged before it was computed.") in sheet
+    assert any("Gaussian" in answer and "DiscreteLaplace" in answer for _, answer in sheet)
 
 
 def test_the_registry_entry() -> None:

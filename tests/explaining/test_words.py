@@ -19,6 +19,7 @@ from deniable.errors import InvalidArgument
 from deniable.events import Claimed, Gaussian, Laplace, RandomizedResponse, dpsgd
 from deniable.explaining import Analyst, Participant, Regulator, explain
 from deniable.explaining.labels import Labels
+from deniable.explaining.languages import LANGUAGES, texts_in
 from deniable.explaining.odds import Odds, odds, success
 from deniable.explaining.report import Entry, Report
 from deniable.explaining.subjects import Explainable
@@ -181,6 +182,56 @@ def test_another_language_is_another_set_of_texts() -> None:
         }  # fmt: skip
 
 
+def _names(text: object) -> object:
+    """The names in braces, of a sentence or of several."""
+    if isinstance(text, str):
+        return {name for _, name, _, _ in string.Formatter().parse(text) if name}
+    if isinstance(text, dict):
+        return {key: _names(value) for key, value in text.items()}
+    return [_names(one) for one in text] if isinstance(text, tuple) else None
+
+
+@pytest.mark.parametrize("language", [name for name in LANGUAGES if name != "en"])
+def test_a_translation_has_every_sentence_with_its_names(language: str) -> None:
+    """Units, which have nouns of their own, and the unit in a sentence, are the language's matter."""
+    there = texts_in(language)
+    assert there.language == language
+    assert there.groups is not None
+    assert ENGLISH.groups is not None
+    for words, others in ((there, ENGLISH), (there.groups, ENGLISH.groups)):
+        for field in fields(Texts):
+            if field.name in ("units", "language", "labels", "groups", "unit_person"):
+                continue
+            assert _names(getattr(words, field.name)) == _names(getattr(others, field.name)), field.name
+        for field in fields(Labels):
+            assert _names(getattr(words.labels, field.name)) == _names(getattr(others.labels, field.name)), field.name
+        assert {"", "row", "record", "group"} <= set(words.units)
+    same = {f.name for f in fields(Texts) if getattr(there, f.name) == getattr(ENGLISH, f.name)}
+    assert same <= {"page_release", "page_audits"}
+
+
+@pytest.mark.parametrize("language", LANGUAGES)
+def test_a_page_in_every_language(language: str) -> None:
+    entry = Entry("2026-11-01T09:00:00Z", "ann", "SELECT COUNT(*) AS n, AVG(x) AS m FROM t", Gaussian(scale=2))
+    for what in (ApproxDP(1, 1e-6, unit="patient_id"), for_group(PureDP(1), 3), Gaussian(scale=2)):
+        page = Report.about(what, entries=[entry], texts=texts_in(language)).to_html()
+        assert f'<html lang="{language}">' in page
+        assert not set("{}") & set(re.sub(r"<style>.*?</style>", "", page, flags=re.DOTALL))
+        if language != "en":
+            assert not re.search(r"\b(?:one (?:patient|record|in)|added or removed|the|which|people)\b", _visible(page))
+
+
+def _visible(page: str) -> str:
+    """The visible text, without the names of methods and events, which are the same in every language."""
+    text = re.sub(r"<style>.*?</style>|<td class=\"(?:event|by)\">.*?</td>|<[^>]*>", " ", page, flags=re.DOTALL)
+    return re.sub(r"closed form[^.<]*|of the bound[^.<]*", " ", text)
+
+
+def test_no_other_language() -> None:
+    with pytest.raises(InvalidArgument, match="de, fr"):
+        texts_in("xx")
+
+
 GROUPS = [
     for_group(PureDP(1, unit="patient_id"), 3),
     for_group(ApproxDP(1, 1e-6, unit="row"), 3),
@@ -216,20 +267,24 @@ def test_what_is_promised_to_one_is_not_said_of_a_group() -> None:
         assert "group" not in page
 
 
-def test_sentences_about_groups_take_the_same_names() -> None:
+@pytest.mark.parametrize("language", LANGUAGES)
+def test_sentences_about_groups_take_the_same_names(language: str) -> None:
     """But for the unit, which a sentence about one person need not name."""
-
-    def names(text: str) -> set[str]:
-        return {name for _, name, _, _ in string.Formatter().parse(text) if name} - {"unit", "noun"}
-
-    assert ENGLISH.groups is not None
-    for words, others in ((ENGLISH, ENGLISH.groups), (ENGLISH.labels, ENGLISH.groups.labels)):
+    texts = texts_in(language)
+    assert texts.groups is not None
+    for words, others in ((texts, texts.groups), (texts.labels, texts.groups.labels)):
         for field in fields(words):
-            one, many = getattr(words, field.name), getattr(others, field.name)
-            if isinstance(one, str):
-                assert names(one) == names(many), field.name
-            elif isinstance(one, dict):
-                assert {key: names(text) for key, text in one.items()} == {k: names(text) for k, text in many.items()}
+            if field.name not in ("labels", "groups", "units"):
+                one, many = (re.sub("'(unit|noun)'", "", str(_sorted(getattr(w, field.name)))) for w in (words, others))
+                assert one.replace(", ", "") == many.replace(", ", ""), field.name
+
+
+def _sorted(text: object) -> object:
+    """The names of a sentence or of several, in a fixed order."""
+    found = _names(text)
+    if isinstance(found, set):
+        return sorted(found)
+    return {k: _sorted(v) for k, v in text.items()} if isinstance(text, dict) else found
 
 
 def test_a_page_in_another_language() -> None:
@@ -249,7 +304,7 @@ def test_a_page_in_another_language() -> None:
     headings = re.findall(r"<h[23]>(.*?)</h[23]>", page)
     assert len(headings) >= 8
     assert all(heading.startswith("«") for heading in headings)
-    assert "<footer>«" in page
+    assert "<footer><p>«" in page
     edges = re.findall(r"<li>(.*?)</li>", page)
     assert len(edges) == 2
     assert all(edge.startswith("«") for edge in edges)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from enum import StrEnum
 from json import loads
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -21,6 +21,14 @@ if TYPE_CHECKING:
 
 SUBJECT = "a ledger (a file, its export, or postgresql://…), or a JSON file with an event or an audit report"
 SUBJECT_HELP = SUBJECT[0].upper() + SUBJECT[1:] + "."
+
+
+class Language(StrEnum):
+    """The languages that have texts."""
+
+    en = "en"
+    de = "de"
+    fr = "fr"
 
 
 class Audience(StrEnum):
@@ -89,6 +97,11 @@ def report(
     audit: Annotated[
         list[Path] | None, typer.Option(help="An audit report's JSON file to include.", show_default=False)
     ] = None,
+    title: Annotated[str, typer.Option(help="Of the page; says who is protected, if left out.")] = "",
+    language: Annotated[Language, typer.Option(help="Of the page.")] = Language.en,
+    show_queries: Annotated[
+        bool, typer.Option("--show-queries", help="Show queries as they were typed, with their names and values.")
+    ] = False,
     force: Force = False,
     json: Json = False,
 ) -> None:
@@ -98,7 +111,17 @@ def report(
     """
     if not out.name:
         raise InvalidArgument("--out", str(out), "the name of a file", "For example --out report.html.")
-    report_page = _report(file, curator=curator, use=use, audits=audit or [])
+    from deniable.explaining.languages import texts_in
+
+    report_page = _report(
+        file,
+        audits=audit or [],
+        curator=curator,
+        use=use,
+        title=title,
+        texts=texts_in(language.value),
+        show_queries=show_queries,
+    )
     page, entry = report_page.write(out, overwrite=force, inputs=[file, *(audit or [])])
     if json:
         print_json({"page": str(page), "registry": str(entry)})
@@ -134,16 +157,16 @@ def _read_subject(file: str) -> Explainable:
         return record.describe()
 
 
-def _report(file: str, *, curator: str, use: str, audits: list[Path]) -> Report:
+def _report(file: str, *, audits: list[Path], **options: Any) -> Report:
     from deniable.explaining.report import Entry, Report
 
     attacks = [_audit(each) for each in audits]
     record = _record(file)
     if record is None:
-        return Report.about(_parse_file(Path(file)), audits=attacks, curator=curator, use=use)
+        return Report.about(_parse_file(Path(file)), audits=attacks, **options)
     with record:
         entries = [Entry(c.time, c.who, c.purpose, c.event) for c in record.charges()]
-        return Report.about(record.describe(), entries=entries, audits=attacks, curator=curator, use=use)
+        return Report.about(record.describe(), entries=entries, audits=attacks, **options)
 
 
 def _record(file: str) -> LedgerRecord | None:

@@ -32,22 +32,24 @@ from deniable.events import (
     Event,
     Gaussian,
     Laplace,
+    Noise,
     RandomizedResponse,
     Sampled,
     SampledWithoutReplacement,
     Shuffled,
 )
+from deniable.explaining import pages
 from deniable.explaining.audits import Audit, audit_tradeoff
 from deniable.explaining.curves import belief_figure, charges_figure, intervals_figure, profile_figure, tradeoff_figure
 from deniable.explaining.figures import Figure, Interval, IntervalFigure
 from deniable.explaining.labels import ENGLISH_LABELS, Labels
 from deniable.explaining.odds import icon_array, success
+from deniable.explaining.redaction import aggregates, is_sql, redact
 from deniable.explaining.subjects import Describable, Explainable, Subject, subject
-from deniable.explaining.svg import render
 from deniable.explaining.texts import ENGLISH, Texts
-from deniable.explaining.writers import Participant, Regulator
+from deniable.explaining.writers import Explanation, Participant, Regulator
 from deniable.guarantees import ApproxDP
-from deniable.guarantees.printing import cost_line
+from deniable.guarantees.printing import cost_line, rounded_up
 from deniable.units import Relation, Unit
 
 EDGES: tuple[tuple[str, Callable[[Event], bool]], ...] = (
@@ -181,28 +183,6 @@ def value_figures(release: Answers, *, labels: Labels = ENGLISH_LABELS) -> list[
 MOST_ROWS = 200
 """The table shows at most so many of the newest charges; the rest is in the ledger."""
 
-STYLE = """
-:root { color-scheme: light; }
-* { box-sizing: border-box; }
-body { font: 16px/1.55 system-ui, sans-serif; color: #1b1b1f; background: #fff;
-  margin: 0 auto; padding: 1.5rem; max-width: 52rem; }
-h1 { font-size: 1.7rem; line-height: 1.2; margin: .5rem 0; overflow-wrap: anywhere; }
-h2 { font-size: 1.25rem; margin: 2.2rem 0 .4rem; border-top: 1px solid #d5d7de; padding-top: 1.2rem; }
-h3 { font-size: 1rem; margin: 1.2rem 0 .2rem; }
-p { margin: .4rem 0; overflow-wrap: anywhere; }
-.promise { font-size: 1.1rem; font-weight: 600; background: #eef3fa; padding: .8rem 1rem; border-radius: .4rem; }
-.refuted { background: #fbe9e2; }
-.wide { overflow-x: auto; }
-table { border-collapse: collapse; font-size: .875rem; width: 100%; }
-th, td { text-align: left; vertical-align: top; padding: .35rem .7rem .35rem 0; border-bottom: 1px solid #e4e5ea; }
-td.event { font-family: ui-monospace, monospace; font-size: .8rem; min-width: 14rem; overflow-wrap: anywhere; }
-td.short { white-space: nowrap; }
-td.purpose { min-width: 9rem; overflow-wrap: anywhere; }
-td.by { min-width: 8rem; }
-figure { margin: 1rem 0; text-align: center; }
-footer { margin-top: 3rem; color: #565a66; font-size: .875rem; }
-"""
-
 
 @dataclass(frozen=True)
 class Entry:
@@ -225,8 +205,14 @@ class Report:
     curator: str = "not stated"
     use: str = "not stated"
     texts: Texts = ENGLISH
+    title: str = ""
+    """Of the page; who is protected, if it is left out."""
+    show_queries: bool = False
+    """Whether queries are shown as they were typed. Else names and values in them are left out."""
     source: str = ""
     """The file or address of the subject, if it has one. A page is never written over it."""
+    audits_only: bool = False
+    """Whether the page is about an audit."""
 
     @classmethod
     def about(
@@ -238,6 +224,8 @@ class Report:
         curator: str = "not stated",
         use: str = "not stated",
         texts: Texts = ENGLISH,
+        title: str = "",
+        show_queries: bool = False,
     ) -> Report:
         """A report about anything that can be explained.
 
@@ -249,33 +237,84 @@ class Report:
             curator: who is responsible for the data.
             use: what the releases are for.
             texts: the sentences, in one language.
+            title: of the page; says who is protected, if it is left out.
+            show_queries: show queries as they were typed. Else names and values in them are left out.
         """
         topic = subject(what)
         words = texts.about(topic.unit)
         attacks = (what, *audits) if isinstance(what, Audit) else audits
         values = value_figures(what, labels=words.labels) if isinstance(what, Answers) else ()
         source = str(getattr(what, "place", ""))  # a ledger's
-        return cls(topic, tuple(entries), tuple(attacks), tuple(values), curator, use, words, source)
+        return cls(
+            topic,
+            tuple(entries),
+            tuple(attacks),
+            tuple(values),
+            curator,
+            use,
+            words,
+            title,
+            show_queries,
+            source,
+            audits_only=isinstance(what, Audit),
+        )
 
     def to_html(self) -> str:
-        """The page."""
-        title = escape_html(self.subject.title)
-        sections = (
-            self._promise,
-            self._values,
-            self._meaning,
-            self._curves,
-            self._charges_section,
-            self._audits_section,
-            self._edges,
-            self._method,
-        )
-        body = "\n".join([f"<h1>{title}</h1>", *(line for section in sections for line in section()), self._footer()])
-        return (
-            f'<!doctype html>\n<html lang="{escape_html(self.texts.language)}"><head><meta charset="utf-8">'
-            f"<title>{title}</title>"
-            f'<meta name="viewport" content="width=device-width, initial-scale=1"><style>{STYLE}</style></head>'
-            f"<body>\n{body}\n</body></html>\n"
+        """The page: what it means for a person first, what was published, then the technical part, folded."""
+        explanation = Participant(texts=self.texts).write(self.subject, prior=0.1)
+        yours, *others = [section for section in explanation.sections if section.heading != self.texts.heading_refuted]
+        main = [
+            *self._opening(),
+            pages.heading(yours.heading),
+            *map(pages.paragraph, yours.sentences),
+            pages.picture(icon_array(explanation.odds, labels=self.texts.labels)),
+            *self._releases(),
+            *self._audits_section(),
+            *(piece for section in others for piece in _section(section.heading, section.sentences)),
+            pages.fold(self.texts.page_technical, self._technical(explanation)),
+            pages.fold(self.texts.page_datasheet, [pages.questions(self.datasheet())]),
+        ]
+        return pages.page(self.heading, language=self.texts.language, main=main, footer=self._footer())
+
+    @property
+    def heading(self) -> str:
+        """The title of the page: the one that was given; for an audit its own; else who is protected."""
+        if self.title or self.subject.refuted or self.audits_only:
+            return self.title or self.subject.title
+        return self.texts.page_title.format(unit=self.texts.one(self.subject.unit))
+
+    def datasheet(self) -> tuple[tuple[str, str], ...]:
+        """The questions that NIST SP 800-226 (2025) tells readers of a privacy claim to ask, and the answers."""
+        words, topic = self.texts, self.subject
+        unit, curator = words.one(topic.unit), self.curator
+        events = [entry.event for entry in self.entries]
+        parts = {part for event in events for part in _parts(event)}
+        kinds = sorted({type(part).__name__ for part in parts if isinstance(part, Noise | RandomizedResponse)})
+        floats = any(type(part) in (Gaussian, Laplace) for part in parts)
+        local = any(isinstance(part, RandomizedResponse) for part in parts)
+        who = words.unit_row if topic.unit.noun == "row" else words.unit_person
+        refuted = sum(getattr(audit, "verdict", "") == "refuted" for audit in self.audits)
+        answers = {
+            "parameters": {"promise": self._promise_text()},
+            "unit": {"scope": who.format(noun=topic.unit.noun, unit=unit)},
+            "neighbours": {"neighbours": words.relation[topic.relation].format(unit=unit)},
+            "meaning": {"unit": unit, "most": rounded_up(100 * success(topic.profile), decimals=1)},
+            "composition": {"covers": words.covers_this if topic.own else words.covers_budget},
+            "releases": {"releases": f"{len(self.entries):,}"},
+            "algorithms": {"mechanisms": f"{', '.join(kinds)}." if kinds else words.sheet_none},
+            "numbers": {"floats": words.edge_floats if floats else ""},
+            "trust": {"curator": curator, "local": f" {words.edge_local}" if local else ""},
+            "collection": {"curator": curator},
+            "audits": {
+                "audits": words.sheet_tested.format(many=len(self.audits), refuted=refuted)
+                if self.audits
+                else words.sheet_none
+            },
+            "software": {"version": version("deniable"), "method": words.method.format(method=topic.profile.method)},
+        }
+        return tuple(
+            (question, answer.format(**answers.get(about, {})).strip())
+            for about, (question, answer) in words.sheet.items()
         )
 
     def to_registry(self) -> dict[str, object]:
@@ -310,59 +349,99 @@ class Report:
         _files.write_text(entry, registry_text, overwrite=overwrite, inputs=sources)
         return page, entry
 
-    def _promise(self) -> list[str]:
+    def _promise_text(self) -> str:
         topic = self.subject
-        promise = str(topic.guarantee) if topic.guarantee is not None else topic.profile.cost(1e-6)
-        if topic.refuted:
-            line = f'<p class="promise refuted">{escape_html(self.texts.page_refuted.format(promise=promise))}</p>'
-        else:
-            line = f'<p class="promise">{escape_html(promise)}</p>'
-        facts = [(self.texts.page_curator, self.curator), (self.texts.page_use, self.use), *topic.facts]
-        return [line, _facts(facts)]
+        if topic.guarantee is not None:
+            return self.texts.promise(topic.guarantee)
+        change = self.texts.changes[topic.relation].format(unit=self.texts.one(topic.unit))
+        return cost_line(topic.profile.epsilon(1e-6), 1e-6, change)
 
-    def _values(self) -> list[str]:
-        return [_heading(self.texts.page_released), *map(_figure, self.values)] if self.values else []
+    def _opening(self) -> list[str]:
+        """The first sentence; of a refuted promise, that it is refuted."""
+        if self.subject.refuted:
+            promise = self.texts.page_refuted.format(promise=self._promise_text())
+            return [pages.paragraph(promise, kind="promise refuted"), pages.paragraph(self.texts.refuted)]
+        return [pages.paragraph(self.texts.page_intro.format(unit=self.texts.one(self.subject.unit)), kind="lead")]
 
-    def _meaning(self) -> list[str]:
-        explanation = Participant(texts=self.texts).write(self.subject, prior=0.1)
-        return [
-            _heading(self.texts.page_meaning),
-            explanation.to_html(),
-            _figure(icon_array(explanation.odds, labels=self.texts.labels)),
-        ]
+    def _releases(self) -> list[str]:
+        """What was published: in words, each question folded, and without its names and values unless asked for."""
+        pieces = []
+        if self.values:
+            pieces += [pages.heading(self.texts.page_released), *map(pages.picture, self.values)]
+        if not self.entries:
+            return pieces
+        words = self.texts
+        pieces.append(pages.heading(words.page_releases))
+        entries = self.entries[-MOST_ROWS:]
+        if less := len(self.entries) - len(entries):
+            pieces.append(pages.paragraph(words.page_earlier.format(less=f"{less:,}")))
+        for entry in entries:
+            what = words.page_release.format(day=entry.time[:10], what=self._words_of(entry.purpose))
+            text = entry.purpose if self.show_queries else redact(entry.purpose)
+            folded = words.page_question if self.show_queries else words.page_redacted
+            question = pages.fold(folded, [f"<p><code>{escape_html(text)}</code></p>"]) if is_sql(entry.purpose) else ""
+            pieces.append(f"<div>{pages.paragraph(what)}{question}</div>")
+        return pieces
 
-    def _curves(self) -> list[str]:
-        profile, labels = self.subject.profile, self.texts.labels
-        claims = {self.texts.page_done if self.subject.guarantee is None else self.texts.page_promise: profile}
+    def _words_of(self, purpose: str) -> str:
+        """A person's words as they are; of a query, what kinds of statistics it asks for."""
+        if not is_sql(purpose):
+            return purpose
+        words = self.texts
+        names = [words.statistics[kind] for kind in aggregates(purpose)] or [words.page_facts]
+        text = names[0]
+        if len(names) > 1:
+            text = words.page_and.format(first=", ".join(names[:-1]), last=names[-1])
+        return words.page_statistics.format(statistics=text)
+
+    def _technical(self, explanation: Explanation) -> list[str]:
+        """The promise, the facts, the curves, the charges, the sharp edges; what stands above is left out."""
+        words, topic = self.texts, self.subject
+        repeated = {sentence for section in explanation.sections for sentence in section.sentences}
+        facts = [(words.page_curator, self.curator), (words.page_use, self.use), *topic.facts]
+        pieces = [] if topic.refuted else [pages.paragraph(self._promise_text(), kind="promise")]
+        pieces.append(pages.facts_table(facts, label=words.page_facts))
+        regulator = Regulator(texts=words).write(replace(topic, facts=()), prior=0.1)
+        for section in regulator.sections:
+            new = [s for s in section.sentences if s not in repeated and s != self._promise_text()]
+            pieces += _section(section.heading, new, level=3)
+        claims = {words.page_done if topic.guarantee is None else words.page_promise: topic.profile}
         figures: list[Figure] = [
-            tradeoff_figure(claims, labels=labels),
-            belief_figure(profile, labels=labels),
-            profile_figure(claims, labels=labels),
+            tradeoff_figure(claims, labels=words.labels),
+            belief_figure(topic.profile, labels=words.labels),
+            profile_figure(claims, labels=words.labels),
         ]
-        return [_heading(self.texts.page_attacker), *map(_figure, figures)]
+        pieces += [f"<h3>{escape_html(words.page_attacker)}</h3>", *map(pages.picture, figures)]
+        pieces += self._charges_table()
+        sentences = edge_sentences((entry.event for entry in self.entries), topic.unit, texts=words)
+        if sentences:
+            pieces += [f"<h3>{escape_html(words.page_edges)}</h3>", pages.bullets(sentences)]
+        return pieces
 
-    def _charges_section(self) -> list[str]:
+    def _charges_table(self) -> list[str]:
         if not self.entries:
             return []
-        entries = self.entries[-MOST_ROWS:]
+        words, entries = self.texts, self.entries[-MOST_ROWS:]
         named = any(entry.who for entry in entries)
+        time, who, *others = words.page_columns
         rows = [
-            f'<tr><td class="short">{escape_html(e.time[:16].replace("T", " "))}</td>'
-            + (f"<td>{escape_html(e.who or '')}</td>" if named else "")
-            + f'<td class="purpose">{escape_html(e.purpose)}</td><td class="event">{escape_html(repr(e.event))}</td>'
-            f'<td class="short">{escape_html(self._alone(e.event))}</td>'
-            f'<td class="by">{escape_html(account(e.event).method)}</td></tr>'
+            (
+                e.time[:16].replace("T", " "),
+                *([e.who or ""] if named else []),
+                e.purpose if self.show_queries else redact(e.purpose),
+                repr(e.event),
+                self._alone(e.event),
+                account(e.event).method,
+            )
             for e in entries
         ]
-        time, who, *others = self.texts.page_columns
-        head = "".join(f"<th>{escape_html(name)}</th>" for name in (time, *([who] if named else []), *others))
-        less = len(self.entries) - len(entries)
+        head = (time, *([who] if named else []), *others)
+        kinds = ("short", *([""] if named else []), "purpose", "event", "short", "by")
         return [
-            _heading(self.texts.page_charged),
-            f"<p>{escape_html(self.texts.page_each)}</p>",
-            f"<p>{escape_html(self.texts.page_earlier.format(less=f'{less:,}'))}</p>" if less else "",
-            f'<div class="wide"><table><thead><tr>{head}</tr></thead><tbody>{"".join(rows)}</tbody></table></div>',
-            _figure(charges_figure(Counter(e.time[:10] for e in self.entries), labels=self.texts.labels)),
+            f"<h3>{escape_html(words.page_charged)}</h3>",
+            pages.paragraph(words.page_each),
+            pages.table(head, rows, kinds=kinds, label=words.page_charged),
+            pages.picture(charges_figure(Counter(e.time[:10] for e in self.entries), labels=words.labels)),
         ]
 
     def _alone(self, event: Event) -> str:
@@ -373,45 +452,23 @@ class Report:
     def _audits_section(self) -> list[str]:
         if not self.audits:
             return []
-        parts = [_heading(self.texts.page_audits)]
+        parts = [pages.heading(self.texts.page_audits)]
         for audit in self.audits:
             description = audit.describe()
-            claimed = escape_html(self.texts.page_claimed.format(promise=description.guarantee))
-            parts.append(f"<h3>{escape_html(description.title)}</h3><p>{claimed}</p>")
-            parts.append(_facts(description.facts))
+            claimed = self.texts.page_claimed.format(promise=self.texts.promise(description.guarantee))
+            parts.append(f"<h3>{escape_html(description.title)}</h3>{pages.paragraph(claimed)}")
+            parts.append(pages.facts_table(description.facts, label=description.title))
             if isinstance(audit, Audit):
-                parts.append(_figure(audit_tradeoff(audit, labels=self.texts.labels)))
+                parts.append(pages.picture(audit_tradeoff(audit, labels=self.texts.labels)))
         return parts
-
-    def _edges(self) -> list[str]:
-        sentences = edge_sentences((entry.event for entry in self.entries), self.subject.unit, texts=self.texts)
-        if not sentences:
-            return []
-        return [
-            _heading(self.texts.page_edges),
-            "<ul>",
-            *(f"<li>{escape_html(line)}</li>" for line in sentences),
-            "</ul>",
-        ]
-
-    def _method(self) -> list[str]:
-        explanation = Regulator(texts=self.texts).write(replace(self.subject, facts=()), prior=0.1)
-        return [_heading(self.texts.page_regulator), explanation.to_html()]
 
     def _footer(self) -> str:
         when = datetime.now(UTC).strftime("%Y-%m-%d %H:%M UTC")
-        text = self.texts.page_footer.format(version=version("deniable"), when=when)
-        return f"<footer>{escape_html(text)}</footer>"
+        return self.texts.page_footer.format(version=version("deniable"), when=when)
 
 
-def _heading(words: str) -> str:
-    return f"<h2>{escape_html(words)}</h2>"
-
-
-def _facts(facts: Iterable[tuple[str, str]]) -> str:
-    rows = "".join(f"<tr><th>{escape_html(name)}</th><td>{escape_html(text)}</td></tr>" for name, text in facts)
-    return f'<div class="wide"><table>{rows}</table></div>'
-
-
-def _figure(figure: Figure) -> str:
-    return f"<figure>{render(figure)}</figure>"
+def _section(title: str, sentences: Sequence[str], *, level: int = 2) -> list[str]:
+    """A heading and its paragraphs; nothing if there is nothing to say."""
+    if not sentences:
+        return []
+    return [f"<h{level}>{escape_html(title)}</h{level}>", *map(pages.paragraph, sentences)]

@@ -10,6 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from deniable.explaining.labels import ENGLISH_LABELS, Labels
+from deniable.guarantees import Guarantee
 from deniable.units import Relation, Unit
 
 
@@ -18,6 +19,12 @@ class Texts:
     """The sentences of one language."""
 
     language: str
+    units: dict[str, str]
+    """How one unit is called: by its noun, "" for every other noun, "group" for several at once."""
+    changes: dict[Relation, str]
+    statistics: dict[str, str]
+    """What a query asks for, in the plural."""
+    one_in: str
     someone: str
     belief: dict[Relation, str]
     odds: dict[Relation, str]
@@ -52,8 +59,19 @@ class Texts:
     heading_not: str
     heading_scope: str
     heading_facts: str
+    page_title: str
+    page_intro: str
     page_refuted: str
     page_released: str
+    page_releases: str
+    page_release: str
+    page_statistics: str
+    page_and: str
+    page_question: str
+    page_redacted: str
+    page_technical: str
+    page_facts: str
+    page_datasheet: str
     page_meaning: str
     page_attacker: str
     page_promise: str
@@ -76,9 +94,24 @@ class Texts:
     edge_floats: str
     edge_local: str
     edge_size: str
+    sheet: dict[str, tuple[str, str]]
+    """The datasheet: a question and its answer, by what it is about."""
+    sheet_none: str
+    sheet_tested: str
     labels: Labels
     groups: Texts | None
     """The same sentences about a group; None in these themselves."""
+
+    def one(self, unit: Unit) -> str:
+        """A unit in a sentence: "one patient", or "a group of 3 patients"."""
+        many = "people" if unit.noun == "person" else f"{unit.noun}s"
+        name = "group" if unit.members > 1 else unit.noun if unit.noun in self.units else ""
+        return self.units[name].format(noun=unit.noun, nouns=many, members=unit.members)
+
+    def promise(self, guarantee: Guarantee) -> str:
+        """A promise in one line: its numbers, and what may change."""
+        numbers = str(guarantee).removesuffix(f", {guarantee.neighbours}")
+        return f"{numbers}, {self.changes[guarantee.relation].format(unit=self.one(guarantee.unit))}"
 
     def about(self, unit: Unit) -> Texts:
         """The sentences that fit a unit: those about groups, if it is one."""
@@ -87,6 +120,20 @@ class Texts:
 
 _SINGLE = Texts(
     language="en",
+    units={"": "one {noun}", "group": "a group of {members} {nouns}"},
+    changes={
+        Relation.ADD_REMOVE: "{unit} added or removed",
+        Relation.REPLACE: "{unit} replaced by another",
+        Relation.ZERO_OUT: "{unit} blanked out",
+    },
+    statistics={
+        "count": "counts",
+        "sum": "sums",
+        "average": "averages",
+        "quantile": "quantiles",
+        "spread": "measures of spread",
+    },
+    one_in="one in {many}",
     someone="someone who knows everything else",
     belief={
         Relation.ADD_REMOVE: "you took part",
@@ -126,7 +173,7 @@ _SINGLE = Texts(
     prior_falls="It may fall as well, to {least} % at the least, with as many exceptions.",
     no_bound="For every single report no certainty below 100 % can be promised; it can for all but a few.",
     unit_row="Every row is protected on its own. A person with many rows is protected less.",
-    unit_person="The promise is about everything that one {noun} contributes, all rows together.",
+    unit_person="The promise is about everything that {unit} contributes, all rows together.",
     relation={
         Relation.ADD_REMOVE: "It compares the data with the same data without {unit}; even how many there are is"
         " private.",
@@ -161,8 +208,22 @@ _SINGLE = Texts(
     heading_not="What is not promised",
     heading_scope="Who is protected, against what",
     heading_facts="Facts",
+    page_title="How {unit} is protected in what is published",
+    page_intro=(
+        "What is published here was computed with random noise, which limits what anybody can learn about {unit}. This"
+        " page says how much that is, for whom, and what else there is to know."
+    ),
     page_refuted="Refuted: {promise}",
-    page_released="What was released",
+    page_released="The released numbers",
+    page_releases="What was published",
+    page_release="{day}: {what}",
+    page_statistics="{statistics} from a table",
+    page_and="{first} and {last}",
+    page_question="the question",
+    page_redacted="the question, without names and values",
+    page_technical="Technical details",
+    page_facts="facts",
+    page_datasheet="Datasheet: what NIST SP 800-226 tells readers to ask",
     page_meaning="What it means for one person",
     page_attacker="What an attacker can do at most",
     page_promise="this promise",
@@ -194,12 +255,60 @@ _SINGLE = Texts(
         "Randomized responses protect against whoever collects them, as long as the truth never leaves the person."
     ),
     edge_size="How many people there are is treated as public.",
+    sheet={
+        "parameters": ("Which promise, with which parameters?", "{promise}."),
+        "unit": ("Whom does it protect: what is one unit?", "{scope}"),
+        "neighbours": ("What is hidden about a unit: which data sets are neighbours?", "{neighbours}"),
+        "meaning": (
+            "What does the parameter mean for a person?",
+            "Somebody who finds it equally likely that {unit} is in or out is right at most {most} times in 100.",
+        ),
+        "composition": ("Does it cover everything that is released from these data?", "{covers}"),
+        "releases": ("How many releases does it cover so far?", "{releases}, each charged before it was computed."),
+        "algorithms": ("Which mechanisms were used?", "{mechanisms}"),
+        "sensitivity": (
+            "How is the influence of one unit limited?",
+            "By limits that do not depend on the data: how much of one unit counts, and ranges of values. What exceeds"
+            " them is left out or clamped, and the noise covers what is left.",
+        ),
+        "numbers": (
+            "Are the noise and the arithmetic right on a computer?",
+            "Answers to questions are exact integers with exact discrete noise; randomness comes from the operating"
+            " system's secure source. {floats}",
+        ),
+        "channels": (
+            "What do other channels tell: time, errors, files?",
+            "Refusals and messages do not depend on the data. How long an answer took is not covered by the promise.",
+        ),
+        "utility": (
+            "How accurate are the results, and how is that known?",
+            "Every released number has an interval, computed from the noise and from nothing private.",
+        ),
+        "bias": (
+            "Can the results be biased?",
+            "Limits and ranges cut what exceeds them; a release says what its intervals cover.",
+        ),
+        "trust": (
+            "Who must be trusted: the central or the local model?",
+            "The central one: the curator holds the data and is trusted with them ({curator}).{local}",
+        ),
+        "access": (
+            "Who can reach the data and the ledger?",
+            "Whoever can read the files. Access is the curator's to control; it is not recorded here.",
+        ),
+        "collection": ("How were the data collected?", "Not recorded here; ask the curator ({curator})."),
+        "audits": ("Was the claim tested?", "{audits}"),
+        "software": ("With which software?", "deniable {version}. {method}."),
+    },
+    sheet_none="None is recorded here.",
+    sheet_tested="Audits on this page: {many}, of which refuted: {refuted}.",
     labels=ENGLISH_LABELS,
     groups=None,
 )
 
 _GROUPS = replace(
     _SINGLE,
+    changes={**_SINGLE.changes, Relation.REPLACE: "{unit} replaced by others"},
     belief={
         Relation.ADD_REMOVE: "your group took part",
         Relation.REPLACE: "your group's answers are the ones they suspect",

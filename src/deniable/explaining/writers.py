@@ -273,13 +273,14 @@ def _promise(words: Texts, subject: Subject) -> tuple[Section, ...]:
     if subject.guarantee is None:
         return ()
     covers = words.covers_this if subject.own else words.covers_budget
-    return (Section(words.heading_promise, (str(subject.guarantee), covers)),)
+    return (Section(words.heading_promise, (words.promise(subject.guarantee), covers)),)
 
 
 def _scope(words: Texts, subject: Subject) -> tuple[str, ...]:
     unit = subject.unit
     who = words.unit_row if unit.noun == "row" else words.unit_person
-    return (who.format(noun=unit.noun, unit=unit.one), words.relation[subject.relation].format(unit=unit.one))
+    one = words.one(unit)
+    return (who.format(noun=unit.noun, unit=one), words.relation[subject.relation].format(unit=one))
 
 
 def _beliefs(words: Texts, subject: Subject, prior: Number | None, *, several: bool) -> list[str]:
@@ -289,12 +290,12 @@ def _beliefs(words: Texts, subject: Subject, prior: Number | None, *, several: b
     start = shown(100 * _checks.inner_probability("prior", prior))
     bounds = beliefs(subject.profile, prior=prior, own=subject.own)
     always, *almost = bounds
-    one = subject.unit.one
+    one = words.one(subject.unit)
     if always.most < 1:
         ends = {"least": _percent_down(always.least), "most": _percent(always.most)}
         return [words.prior.format(prior=start, unit=one, **ends)]
     sentences = [
-        words.prior_almost.format(prior=start, unit=one, most=_percent(b.most), failure=_one_in(b.failure))
+        words.prior_almost.format(prior=start, unit=one, most=_percent(b.most), failure=_one_in(words, b.failure))
         + (f" {words.prior_falls.format(least=_percent_down(b.least))}" if b.least >= _LEAST else "")
         for b in almost
         if b.most < 1
@@ -305,7 +306,7 @@ def _beliefs(words: Texts, subject: Subject, prior: Number | None, *, several: b
 def _risks(words: Texts, subject: Subject) -> list[str]:
     profile = subject.profile
     sentences = [
-        words.caught.format(false=_one_in(at), true=f"{_percent(profile.true_positive_rate(at))} %")
+        words.caught.format(false=_one_in(words, at), true=f"{_percent(profile.true_positive_rate(at))} %")
         for at in FALSE_POSITIVES
     ]
     return [words.advantage.format(advantage=rounded_up(profile.advantage)), *sentences]
@@ -320,7 +321,7 @@ def _delta(words: Texts, subject: Subject) -> tuple[Section, ...]:
     epsilon, delta = subject.guarantee.epsilon, subject.guarantee.delta
     factor = rounded_up(2 * math.exp(min(float(epsilon), 700.0)) * (1 + 2.0**-40))
     sentence = words.delta.format(
-        delta=small(delta), kept=f"1 − {small(2 * delta)}", unit=subject.unit.one, factor=factor
+        delta=small(delta), kept=f"1 − {small(2 * delta)}", unit=words.one(subject.unit), factor=factor
     )
     return (Section(words.heading_delta, (sentence,)),)
 
@@ -341,5 +342,5 @@ def _percent_down(chance: float) -> str:
     return shown(Fraction(math.floor(1000 * chance), 10))
 
 
-def _one_in(share: Fraction) -> str:
-    return f"one in {int(1 / share):,}"
+def _one_in(words: Texts, share: Fraction) -> str:
+    return words.one_in.format(many=f"{int(1 / share):,}")
