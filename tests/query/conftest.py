@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from deniable.events import Event
-from deniable.guarantees import Guarantee, PureDP
+from deniable.guarantees import ApproxDP, Guarantee, PureDP
 from deniable.query.bounding import Bounded
 from deniable.query.engines import DuckDB
 from deniable.query.engines.base import Engine
@@ -27,8 +27,11 @@ class NoLedger:
     unit: Unit
     relation: Relation = Relation.ADD_REMOVE
 
-    def charge(self, event: Event, *, purpose: str, who: str | None) -> None:
+    def charge(self, event: Event, *, purpose: str, who: str | None, at: ApproxDP | None = None) -> None:
         return None
+
+    def fits(self, event: Event, *, who: str | None, at: ApproxDP | None = None) -> bool:
+        return True
 
     def remaining(self, *, who: str | None) -> Guarantee:
         return PureDP(7, relation=self.relation, unit=self.unit)

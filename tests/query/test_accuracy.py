@@ -61,7 +61,7 @@ def test_given_weights_are_kept(session: Session) -> None:
     sql = "SELECT COUNT(*) AS n, SUM(cost) AS total FROM visits"
     told = {"bounds": TOLD["bounds"], "per_unit": TOLD["per_unit"], "weights": {"n": 3}}
     plan = session.plan(sql, error={"n": 50, "total": 50_000}, **told)
-    assert [part.epsilon / plan.cost.epsilon for part in plan.noises] == [Fraction(3, 4), Fraction(1, 4)]
+    assert [part.amount / plan.cost.epsilon for part in plan.noises] == [Fraction(3, 4), Fraction(1, 4)]
     assert plan.error["n"]() <= 50
     assert plan.error["total"]() <= 50_000
 

@@ -124,11 +124,11 @@ def test_the_move_of_a_tree_is_exact(relation: Relation, size: int, levels: int)
 def test_moves_of_people_and_values() -> None:
     limits = AtMost(groups=3, rows=5)
     people, different = UnitCounts(None, noun="person"), Different(None, distinct=Distinct(COLUMN))
-    assert move(people, limits, groups=10, relation=Relation.ADD_REMOVE) == (3, 3, 3)
-    assert move(people, limits, groups=10, relation=Relation.REPLACE) == (6, 3, 6)
-    assert move(people, limits, groups=None, relation=Relation.REPLACE) == (6, 3, 6)
-    assert move(different, limits, groups=10, relation=Relation.ADD_REMOVE) == (15, 15, 3)
-    assert move(different, limits, groups=3, relation=Relation.REPLACE) == (15, 15, 3)
+    assert move(people, limits, groups=10, relation=Relation.ADD_REMOVE) == (3, 3, 3, 3)
+    assert move(people, limits, groups=10, relation=Relation.REPLACE) == (6, 6, 3, 6)
+    assert move(people, limits, groups=None, relation=Relation.REPLACE) == (6, 6, 3, 6)
+    assert move(different, limits, groups=10, relation=Relation.ADD_REMOVE) == (15, 75, 15, 3)
+    assert move(different, limits, groups=3, relation=Relation.REPLACE) == (15, 75, 15, 3)
     square = Values(COLUMN, Grid(low=-3, high=7, step=1), squared=True)
     assert (square.middle, square.low, square.high) == (2, 0, 25)
     centred = Measure(square, summed=True, centre=12)
@@ -261,7 +261,7 @@ def test_quantiles_of_a_column_share_their_tree(make_plan: Any) -> None:
         TABLE, "SELECT MEDIAN(x) AS a, MIN(x) AS b, QUANTILE_CONT(x, 0.9) AS c FROM t", bounds={"x": (0, 30)},
         per_unit=WIDE,
     )  # fmt: skip
-    assert [part.epsilon for part in plan.noises] == [1]
+    assert [part.amount for part in plan.noises] == [1]
     assert str(plan.error["a"]).endswith("in rank, of the 50 % quantile")
     assert str(plan.error["b"]).endswith("in rank, of the 1 % quantile"), "the plan says what MIN means"
     assert plan.error["a"]() == 30

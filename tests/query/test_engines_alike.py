@@ -221,6 +221,14 @@ CASES: dict[str, tuple[str, dict[str, Any]]] = {
         "AVG(cost, contribution_bounds_per_group => (0, 5)) AS a FROM t WHERE age > 0 GROUP BY city",
         {"keys": CITIES, "per_unit": AtMost(groups=2, rows=1), "bounds": None},
     ),
+    "a limit on all rows": (
+        "SELECT city, SUM(cost), COUNT(*), COUNT(DISTINCT person) AS p, MEDIAN(age) AS m FROM t GROUP BY city",
+        {"keys": CITIES, "bounds": BOUNDS, "per_unit": AtMost(groups=3, rows=2, total=4)},
+    ),
+    "counts with a limit on all rows": (
+        "SELECT city, COUNT(*), COUNT(DISTINCT person) AS p FROM t GROUP BY city",
+        {"delta": 1e-5, "per_unit": AtMost(groups=3, rows=2, total=4)},
+    ),
     "every row a unit": (
         "SELECT city, SUM(cost) FROM t GROUP BY city", {"unit": "row", "per_unit": None, "keys": CITIES},
     ),

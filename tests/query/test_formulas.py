@@ -224,7 +224,7 @@ def test_what_stands_only_in_having_is_measured_and_not_shown(make_plan: Any) ->
         per_unit=AtMost(groups=2, rows=2), bounds={"cost": (0, 9)}, keys=CITIES, weights={"count": 2},
     )  # fmt: skip
     assert [part.measure.name for part in plan.noises] == ["SUM(cost)", "COUNT(*)", "COUNT(age)"]
-    assert [part.epsilon for part in plan.noises] == [Fraction(1, 4), Fraction(1, 2), Fraction(1, 4)]
+    assert [part.amount for part in plan.noises] == [Fraction(1, 4), Fraction(1, 2), Fraction(1, 4)]
     release = plan.run()
     assert list(release.columns) == ["city", "s", "s_low", "s_high"]
     assert list(release.estimates) == ["s"]

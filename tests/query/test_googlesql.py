@@ -108,7 +108,8 @@ def test_bounds_per_row_take_five_rows(session: dn.Session) -> None:
     )
     assert plan.limits == AtMost(groups=3, rows=5)
     assert plan.cost.epsilon == 10
-    assert not hasattr(plan.cost, "delta")  # all groups are declared: none is needed
+    assert plan.cost.delta == Fraction(1, 100), "all groups are declared: it serves the noise, which is smaller so"
+    assert plan.noise.form.name == "gaussian"
 
 
 @pytest.mark.parametrize(

@@ -293,5 +293,5 @@ def test_public_tables_need_no_unit(make_plan: Any) -> None:
     """The split of a plan with a join is that of one without: a public table costs nothing."""
     sql = "SELECT region, COUNT(*) AS n FROM t JOIN cities USING (city) GROUP BY region"
     plan = make_plan(VISITS, sql, public=PUBLIC, per_unit=AtMost(groups=2, rows=3))
-    assert [(part.epsilon, part.move.sensitivity) for part in plan.noises] == [(Fraction(1), 6)]
+    assert [(part.amount, part.move.sensitivity) for part in plan.noises] == [(Fraction(1), 6)]
     plan.engine.close()

@@ -39,7 +39,7 @@ def test_the_plan_says_so(make_plan: Any) -> None:
     assert plan.keys[0].private
     part = plan.threshold
     assert part.measure == UnitCounts(None, noun="person")
-    assert part.epsilon == Fraction(1, 2), "the keys count as one more aggregate"
+    assert part.amount == Fraction(1, 2), "the keys count as one more aggregate"
     assert plan.event == plan.noises[0].event + Claimed(ApproxDP(Fraction(1, 2), 1e-6))
     assert plan.cost == ApproxDP(1, 1e-6, unit="person")
     assert "g: found in the data; a group is released if its noisy number of persons is at least" in str(plan)
@@ -89,7 +89,7 @@ def test_groups_are_shown_at_the_rate_of_the_law(make_plan: Any) -> None:
     )
     part = plan.threshold
     assert plan.noises == (part,), "the number of people is measured once"
-    assert part.epsilon == 1
+    assert part.amount == 1
     threshold = part.threshold.threshold
     release = plan.run()
     names = [row["g"] for row in release.rows]
@@ -203,5 +203,5 @@ def test_weights_of_keys(make_plan: Any) -> None:
         per_unit=ONE,
         weights={"n": 3, "keys": 1},
     )
-    assert [part.epsilon for part in plan.noises] == [Fraction(3, 4), Fraction(1, 4)]
+    assert [part.amount for part in plan.noises] == [Fraction(3, 4), Fraction(1, 4)]
     plan.engine.close()

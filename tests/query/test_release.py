@@ -111,7 +111,7 @@ def test_every_run_is_fresh(many: QueryPlan, released: dict[str, np.ndarray]) ->
 def test_the_split_is_exact(many: QueryPlan) -> None:
     """COUNT(*), SUM and AVG get a third each; AVG halves its third; ε = sensitivity/scale, added up exactly."""
     assert [n.measure.name for n in many.noises] == ["COUNT(*)", "SUM(x)", "SUM(x - 5)", "COUNT(x)"]
-    assert [n.epsilon for n in many.noises] == [Fraction(1, 2), Fraction(1, 2), Fraction(1, 4), Fraction(1, 4)]
+    assert [n.amount for n in many.noises] == [Fraction(1, 2), Fraction(1, 2), Fraction(1, 4), Fraction(1, 4)]
     assert [n.move.sensitivity for n in many.noises] == [3, 30, 15, 3]
     assert sum(n.event.sensitivity / n.event.scale for n in many.noises) == many.cost.epsilon == Fraction(3, 2)
 
@@ -126,7 +126,7 @@ def test_weights_and_shared_measures(make_plan: Any) -> None:
         per_unit=AtMost(groups=5, rows=2),
         weights={"m": 3},
     )
-    assert {n.measure.name: n.epsilon for n in plan.noises} == {
+    assert {n.measure.name: n.amount for n in plan.noises} == {
         "COUNT(x)": Fraction(5, 8),
         "SUM(x - 5)": Fraction(3, 8),
     }

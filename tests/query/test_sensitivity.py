@@ -17,6 +17,7 @@ from itertools import product
 from random import Random
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pytest
 from hypothesis import given, settings
@@ -26,7 +27,8 @@ from deniable.errors import QueryError
 from deniable.noise import Grid
 from deniable.query import AtMost
 from deniable.query.engines import DuckDB
-from deniable.query.measures import Different, Measure, Values, move
+from deniable.query.grids import BinNumber
+from deniable.query.measures import BinTree, Different, Measure, NodeCounts, Values, move
 from deniable.query.planning import QueryPlan
 from deniable.query.schema import Column, ColumnKind
 from deniable.units import Relation
@@ -125,7 +127,11 @@ def questions(draw: Any, *, private: bool = True, joined: bool = True) -> tuple[
     options: dict[str, Any] = {
         "bounds": {"cost": (low, high), "age": draw(bounds), "year": (2020, 2022)},
         "keys": keys,
-        "per_unit": AtMost(groups=draw(st.integers(1, 4)), rows=draw(st.integers(1, 3))),
+        "per_unit": AtMost(
+            groups=draw(st.integers(1, 4)),
+            rows=draw(st.integers(1, 3)),
+            total=draw(st.sampled_from([None, None, 1, 3, 5])),
+        ),
         "public": PUBLIC,
     }
     return sql, options
@@ -169,6 +175,11 @@ def distance(one: Sequence[int] | Mapping[Any, int], other: Sequence[int] | Mapp
     return sum(abs(a - b) for a, b in zip(one, other, strict=True))
 
 
+def squared(one: Mapping[Any, int], other: Mapping[Any, int]) -> int:
+    """The squared L2 distance."""
+    return sum((one.get(place, 0) - other.get(place, 0)) ** 2 for place in {*one, *other})
+
+
 keys = st.tuples(st.integers(0, 2**64 - 1), st.integers(0, 2**64 - 1))
 
 
@@ -193,6 +204,8 @@ def check_people(make_plan: Any, places: Any, rows: Any, question: Any, key: Any
             for p, mine in alone.items():
                 assert distance(mine[j], {}) <= part.move.reach <= part.move.sensitivity
                 assert distance(whole[j], without[p][j]) <= part.move.sensitivity
+                assert squared(mine[j], {}) <= part.move.squared
+                assert squared(whole[j], without[p][j]) <= part.move.squared
                 assert len(mine[j]) <= part.move.coordinates
                 assert len({group for group, _ in mine[j]}) <= options["per_unit"].groups
         shuffled.shuffle(rows)
@@ -223,7 +236,9 @@ def test_every_aggregate_with_busy_people(make_plan: Any, places: Any, aggregate
     options = {
         "bounds": {"cost": (-3, 4), "age": (0, 9), "year": (2020, 2022)},
         "keys": {**years, **({} if private and "MODE(t" not in aggregate else {"t.city": CITIES})},
-        "per_unit": AtMost(groups=random.choice([1, 2]), rows=random.choice([1, 2, 3])),
+        "per_unit": AtMost(
+            groups=random.choice([1, 2]), rows=random.choice([1, 2, 3]), total=random.choice([None, None, 2, 3])
+        ),
     }
     check_people(make_plan, places, rows, (f"{sql} FROM t GROUP BY 1", options), (1, 2), random)
 
@@ -253,6 +268,7 @@ def test_removing_and_replacing_a_person(
             found.engine.close()
         for j, part in enumerate(found.noises):
             assert distance(before[j], after[j]) <= part.move.sensitivity
+            assert squared(before[j], after[j]) <= part.move.squared
             changed = sum(before[j].get(p, 0) != after[j].get(p, 0) for p in {*before[j], *after[j]})
             assert changed <= part.move.coordinates
 
@@ -274,6 +290,7 @@ def test_rows_as_units(make_plan: Any, places: Any, rows: Any, changed: Any, que
         after = run(rows) if relation is Relation.ADD_REMOVE else run([*rows, (7, "Basel", 2022, 5.0, 3)])
         for j, part in enumerate(found.noises):
             assert distance(before[j], after[j]) <= part.move.sensitivity
+            assert squared(before[j], after[j]) <= part.move.squared
     finally:
         found.engine.close()
 
@@ -345,4 +362,58 @@ def test_the_formula_is_exact(relation: Relation, low: int, high: int, groups: i
         found = move(measure, AtMost(groups=limit, rows=rows), groups=groups, relation=relation)
         assert found.sensitivity == max(distance(a, b) for a in shares for b in others)
         assert found.reach == max(distance(a, empty) for a in shares)
+        assert found.squared == max(length(a, b) for a in shares for b in others)
         assert found.coordinates == max(sum(x != y for x, y in zip(a, b, strict=True)) for a in shares for b in others)
+
+
+def length(one: Sequence[int], other: Sequence[int]) -> int:
+    """The squared L2 distance of two vectors."""
+    return sum((a - b) ** 2 for a, b in zip(one, other, strict=True))
+
+
+@pytest.mark.parametrize("relation", [Relation.ADD_REMOVE, Relation.REPLACE])
+@pytest.mark.parametrize(("low", "high"), [(0, 5), (-3, 5), (-4, 4), (-4, 0)])
+@pytest.mark.parametrize("total", [1, 2, 3, 4, 5, 9])
+def test_the_formula_with_a_limit_on_all_rows(relation: Relation, low: int, high: int, total: int) -> None:
+    """Against all numbers of rows in three groups, each group's rows all least or all most. Nothing is too small, and
+    nothing is wasted where a unit is added."""
+    measure = Measure(Values(COLUMN, Grid(low=low, high=high, step=1)), summed=True)
+    for limit, rows in ((1, 2), (2, 2), (3, 2), (3, 3)):
+        counts = [
+            each
+            for each in product(range(rows + 1), repeat=3)
+            if sum(each) <= total and sum(n > 0 for n in each) <= limit
+        ]
+        ends = list(product((low, high), repeat=3))
+        shares = {tuple(n * end for n, end in zip(each, some, strict=True)) for each in counts for some in ends}
+        others = shares if relation is Relation.REPLACE else {(0, 0, 0)}
+        limits = AtMost(groups=limit, rows=rows, total=total).within(3)
+        found = move(measure, limits, groups=3, relation=relation)
+        most = max(distance(a, b) for a in shares for b in others), max(length(a, b) for a in shares for b in others)
+        assert found.sensitivity >= most[0]
+        assert found.squared >= most[1]
+        assert found.reach == max(distance(a, (0, 0, 0)) for a in shares)
+        if relation is Relation.ADD_REMOVE:
+            assert (found.sensitivity, found.squared) == most
+
+
+@pytest.mark.parametrize("relation", [Relation.ADD_REMOVE, Relation.REPLACE])
+@pytest.mark.parametrize(("size", "branching", "levels"), [(4, 2, 2), (3, 3, 1)])
+@pytest.mark.parametrize("total", [None, 3])
+def test_the_formula_of_trees(relation: Relation, size: int, branching: int, levels: int, total: int | None) -> None:
+    """Against all ways to place up to two rows in the bins of each of two groups."""
+    tree = BinTree(size, branching, levels)
+    measure = NodeCounts(None, bins=BinNumber(COLUMN, Grid(low=0, high=size - 1, step=1)), tree=tree)
+    leaves = [each for each in product(range(3), repeat=size) if sum(each) <= 2]
+    nodes = {each: tuple(tree.totals(np.array([each]))[0].tolist()) for each in leaves}
+    shares = {
+        (*nodes[one], *nodes[two]) for one in leaves for two in leaves if total is None or sum(one) + sum(two) <= total
+    }
+    others = shares if relation is Relation.REPLACE else {(0,) * (2 * tree.nodes)}
+    limits = AtMost(groups=2, rows=2, total=total)
+    found = move(measure, limits, groups=2, relation=relation)
+    matrix, beside = (np.array(sorted(each)) for each in (shares, others))
+    apart = np.abs(matrix[:, None, :] - beside[None, :, :])
+    assert found.squared == (apart**2).sum(axis=2).max()
+    assert found.sensitivity == apart.sum(axis=2).max()
+    assert found.coordinates >= (apart > 0).sum(axis=2).max()

@@ -78,15 +78,17 @@ def weights(texts: Sequence[str]) -> dict[str, Decimal] | None:
     return _numbers_by_name("--weights", texts) if texts else None
 
 
-def per_unit(groups: int | None, rows: int | None, word: str | None) -> AtMost | str | None:
-    """The two limits, or the word that asks for limits found privately."""
+def per_unit(
+    groups: int | None, rows: int | None, word: str | None, *, total: int | None = None
+) -> AtMost | str | None:
+    """The limits, or the word that asks for limits found privately."""
     if word is not None:
-        if word != PRIVATE or groups is not None or rows is not None:
+        if word != PRIVATE or (groups, rows, total) != (None, None, None):
             raise InvalidArgument(
                 "--per-unit", word, "private, and without --groups-per-unit and --rows-per-unit", "Give one of the two."
             )
         return word
-    if groups is None and rows is None:
+    if (groups, rows, total) == (None, None, None):
         return None
     if groups is None or rows is None:
         missing = "--groups-per-unit" if groups is None else "--rows-per-unit"
@@ -95,7 +97,7 @@ def per_unit(groups: int | None, rows: int | None, word: str | None) -> AtMost |
         )
     from deniable.query import AtMost
 
-    return AtMost(groups=groups, rows=rows)
+    return AtMost(groups=groups, rows=rows, total=total)
 
 
 def _numbers_by_name(option: str, texts: Sequence[str]) -> dict[str, Decimal]:

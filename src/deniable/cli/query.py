@@ -24,6 +24,7 @@ def query(
         str, typer.Option(help="The ledger that is charged: a file, or postgresql://…", show_default=False)
     ],
     epsilon: Annotated[float | None, typer.Option(help="The ε of the whole query.", show_default=False)] = None,
+    rho: Annotated[float | None, typer.Option(help="In place of ε: its ρ, in zCDP.", show_default=False)] = None,
     error: Annotated[
         list[str] | None, typer.Option(help="In place of ε: ERROR, or NAME=ERROR for each aggregate.")
     ] = None,
@@ -37,6 +38,7 @@ def query(
     keys: Annotated[list[str] | None, typer.Option(help="COLUMN=KEY,KEY,... or COLUMN=@FILE, for GROUP BY.")] = None,
     groups_per_unit: Annotated[int | None, typer.Option(help="How many groups one unit may be counted in.")] = None,
     rows_per_unit: Annotated[int | None, typer.Option(help="How many rows one unit may have in one group.")] = None,
+    total_per_unit: Annotated[int | None, typer.Option(help="How many rows one unit may have in all groups.")] = None,
     per_unit: Annotated[
         str | None, typer.Option(help="private, in place of the two: limits are found privately.")
     ] = None,
@@ -45,7 +47,10 @@ def query(
         float | None, typer.Option(help="A share of ε, for how many rows are clamped and left out.")
     ] = None,
     delta: Annotated[
-        float | None, typer.Option(help="The δ of keys that are found in the data.", show_default=False)
+        float | None, typer.Option(help="The δ of Gaussian noise and of keys found in the data.", show_default=False)
+    ] = None,
+    noise: Annotated[
+        str | None, typer.Option(help="laplace or gaussian; else the smaller one.", show_default=False)
     ] = None,
     confidence: Annotated[float, typer.Option(help="Of every interval.")] = 0.95,
     table: Annotated[list[str] | None, typer.Option(help="Another table: FILE, or NAME=FILE.")] = None,
@@ -67,6 +72,7 @@ def query(
     Example: deniable query visits.csv "SELECT city, AVG(cost) AS cost FROM visits GROUP BY city" --epsilon 0.5
     --bounds cost=0:5000 --keys city=Bern,Basel --groups-per-unit 2 --rows-per-unit 4 --ledger hospital.ledger
     """
+    from deniable.guarantees import ZCDP
     from deniable.query import Session
 
     tables = options.tables([file, *(table or ())])
@@ -77,15 +83,17 @@ def query(
         plan = session.plan(
             sql,
             epsilon=epsilon,
+            cost=None if rho is None else ZCDP(rho),
             error=options.errors(error or ()),
             group_size=group_size,
             bounds=options.bounds_or_private(bounds or ()),
             keys=options.keys(keys or ()),
-            per_unit=options.per_unit(groups_per_unit, rows_per_unit, per_unit),
+            per_unit=options.per_unit(groups_per_unit, rows_per_unit, per_unit, total=total_per_unit),
             weights=options.weights(weights or ()),
             confidence=confidence,
             diagnose=diagnose,
             delta=delta,
+            noise=noise,
         )
         if dry_run:
             print_plan(plan, session.ledger, who=who, as_json=json)

@@ -23,7 +23,7 @@ True
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from decimal import Context, Decimal
 from fractions import Fraction
 from functools import lru_cache
@@ -40,6 +40,8 @@ Floats: TypeAlias = NDArray[np.float64]
 _DIGITS = Context(prec=60)
 _SUMMED = 2048
 """Scales up to which the discrete Gaussian's tail is summed term by term."""
+_EXACT_CUMULATIVE = 20_000
+"""Scales up to which its cumulative probabilities are."""
 
 
 def log_masses(trials: Any, success: float, at: Any, *, failure: float | None = None) -> Floats:
@@ -98,29 +100,74 @@ def each_of(failure: float, count: int) -> float:
     return -math.expm1(math.log1p(-min(failure, 1 - 2**-53)) / count) * (1 - 1e-12)
 
 
+def gaussian_threshold(scale: Fraction, tail: float) -> int:
+    """An m ≥ 1 with Pr[X ≥ m] ≤ tail for discrete Gaussian noise, the smallest for scales up to 2048."""
+    if float(scale) <= _SUMMED:
+        # X is symmetric, so Pr[X ≥ m] = Pr[|X| > m − 1]/2 for m ≥ 1.
+        return max(gaussian_radius(scale, min(2 * tail, 1.0)) + 1, 1)
+    # Pr[X ≥ m] ≤ Pr[N ≥ m − 1] ≤ tail for m − 1 ≥ σz.
+    return 1 + max(math.ceil(-NormalDist().inv_cdf(min(tail, 0.5)) * float(scale) * (1 + 1e-9)), 0)
+
+
 @lru_cache(maxsize=4096)
 def laplace_sum_radius(scale: Fraction, weights: tuple[tuple[float, int], ...], failure: Fraction) -> float:
-    """A t with Pr[Σ wᵢXᵢ > t] ≤ failure, for independent discrete Laplace Xᵢ; `weights` are (weight, how many).
+    """A t with Pr[Σ wᵢXᵢ > t] ≤ failure, for independent discrete Laplace Xᵢ; `weights` are (weight, how many)."""
+    used = [(abs(weight), many) for weight, many in weights if weight and many]
+    if not used:
+        return 0.0
+    rate = _rate(scale)
+    reach = _chernoff(scale, used, float(failure) * 1e-6)
+    summed = _sum_radius(lambda k: laplace_cumulative(k, rate), float(scale), used, float(failure), reach, error=1e-12)
+    return _chernoff(scale, used, float(failure)) if summed is None else summed
 
-    Every term is rounded up to a lattice and the laws are convolved, so the sum can only come out larger. The lattice
-    is wide enough that what wraps around it has a millionth of the failure probability, by Chernoff's bound.
+
+@lru_cache(maxsize=4096)
+def gaussian_sum_radius(scale: Fraction, weights: tuple[tuple[float, int], ...], failure: Fraction) -> float:
+    """A t with Pr[Σ wᵢXᵢ > t] ≤ failure, for independent discrete Gaussian Xᵢ; `weights` are (weight, how many).
+
+    The sum is subgaussian, E[e^(λX)] ≤ e^(λ²σ²/2): completing the square leaves e^(λ²σ²/2) times a sum of
+    e^(−(x − λσ²)²/(2σ²)) over the integers, which is largest where the shift is whole (Poisson summation). That bounds
+    how far the sum reaches, and is the answer where the failure is too small for a sum of floats.
     """
     used = [(abs(weight), many) for weight, many in weights if weight and many]
     if not used:
         return 0.0
-    rare = float(failure) * 1e-6
-    reach, rate = _chernoff(scale, used, rare), _rate(scale)
-    step = max(weight for weight, _ in used) * max(float(scale), 1.0) / 64
+    deviation = float(scale) * math.sqrt(sum(weight * weight * many for weight, many in used))
+    reach, sure = (deviation * math.sqrt(-2 * math.log(float(failure) * rare)) * (1 + 1e-9) for rare in (1e-6, 1.0))
+    error = 1e-12 if float(scale) <= _EXACT_CUMULATIVE else 3e-11 * sum(many for _, many in used) + 1e-12
+    summed = _sum_radius(
+        lambda k: gaussian_cumulative(k, float(scale)), float(scale), used, float(failure), reach, error=error
+    )
+    return sure if summed is None else summed
+
+
+def _sum_radius(
+    cumulative: Callable[[Floats], Floats],
+    scale: float,
+    used: Sequence[tuple[float, int]],
+    failure: float,
+    reach: float,
+    *,
+    error: float,
+) -> float | None:
+    """A t with Pr[Σ wᵢXᵢ > t] ≤ failure; None where the failure is within the `error` of the floats.
+
+    Every term is rounded up to a lattice and the laws are convolved, so the sum can only come out larger. The lattice
+    is wide enough that what wraps around it has a millionth of the failure probability, as `reach` says.
+    """
+    rare = failure * 1e-6
+    step = max(weight for weight, _ in used) * max(scale, 1.0) / 64
     size = 1 << max(6, math.ceil(math.log2(2 * reach / step)) + 1)
     law = np.ones(size // 2 + 1, dtype=np.complex128)
     grid = np.arange(-(size // 2), size // 2)
     for weight, many in used:
-        below = laplace_cumulative(np.floor(grid * (step / weight)), rate)
+        below = cumulative(np.floor(grid * (step / weight)))
         below[-1] = 1.0
         law *= np.fft.rfft(np.roll(np.diff(below, prepend=0.0), size // 2)) ** many
     masses = np.roll(np.fft.irfft(law, size), size // 2)
-    beyond = np.cumsum(masses[::-1])[::-1] - masses + 2 * rare + 1e-12
-    return float(grid[np.argmax(beyond <= float(failure))] * step)
+    beyond = np.cumsum(masses[::-1])[::-1] - masses + 2 * rare + error
+    within = beyond <= failure
+    return float(grid[np.argmax(within)] * step) if within.any() else None
 
 
 def laplace_cumulative(k: Floats, rate: float) -> Floats:
@@ -132,7 +179,7 @@ def laplace_cumulative(k: Floats, rate: float) -> Floats:
 
 def gaussian_cumulative(k: Floats, scale: float) -> Floats:
     """Pr[X ≤ k] for discrete Gaussian noise; beyond scale 20 000 of the normal law half a step on (within 3e-11)."""
-    if scale > 20_000:
+    if scale > _EXACT_CUMULATIVE:
         from scipy.special import ndtr
 
         return np.asarray(ndtr((k + 0.5) / scale))

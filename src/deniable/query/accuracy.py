@@ -3,16 +3,17 @@
 `error=50` asks that every released value lie within 50 of what the same bounded query would give without noise, with
 the plan's confidence (95 % unless stated), for each value on its own. It is the expected error that a plan prints,
 solved for ε. Each aggregate gets the smallest ε of four digits that is enough for it alone, so an exact count does not
-pay for a coarse sum beside it; the query costs their sum. A measure that two aggregates share gets both their parts,
-which can only make it better. Keys that are found in the data get as much as an aggregate on average. The errors of
-the plan that results are checked once more, so nothing rests on the search. With `weights`, the parts are fixed and
-only the whole is solved for.
+pay for a coarse sum beside it. The query costs what these amounts come to together: with Laplace noise the sum of the
+ε, with Gaussian noise the ε of the sum of their ρ (`noises`). It is solved for each form of noise that the promise
+allows, and the smallest ε is taken. A measure that two aggregates share gets both their parts, which can only make it
+better. Keys that are found in the data get as much as an aggregate on average. The errors of the plan that results are
+checked once more, so nothing rests on the search. With `weights`, the parts are fixed and only the whole is solved for.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import NamedTuple
@@ -21,10 +22,13 @@ from deniable import _checks
 from deniable._checks import Number
 from deniable._remedies import example
 from deniable.errors import InvalidArgument
+from deniable.guarantees import ApproxDP, Guarantee, PureDP
+from deniable.numerics.exact import short_above
 from deniable.query import planning
 from deniable.query.aggregates import RankError
 from deniable.query.answering import KEYS, shares
 from deniable.query.estimates import ExpectedError
+from deniable.query.noises import LAPLACE, NoiseForm
 from deniable.query.planning import PlanningContext, PlanOptions, QueryPlan
 from deniable.query.reading import ParsedQuery
 
@@ -36,10 +40,11 @@ _LITTLE = Fraction(1, 10**9)
 
 
 class Accurate(NamedTuple):
-    """An ε and the weights with which it is enough; None where they were given."""
+    """An ε, the weights with which it is enough (None where they were given), and the noise."""
 
     epsilon: Fraction
     weights: Mapping[str, Number] | None
+    noise: str
 
 
 def solve(
@@ -57,60 +62,81 @@ def solve(
     must hold.
     """
 
-    def plan(epsilon: Fraction, weights: Mapping[str, Number] | None) -> QueryPlan:
-        return planning.plan(question, replace(options, epsilon=epsilon, weights=weights), context)
+    def plan(epsilon: Fraction, weights: Mapping[str, Number] | None, noise: str | None) -> QueryPlan:
+        return planning.plan(question, replace(options, epsilon=epsilon, weights=weights, noise=noise), context)
 
-    weights = options.weights
-    errors = _Errors(
-        plan(Fraction(1), weights), None if group_size is None else _checks.count("group_size", group_size)
-    )
-    goals = _goals(error, errors.plan)
-    if weights is not None:
-        whole, parts = errors.smallest(goals, weights), None
-    else:
-        names = [*goals, *([KEYS] if errors.plan.threshold is not None else [])]
-        parts = {
-            name: errors.smallest({name: goal}, {n: Fraction(1) if n == name else _LITTLE for n in names})
-            for name, goal in goals.items()
-        }
-        if errors.plan.threshold is not None:
-            parts.setdefault(KEYS, sum(parts.values(), Fraction(0)) / len(parts))
-        whole = sum(parts.values(), Fraction(0))
-    if not errors.of(plan(whole, parts or weights)).meet(goals):
-        raise InvalidArgument("error", error, "reachable", "Ask for a slightly larger error.")
-    return Accurate(whole, parts)
+    first = plan(Fraction(1), options.weights, options.noise)
+    goals = _goals(error, first)
+    size = None if group_size is None else _checks.count("group_size", group_size)
+    promise = planning.promise(replace(options, epsilon=1), context, [k.column.name for k in first.keys if k.private])
+    forms = [noise.form for noise in (first.noise, *first.alternatives)]
+    found = [_Errors(first, form, promise, size).solve(goals, options.weights) for form in forms]
+    for best in sorted(found, key=lambda accurate: accurate.epsilon):
+        errors = plan(best.epsilon, best.weights or options.weights, best.noise).error
+        if all(_within(errors[name], goal, size) for name, goal in goals.items()):
+            return best
+    raise InvalidArgument("error", error, "reachable", "Ask for a slightly larger error.")
 
 
 @dataclass(frozen=True)
 class _Errors:
-    """The expected errors of a plan, at its own ε or another: the scale of every noise is in proportion to 1/ε."""
+    """The expected errors of a plan, with noise of one form, at any ε."""
 
     plan: QueryPlan
+    form: NoiseForm
+    promise: Guarantee
     size: int | None
 
-    def of(self, plan: QueryPlan) -> _Errors:
-        return replace(self, plan=plan)
+    def solve(self, goals: Mapping[str, Fraction], weights: Mapping[str, Number] | None) -> Accurate:
+        """The smallest ε, and the weights."""
+        if weights is not None:
+            return Accurate(self.smallest(goals, weights), None, self.form.name)
+        keys = self.plan.threshold is not None
+        names = [*goals, *([KEYS] if keys else [])]
+        alone = {
+            name: self.smallest({name: goal}, {n: Fraction(1) if n == name else _LITTLE for n in names})
+            for name, goal in goals.items()
+        }
+        parts = {name: short_above(self.amount(epsilon), figures=6) for name, epsilon in alone.items()}
+        if keys:
+            parts.setdefault(KEYS, sum(parts.values(), Fraction(0)) / len(parts))
+        whole = sum(parts.values(), Fraction(0))
+        if self.form is LAPLACE:
+            return Accurate(whole, parts, self.form.name)
+        return Accurate(_smallest_epsilon(lambda epsilon: self.amount(epsilon) >= whole), parts, self.form.name)
+
+    def amount(self, epsilon: Fraction) -> Fraction:
+        """The amount that an ε buys."""
+        if not isinstance(self.promise, PureDP | ApproxDP):
+            raise TypeError("an error is solved for ε")
+        cost = replace(self.promise, epsilon=epsilon)
+        return self.form.total(cost, keys=self.plan.threshold is not None) or Fraction(1, 10**300)
 
     def at(self, epsilon: Fraction, weights: Mapping[str, Number]) -> dict[str, ExpectedError]:
-        """The errors that another ε and other weights would give."""
+        """The errors that an ε and weights would give."""
         plan, keys = self.plan, self.plan.threshold
-        split = shares(plan.aggregates, epsilon=epsilon, weights=weights, keys=None if keys is None else keys.measure)
-        scales = {part.measure: part.scale * part.epsilon / split[part.measure] for part in plan.noises}
-        return {a.name: a.error(scales, failure=1 - plan.confidence) for a in plan.aggregates}
-
-    def meet(self, goals: Mapping[str, Fraction], errors: Mapping[str, ExpectedError] | None = None) -> bool:
-        """Whether errors, the plan's own or others, are within the goals."""
-        known = self.plan.error if errors is None else errors
-        return all(_within(known[name], goal, self.size) for name, goal in goals.items())
+        measure = None if keys is None else keys.measure
+        split = shares(plan.aggregates, total=self.amount(epsilon), weights=weights, keys=measure)
+        laws = {part.measure: self.form.noise(part.move, split[part.measure]) for part in plan.noises}
+        return {a.name: a.error(laws, failure=1 - plan.confidence) for a in plan.aggregates}
 
     def smallest(self, goals: Mapping[str, Fraction], weights: Mapping[str, Number]) -> Fraction:
         """The smallest ε that meets the goals."""
-        from deniable.mechanisms.sample_size import smallest_epsilon  # loads scipy, which few queries need
-
         strongest = self.at(MOST_EPSILON, weights)
         for name, goal in goals.items():
             _check_reachable(name, strongest[name], goal, self.size)
-        return smallest_epsilon(lambda epsilon: self.meet(goals, self.at(epsilon, weights)))
+
+        def meets(epsilon: Fraction) -> bool:
+            errors = self.at(epsilon, weights)
+            return all(_within(errors[name], goal, self.size) for name, goal in goals.items())
+
+        return _smallest_epsilon(meets)
+
+
+def _smallest_epsilon(holds: Callable[[Fraction], bool]) -> Fraction:
+    from deniable.mechanisms.sample_size import smallest_epsilon  # loads scipy, which few queries need
+
+    return smallest_epsilon(holds)
 
 
 def _goals(error: Number | Mapping[str, Number], plan: QueryPlan) -> dict[str, Fraction]:

@@ -40,11 +40,11 @@ leave out cannot bring any, which is a bias that the interval does not show.
 
 MODE(column): the most common of the declared categories, by report noisy max.
 
-Every category's count gets discrete Laplace noise, and the category with the largest noisy count is released. A unit
-adds at most R rows in each of K groups, whichever categories they fall into, so all counts together have sensitivity
-K·R: the noise of scale K·R/ε that noisy max needs for K groups (Dwork and Roth 2014, Claim 3.9, with counts that move
-by up to R) already makes the counts themselves private. So they serve as they are: they tell which other categories the
-true mode may be, which noisy max alone could not.
+Every category's count gets noise, and the category with the largest noisy count is released. A unit adds at most R rows
+in each of K groups, whichever categories they fall into, so all counts together have sensitivity K·R: the Laplace noise
+of scale K·R/ε that noisy max needs for K groups (Dwork and Roth 2014, Claim 3.9, with counts that move by up to R)
+already makes the counts themselves private. So they serve as they are: they tell which other categories the true mode
+may be, which noisy max alone could not.
 
 `among` lists the categories that cannot be excluded: the true mode is one of them with the stated confidence. With b
 bins, all noises stay within m but for the failure probability, when each exceeds m with a b-th part of it (union
@@ -81,7 +81,6 @@ from deniable._checks import shown
 from deniable._remedies import HIGH, LOW, MORE, Option, Remedy
 from deniable.errors import InvalidArgument, QueryError
 from deniable.noise import Grid
-from deniable.numerics.discrete import laplace_radius, laplace_sum_radius
 from deniable.query.computed import ComputedAggregate
 from deniable.query.estimates import (
     Aggregate,
@@ -100,6 +99,7 @@ from deniable.query.finishing import ComputedOutput
 from deniable.query.grids import BinNumber, Distinct, Values, coarse, find
 from deniable.query.keys import Keys
 from deniable.query.measures import BinTree, Different, Measure, NodeCounts, UnitCounts, largest
+from deniable.query.noises import IntegerNoise
 from deniable.query.schema import AggregateOutput, Column
 
 
@@ -117,8 +117,8 @@ class CountAggregate(Aggregate):
         found = noisy[self.measures[0]]
         return EstimateColumn(found.values, *found.ends(failure))
 
-    def error(self, scales: Mapping[Measure, Fraction], *, failure: Fraction) -> ExpectedError:
-        return PlainError(Fraction(laplace_radius(scales[self.measures[0]], failure)), 1 - failure)
+    def error(self, laws: Mapping[Measure, IntegerNoise], *, failure: Fraction) -> ExpectedError:
+        return PlainError(Fraction(laws[self.measures[0]].radius(failure)), 1 - failure)
 
 
 @dataclass(frozen=True)
@@ -136,9 +136,9 @@ class SumAggregate(Aggregate):
         found = noisy[measure]
         return EstimateColumn(*(scaled(end, measure.step) for end in (found.values, *found.ends(failure))))
 
-    def error(self, scales: Mapping[Measure, Fraction], *, failure: Fraction) -> ExpectedError:
+    def error(self, laws: Mapping[Measure, IntegerNoise], *, failure: Fraction) -> ExpectedError:
         measure = self.measures[0]
-        return PlainError(laplace_radius(scales[measure], failure) * measure.step, 1 - failure)
+        return PlainError(laws[measure].radius(failure) * measure.step, 1 - failure)
 
 
 def scaled(integers: NDArray[Any], step: Fraction) -> NDArray[Any]:
@@ -178,11 +178,11 @@ class Average(Aggregate):
         ends = outward(low * step + centre, high * step + centre, least=float(least), most=float(most))
         return EstimateColumn(np.clip(value * step + centre, float(least), float(most)), *ends)
 
-    def error(self, scales: Mapping[Measure, Fraction], *, failure: Fraction) -> ExpectedError:
+    def error(self, laws: Mapping[Measure, IntegerNoise], *, failure: Fraction) -> ExpectedError:
         total, count = self.measures
         return AverageError(
-            sum_margin=laplace_radius(scales[total], failure / 2) * total.step,
-            count_margin=laplace_radius(scales[count], failure / 2),
+            sum_margin=laws[total].radius(failure / 2) * total.step,
+            count_margin=laws[count].radius(failure / 2),
             width=(total.high - total.low) * total.step,
             confidence=1 - failure,
         )
@@ -265,13 +265,13 @@ class VarianceAggregate(Aggregate):
         squares = Values(self.values.column, self.values.grid, squared=True)
         return 2 * squares.high if self.sample else squares.high
 
-    def error(self, scales: Mapping[Measure, Fraction], *, failure: Fraction) -> ExpectedError:
+    def error(self, laws: Mapping[Measure, IntegerNoise], *, failure: Fraction) -> ExpectedError:
         square, total, count = self.measures
         third, step = failure / 3, self.values.step
         return VarianceError(
-            squares=laplace_radius(scales[square], third) * square.step,
-            sums=laplace_radius(scales[total], third) * step,
-            counts=laplace_radius(scales[count], third),
+            squares=laws[square].radius(third) * square.step,
+            sums=laws[total].radius(third) * step,
+            counts=laws[count].radius(third),
             half=max(abs(total.low), abs(total.high)) * step,
             sample=self.sample,
             root=self.root,
@@ -328,8 +328,8 @@ class CountDistinct(Aggregate):
         found = noisy[self.measure]
         return EstimateColumn(found.values, *found.ends(failure))
 
-    def error(self, scales: Mapping[Measure, Fraction], *, failure: Fraction) -> ExpectedError:
-        return PlainError(Fraction(laplace_radius(scales[self.measure], failure)), 1 - failure)
+    def error(self, laws: Mapping[Measure, IntegerNoise], *, failure: Fraction) -> ExpectedError:
+        return PlainError(Fraction(laws[self.measure].radius(failure)), 1 - failure)
 
 
 @dataclass(frozen=True)
@@ -344,15 +344,15 @@ class ModeAggregate(Aggregate):
 
     def estimate(self, noisy: Mapping[Measure, Noisy], *, failure: Fraction) -> Choice:
         found = noisy[self.measures[0]]
-        far = laplace_radius(found.scale, failure / self.bins.size)
+        far = found.law.radius(failure / self.bins.size)
         names = np.array([*self.bins.categories, None], dtype=object)[:-1]  # the None keeps every name as it is
         best = found.values.max(axis=1)
         possible = best[:, None] - found.values <= 2 * far
         among = [", ".join(str(name) for name in names[row]) for row in possible]
         return Choice(names[found.values.argmax(axis=1)], np.array(among, dtype=object))
 
-    def error(self, scales: Mapping[Measure, Fraction], *, failure: Fraction) -> ExpectedError:
-        return ShortError(Fraction(2 * laplace_radius(scales[self.measures[0]], failure / self.bins.size)), 1 - failure)
+    def error(self, laws: Mapping[Measure, IntegerNoise], *, failure: Fraction) -> ExpectedError:
+        return ShortError(Fraction(2 * laws[self.measures[0]].radius(failure / self.bins.size)), 1 - failure)
 
 
 class ShortError(PlainError):
@@ -382,7 +382,7 @@ class QuantileAggregate(Aggregate):
         found, tree = noisy[counts], counts.tree
         up, down = self._weights
         lead = up * tree.below(found.values) - down * tree.above(found.values)
-        margins = self.margins(found.scale, failure / 2)
+        margins = self.margins(found.law, failure / 2)
         rising = (np.maximum.accumulate(lead, axis=1) + np.minimum.accumulate(lead[:, ::-1], axis=1)[:, ::-1]) / 2
         last = tree.size - 1
         first = np.clip((rising[:, 1:] < 0).sum(axis=1), 0, last)
@@ -397,13 +397,13 @@ class QuantileAggregate(Aggregate):
             *(self._points(bins) for bins in (value, np.minimum(low, value), np.maximum(high, value)))
         )
 
-    def margins(self, scale: Fraction, failure: Fraction) -> NDArray[np.float64]:
+    def margins(self, law: IntegerNoise, failure: Fraction) -> NDArray[np.float64]:
         """How far the noise of D may go at each edge, to one side, but for this probability."""
         below, above = self._counts.tree.used
         up, down = self._weights
         known: dict[tuple[int, int], float] = {}
         for pair in set(zip(below.tolist(), above.tolist(), strict=True)):
-            known[pair] = laplace_sum_radius(scale, ((up, pair[0]), (down, pair[1])), failure)
+            known[pair] = law.sum_radius(((up, pair[0]), (down, pair[1])), failure)
         return np.array([known[pair] for pair in zip(below.tolist(), above.tolist(), strict=True)])
 
     @property
@@ -424,8 +424,8 @@ class QuantileAggregate(Aggregate):
             raise TypeError("quantiles need a grid")
         return self.bins.grid
 
-    def error(self, scales: Mapping[Measure, Fraction], *, failure: Fraction) -> ExpectedError:
-        worst = float(self.margins(scales[self._counts], failure / 2).max()) / self.level.denominator
+    def error(self, laws: Mapping[Measure, IntegerNoise], *, failure: Fraction) -> ExpectedError:
+        worst = float(self.margins(laws[self._counts], failure / 2).max()) / self.level.denominator
         return RankError(worst, self.level, self._grid.high - self._grid.low, 1 - failure)
 
 
@@ -441,6 +441,10 @@ class RankError(ExpectedError):
     def __call__(self, rows: int | None = None) -> float:
         """The width of the bounds: no better is known beforehand."""
         return float(self.width)
+
+    @property
+    def size_of_noise(self) -> float:
+        return self.ranks
 
     def __str__(self) -> str:
         return f"± {rounded(self.ranks)} in rank, of the {shown(self.level * 100)} % quantile"

@@ -9,29 +9,26 @@ Everything here is a function of the exact totals and fresh noise, in this order
 3. HAVING, ORDER BY, LIMIT see released columns only. Found groups come in the order of their keys, so that the order
    of the data does not show.
 
-**Noise and threshold.** Noise as a plan fixes it, and the threshold behind which groups with private keys are released.
-
-Where keys are private, a group is shown if its number of units, with discrete Laplace noise, reaches a threshold T. A
-unit is in at most K groups after bounding, and counts once in each. That is the stability histogram (Korolova,
-Kenthapadi, Mishra and Ntoulas 2009) of `mechanisms.stability_histogram`, where T is chosen by the exact tail and (ε, δ)
-is proved, for K groups per unit and for both relations. The groups that a unit has alone are all hidden with
-probability at least 1 − δ.
+**Private keys.** Where keys are private, a group is shown if its number of units, with noise, reaches a threshold. A
+unit is in at most K groups after bounding, and counts once in each. `noises` proves what that costs, for both laws of
+noise, for K groups per unit and for both relations.
 
 The other measures are then taken of the groups that are shown. Given that list they are like measures over declared
 keys: a unit still has at most K groups and R rows in each, because bounding came first and knows nothing of the list.
-So they cost their own ε each, and all together compose (adaptive composition: Dwork and Roth 2014, Theorem B.1).
+So they cost their own part each, and all together compose (adaptive composition: Dwork and Roth 2014, Theorem B.1, for
+ε; Bun and Steinke 2016, Lemma 2.3, for zCDP; Dong, Roth and Su 2022, Theorem 4, for Gaussian noise).
 
 The number of units itself is released for the groups that are shown, when it is asked for: it is the noisy number
 that was compared with T. Groups near T are shown when their noise was high, so such numbers are too high on average.
 
-**Shares.** One ε for the whole query, divided exactly among its measures.
+**Shares.** What the whole query may spend (an ε, or a ρ: see `noises`), divided exactly among its measures.
 
 Private keys count as one more aggregate, called `keys`. Every aggregate gets a share in proportion to its weight (1
 unless stated), and divides it evenly among its measures; a measure that serves several aggregates is taken once and
-gets all their parts. The shares add up to ε as fractions.
+gets all their parts. The shares add up to the total as fractions.
 
 >>> from deniable.query.aggregates import CountAggregate
->>> shares([CountAggregate("n", None), CountAggregate("m", None)], epsilon=Fraction(1, 2), weights=None)
+>>> shares([CountAggregate("n", None), CountAggregate("m", None)], total=Fraction(1, 2), weights=None)
 {Measure(values=None, summed=False, centre=0): Fraction(1, 2)}
 """
 
@@ -39,30 +36,25 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from fractions import Fraction
 from math import prod
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from deniable import _checks, noise
+from deniable import _checks
 from deniable._checks import Number
 from deniable.errors import InvalidArgument
-from deniable.events import DiscreteLaplace, Event
 from deniable.query.estimates import Aggregate, Choice, EstimateColumn, Noisy
 from deniable.query.finishing import ComputedKey, evaluate
 from deniable.query.formulas import KEY, VALUE, Leaf
 from deniable.query.keys import Keys
-from deniable.query.measures import Measure, Move, Totals
+from deniable.query.measures import Measure, Totals
+from deniable.query.noises import MeasureNoise
 from deniable.query.reading import ParsedQuery
 from deniable.query.schema import KeyOutput
 from deniable.query.values import name
-
-if TYPE_CHECKING:
-    from deniable.mechanisms.counts import StabilityHistogram
-
 
 KEYS = "keys"
 """The name under which private keys have their weight."""
@@ -71,11 +63,11 @@ KEYS = "keys"
 def shares(
     aggregates: Sequence[Aggregate],
     *,
-    epsilon: Fraction,
+    total: Fraction,
     weights: Mapping[str, Number] | None,
     keys: Measure | None = None,
 ) -> dict[Measure, Fraction]:
-    """ε per measure; `keys` is what decides which groups are shown, where keys are private."""
+    """The part of each measure; `keys` is what decides which groups are shown, where keys are private."""
     needed = {aggregate.name: aggregate.measures for aggregate in aggregates}
     if keys is not None:
         needed[KEYS] = (*needed.get(KEYS, ()), keys)
@@ -84,7 +76,7 @@ def shares(
     found: dict[Measure, Fraction] = {}
     for measures, part in zip(needed.values(), parts, strict=True):
         for measure in measures:
-            share = epsilon * part / whole / len(measures)
+            share = total * part / whole / len(measures)
             found[measure] = found.get(measure, Fraction(0)) + share
     return found
 
@@ -98,32 +90,6 @@ def _weights(names: Sequence[str], weights: Mapping[str, Number] | None) -> list
                 "weights", given, f"about the aggregates {', '.join(names)}", "Use the name after AS."
             )
     return [_checks.positive(f"weights[{name!r}]", (weights or {}).get(name, 1)) for name in names]
-
-
-@dataclass(frozen=True)
-class MeasureNoise:
-    """The noise of one measure: its part of ε, how far a unit moves the measure, and the law. With a `threshold`, the
-    measure is the number of units that decides which groups are shown."""
-
-    measure: Measure
-    epsilon: Fraction
-    move: Move
-    event: DiscreteLaplace
-    threshold: StabilityHistogram | None = None
-
-    @property
-    def scale(self) -> Fraction:
-        """The scale of the discrete Laplace noise, in steps of the measure's grid."""
-        return self.event.scale
-
-    @property
-    def charged(self) -> Event:
-        """What taking the measure does to the data."""
-        return self.event if self.threshold is None else self.threshold.event
-
-    def added(self, exact: NDArray[Any]) -> NDArray[Any]:
-        """A measure with fresh noise."""
-        return noise.add(exact, noise.discrete_laplace(self.scale, exact.shape))
 
 
 def chosen(part: MeasureNoise, totals: Totals) -> tuple[NDArray[np.int64], NDArray[Any]]:
@@ -209,7 +175,7 @@ def _estimates(
         some = totals if size >= groups else totals.part(places)
         noisy = {
             part.measure: Noisy(
-                known[part.measure][places] if part.measure in known else part.added(part.measure.of(some)), part.scale
+                known[part.measure][places] if part.measure in known else part.added(part.measure.of(some)), part.law
             )
             for part in noises
         }

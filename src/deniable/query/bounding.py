@@ -89,9 +89,10 @@ def bounded(
 
 def _chosen(source: Base, *, limits: AtMost, groups: int | None, units: bool, alike: bool) -> str:
     """The totals over what stays."""
-    if alike and source.values:
+    if limits.total is not None or (alike and source.values):
         people = "COUNT(CASE WHEN place = 1 THEN 1 END)" if units else None  # a unit has one first row in a group
-        steps = choice.portable_rows(source, limits=limits, groups=groups)
+        choose = choice.portable_rows if alike else choice.total_rows
+        steps = choose(source, limits=limits, groups=groups)
         return _answer(source, steps, "rows", _OF_ROWS, people=people, groups=groups)
     if alike:
         steps = choice.portable_counts(source, limits=limits, groups=groups)
@@ -141,7 +142,8 @@ def rows(
         return [source.step, EVERY_ROW]
     if alike:
         return choice.portable_rows(source, limits=limits, groups=groups)
-    return choice.rows(source, limits=limits, groups=groups)
+    choose = choice.rows if limits.total is None else choice.total_rows
+    return choose(source, limits=limits, groups=groups)
 
 
 def base(question: ParsedQuery, keys: Sequence[Keys], readings: Sequence[Reading], *, unit: Column | None) -> Base:

@@ -31,6 +31,9 @@ in a session with a fixed key.
 1. `ranked`, `chosen`: the rows of each unit's K first groups. Only these go on.
 2. `copies`: how many rows a unit has in a group; and a number for rows that are identical in unit, group and values.
 3. `placed`, `rows`: the R first rows of a unit and group. Ranks are computed where there are more than R.
+4. `turns`, where all rows of a unit are limited to T: its groups take turns, in the order of their ranks, each giving
+   its next row, until there are T. So a group whose later rows stay has its first row, too. DuckDB takes the same steps
+   for such limits, with its own hash (`total_rows`).
 
 Every step reads the one before, once: the table itself is read once, and on Spark rows move once, to where those of
 their unit are.
@@ -61,7 +64,7 @@ AtMost(groups=2, rows=4)
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
@@ -74,27 +77,46 @@ from deniable.query.schema import ColumnKind
 
 
 @public_class
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, repr=False)
 class AtMost:
-    """At most `groups` groups of the GROUP BY, and at most `rows` rows in each of them, of every unit.
+    """At most `groups` groups of the GROUP BY, at most `rows` rows in each of them, and at most `total` rows in all, if
+    it is given, of every unit.
 
     What is beyond is left out; which rows stay is decided by a keyed hash of the unit's own rows. Choose them from
     what you know about the data, not from the data: larger values keep more and need more noise, in proportion to
-    groups × rows.
+    groups × rows, or to `total` where that is less.
     """
 
     groups: int
     rows: int
+    total: int | None = None
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "groups", _checks.count("groups", self.groups))
         object.__setattr__(self, "rows", _checks.count("rows", self.rows))
+        if self.total is not None:
+            object.__setattr__(self, "total", _checks.count("total", self.total))
+
+    def within(self, groups: int | None) -> AtMost:
+        """The same limits without what says nothing, where there are this many groups (None if that is private)."""
+        most = self.groups if groups is None else min(self.groups, groups)
+        rows = self.rows if self.total is None else min(self.rows, self.total)
+        total = None if self.total is None or self.total >= most * rows else self.total
+        return AtMost(groups=self.groups, rows=rows, total=total)
+
+    def __repr__(self) -> str:
+        return f"AtMost({', '.join(f'{name}={limit}' for name, limit in self.to_dict().items())})"
 
     @property
     def words(self) -> str:
         """ "2 groups, 4 rows in each"."""
         groups, rows = (f"{n} {noun}{'s' if n > 1 else ''}" for n, noun in ((self.groups, "group"), (self.rows, "row")))
-        return f"{groups}, {rows} in each"
+        return f"{groups}, {rows} in each" + ("" if self.total is None else f", {self.total} in all")
+
+    def to_dict(self) -> dict[str, int]:
+        """The limits that are stated."""
+        more = {} if self.total is None else {"total": self.total}
+        return {"groups": self.groups, "rows": self.rows, **more}
 
 
 LIMITS = ExampleCall("dn.AtMost", {"groups": 2, "rows": 4})
@@ -285,21 +307,42 @@ def portable_counts(base: Base, *, limits: AtMost, groups: int | None) -> list[s
 
 def portable_rows(base: Base, *, limits: AtMost, groups: int | None) -> list[str]:
     """The steps up to `rows`: the rows that stay, with their unit, group, values, and place within unit and group."""
+    return _ranked_rows(base, lambda content: _rank(base, content), limits=limits, groups=groups)
+
+
+def total_rows(base: Base, *, limits: AtMost, groups: int | None) -> list[str]:
+    """The same with DuckDB's own hash, for limits on all rows of a unit."""
+    return _ranked_rows(base, lambda content: _mixed("u", content), limits=limits, groups=groups)
+
+
+def _ranked_rows(
+    base: Base, rank_of: Callable[[Sequence[str]], str], *, limits: AtMost, groups: int | None
+) -> list[str]:
+    """The steps of `portable_rows`, by any hash of a row's unit and some content."""
     columns, owner = ", ".join(["u", *base.by, *base.names]), ", ".join(["u", *base.by])
-    steps, source = [base.step], "base"
+    steps, source, by = [base.step], "base", ", ".join(base.by)
     if _few(limits, groups):
-        steps.append(f"ranked AS (\n  SELECT {columns}, {_place_of_group(base)} FROM base\n)")
+        place = f"DENSE_RANK() OVER (PARTITION BY u ORDER BY {rank_of(base.by)}, {by}) AS place"
+        steps.append(f"ranked AS (\n  SELECT {columns}, {place} FROM base\n)")
         steps.append(f"chosen AS (\n  SELECT {columns} FROM ranked WHERE place <= {limits.groups}\n)")
         source = "chosen"
     copy = f"ROW_NUMBER() OVER (PARTITION BY {columns}) AS copy"
     number = f"COUNT(*) OVER (PARTITION BY {owner}) AS n"
-    rank = f"CASE WHEN n > {limits.rows} THEN {_rank(base, [*base.by, *base.names, 'copy'])} END"
+    rank = rank_of([*base.by, *base.names, "copy"])
+    if limits.total is None:  # else the order of a group's rows says which of them come before other groups' rows
+        rank = f"CASE WHEN n > {limits.rows} THEN {rank} END"
     place = f"ROW_NUMBER() OVER (PARTITION BY {owner} ORDER BY {', '.join([rank, *base.names, 'copy'])}) AS place"
-    return [
-        *steps,
+    steps += [
         f"copies AS (\n  SELECT {columns}, {copy}, {number} FROM {source}\n)",
         f"placed AS (\n  SELECT {columns}, {place} FROM copies\n)",
-        f"rows AS (\n  SELECT {columns}, place FROM placed WHERE place <= {limits.rows}\n)",
+    ]
+    if limits.total is None:
+        return [*steps, f"rows AS (\n  SELECT {columns}, place FROM placed WHERE place <= {limits.rows}\n)"]
+    turn = f"ROW_NUMBER() OVER (PARTITION BY u ORDER BY place, {rank_of(base.by)}, {by}) AS turn"
+    return [
+        *steps,
+        f"turns AS (\n  SELECT {columns}, place, {turn} FROM placed WHERE place <= {limits.rows}\n)",
+        f"rows AS (\n  SELECT {columns}, place FROM turns WHERE turn <= {limits.total}\n)",
     ]
 
 

@@ -19,6 +19,7 @@ from deniable.query.cells import Cell, Pick, Span, exact
 from deniable.query.estimates import Aggregate, Choice, EstimateColumn, ExpectedError, Noisy
 from deniable.query.formulas import VALUE, Leaf, RowFormula
 from deniable.query.measures import Measure
+from deniable.query.noises import IntegerNoise
 
 
 @dataclass(frozen=True)
@@ -58,9 +59,9 @@ class ComputedAggregate(Aggregate):
         spans = [cell for cell in cells if isinstance(cell, Span)]
         return EstimateColumn(*(_numbers([span[end] for span in spans], whole=whole) for end in range(3)))
 
-    def error(self, scales: Mapping[Measure, Fraction], *, failure: Fraction) -> ExpectedError:
+    def error(self, laws: Mapping[Measure, IntegerNoise], *, failure: Fraction) -> ExpectedError:
         each = failure / len(self.parts)
-        return ComputedError(tuple((part.name, part.error(scales, failure=each)) for part in self.parts), 1 - failure)
+        return ComputedError(tuple((part.name, part.error(laws, failure=each)) for part in self.parts), 1 - failure)
 
 
 def _numbers(values: Sequence[Any], *, whole: bool) -> NDArray[Any]:
@@ -89,6 +90,11 @@ class ComputedError(ExpectedError):
 
     def __call__(self, rows: int | None = None) -> float:
         return math.inf
+
+    @property
+    def size_of_noise(self) -> float:
+        logarithms = [math.log(max(error.size_of_noise, 1e-300)) for _, error in self.parts]
+        return math.exp(sum(logarithms) / len(logarithms))
 
     def __str__(self) -> str:
         errors = "; ".join(str(error) for _, error in self.parts)

@@ -1,7 +1,7 @@
 """What an aggregate is: the measures it needs, and how it reads its answer off their noisy values; and intervals.
 
 An interval here covers the privacy noise, and nothing else: not the sampling of people, not clamped values, not rows
-left out. How far the noise of one number reaches is `numerics.discrete.laplace_radius`.
+left out. How far the noise of one number reaches is a matter of its law (`noises.IntegerNoise`).
 """
 
 from __future__ import annotations
@@ -16,19 +16,19 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from deniable.numerics.discrete import laplace_radius
 from deniable.query.measures import Measure
+from deniable.query.noises import IntegerNoise
 
 
 class Noisy(NamedTuple):
-    """A measure with its noise: integers per group, and the scale of the discrete Laplace noise in them."""
+    """A measure with its noise: integers per group, and the law of the noise in them."""
 
     values: NDArray[Any]
-    scale: Fraction
+    law: IntegerNoise
 
     def margin(self, failure: Fraction) -> int:
         """How far each value may be off, but for a probability of `failure` per value."""
-        return laplace_radius(self.scale, failure)
+        return self.law.radius(failure)
 
     def ends(self, failure: Fraction) -> tuple[NDArray[Any], NDArray[Any]]:
         """The ends of an interval around each value that fails with at most this probability."""
@@ -71,8 +71,17 @@ class ExpectedError(ABC):
     def __call__(self, rows: int | None = None) -> float:
         """The error that is not exceeded with the stated confidence, in a group that keeps this many rows."""
 
+    @property
+    def size_of_noise(self) -> float:
+        """A number that grows with the noise alone, by which two noises for one question are compared."""
+        return self(_MANY)
+
     @abstractmethod
     def __str__(self) -> str: ...
+
+
+_MANY = 10**12
+"""Rows of a group so large that the error of a ratio is in proportion to its noise."""
 
 
 @dataclass(frozen=True)
@@ -99,8 +108,8 @@ class Aggregate(ABC):
         """The released column. Each interval fails with at most this probability."""
 
     @abstractmethod
-    def error(self, scales: Mapping[Measure, Fraction], *, failure: Fraction) -> ExpectedError:
-        """The expected error at these noise scales."""
+    def error(self, laws: Mapping[Measure, IntegerNoise], *, failure: Fraction) -> ExpectedError:
+        """The expected error with this noise."""
 
 
 @dataclass(frozen=True)

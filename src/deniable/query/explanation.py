@@ -18,6 +18,7 @@ from deniable._escapes import escape_html, printable
 from deniable.guarantees.printing import small
 from deniable.query.answering import KEYS
 from deniable.query.estimates import rounded
+from deniable.query.noises import LAPLACE
 
 if TYPE_CHECKING:
     from deniable.query.planning import QueryPlan
@@ -62,7 +63,7 @@ def explain_stages(plan: StagedPlan, *, sql: bool) -> str:
 def words(plan: QueryPlan) -> Words:
     """A plain plan in words."""
     facts = [("cost", str(plan.cost)), *_keys(plan), *_joins(plan), ("limits", _limits(plan))]
-    facts += [*_bounds(plan), *_split(plan)]
+    facts += [*_bounds(plan), *_split(plan), *_noise(plan)]
     errors = [(name, str(error)) for name, error in plan.error.items()]
     return Words(
         " ".join(plan.sql.split()),
@@ -88,6 +89,10 @@ def staged_words(plan: StagedPlan) -> Words:
         for survey in plan.bounds
     ]
     facts += _split(answer)
+    if plan.settled:
+        facts += _noise(answer)
+    elif answer.alternatives:
+        facts.append(("noise", "discrete Laplace or discrete Gaussian, whichever is smaller for what is found"))
     if plan.diagnosis is not None:
         facts.append(("bias", f"ε = {_short(plan.diagnosis)} for the share of {plan.diagnosis.name}"))
     rows = [_surveyed(survey, known=True) for survey in plan.surveys]
@@ -141,7 +146,7 @@ def percent(plan: QueryPlan) -> str:
 
 
 def _header(plan: QueryPlan) -> tuple[str, ...]:
-    return ("measured", "ε", "noise scale", f"most one {plan.cost.unit.noun} moves")
+    return ("measured", plan.noise.form.symbol, "noise scale", f"most one {plan.cost.unit.noun} moves")
 
 
 def _keys(plan: QueryPlan, *, known: bool = True) -> list[tuple[str, str]]:
@@ -155,14 +160,19 @@ def _keys(plan: QueryPlan, *, known: bool = True) -> list[tuple[str, str]]:
 
 def _found_keys(plan: QueryPlan, *, known: bool) -> list[tuple[str, str]]:
     """Keys that come from the data, and what it takes to be shown."""
-    part = plan.threshold
-    if part is None or part.threshold is None:
+    keys = plan.threshold
+    if keys is None or keys.threshold is None:
         return []
     names = ", ".join(k.column.name for k in plan.keys if k.values is None)
     noun = plan.cost.unit.noun
-    least = f"at least {part.threshold.threshold:,}" if known else "large enough for the limits found"
-    share = ", a hundredth of what the ledger has left" if plan.options.delta is None else ""
-    cost = f"which costs δ = {small(part.threshold.delta)}{share}"
+    least = f"at least {keys.threshold.threshold:,}" if known else "large enough for the limits found"
+    stated = plan.options.delta is not None or plan.options.cost is not None
+    whole = getattr(plan.cost, "delta", keys.threshold.delta)
+    half = known and keys.threshold.delta < whole
+    share = "" if stated else ", a hundredth of what the ledger has left"
+    if half:
+        share = f", half of the query's{'' if stated else ', which is a hundredth of what the ledger has left'}"
+    cost = f"which costs δ = {small(keys.threshold.delta if half else whole)}{share}"
     return [
         ("keys", f"{names}: found in the data; a group is released if its noisy number of {noun}s is {least}, {cost}")
     ]
@@ -176,7 +186,8 @@ def _limits(plan: QueryPlan) -> str:
     if not plan.keys:
         return f"{rows} of each {unit.noun}; a keyed hash leaves out the rest"
     groups = f"{limits.groups} of {plan.groups} groups" if plan.groups is not None else f"{limits.groups} groups"
-    return f"{groups}, {rows} per group, of each {unit.noun}; a keyed hash leaves out the rest"
+    total = "" if limits.total is None else f", {limits.total} rows in all"
+    return f"{groups}, {rows} per group{total}, of each {unit.noun}; a keyed hash leaves out the rest"
 
 
 def _within(plan: QueryPlan, groups: int) -> str:
@@ -214,8 +225,23 @@ def _split(plan: QueryPlan) -> list[tuple[str, str]]:
 def _measured(plan: QueryPlan, place: int) -> tuple[str, ...]:
     noise = plan.noises[place]
     step = noise.measure.step
-    moved = shown(noise.move.sensitivity * step)
-    return (noise.measure.name, _figure(noise.epsilon), rounded(float(noise.scale * step)), moved)
+    if plan.noise.form is LAPLACE:
+        moved = shown(noise.move.sensitivity * step)
+    else:
+        moved = f"{rounded(float(noise.move.squared) ** 0.5 * float(step))} in L2"
+    return (noise.measure.name, _figure(noise.amount), rounded(float(noise.scale * step)), moved)
+
+
+def _noise(plan: QueryPlan) -> list[tuple[str, str]]:
+    """That the noise is Gaussian, and what Laplace noise would give, where there was a choice."""
+    if plan.noise.form is LAPLACE:
+        return []
+    fact = plan.noise.form.words
+    for other in plan.alternatives:
+        if other.form is LAPLACE:
+            name, error = next(iter(plan.errors(other).items()))
+            fact += f"; with {other.form.words} noise {name} would have {error}"
+    return [("noise", fact)]
 
 
 def _surveyed(survey: Survey, *, known: bool) -> tuple[str, ...]:

@@ -3,17 +3,30 @@
 A *measure* is one integer per group, or a row of integers (`cells` of them): the number of rows, of people, of values,
 of different values, the sum of a column's values on their grid less a public centre each, or counts in bins. After
 contribution bounding a unit has at most K groups and R rows in each. Every row adds an integer between `low` and `high`
-to each of `levels` cells of its group (1 but for trees of counts). With G groups in all, b = max(|low|, |high|) and l
-levels:
+to each of `levels` cells of its group (1 but for trees of counts). With G groups in all, b = max(|low|, |high|), w =
+max(high, 0) − min(low, 0) and l levels:
 
-- a unit that is added, removed or blanked out moves the vector by at most K·R·b·l in L1, in at most K·R·l places;
-- a unit that is replaced moves a measure of one cell by at most R·((2K − 2t)·b + t·w), where t = max(0, 2K − G) and w =
-  max(high, 0) − min(low, 0). For the old unit's share of one group lies between R·min(low, 0) and R·max(high, 0), as
-  does the new one's: they differ by at most R·w where both have a share, and by R·b where one has. With b ≤ w ≤ 2b the
-  worst is K groups each, as few of them in common as G allows: t. A measure of several cells moves by at most twice
-  as much as when the unit is added: old and new rows may fall into different cells of one group.
+- **L1, a unit added, removed or blanked out**: at most K·R·b·l, in at most K·R·l places.
+- **L1, a unit replaced**: a measure of one cell moves by at most R·((2K − 2t)·b + t·w), where t = max(0, 2K − G). For
+  the old unit's share of one group lies between R·min(low, 0) and R·max(high, 0), as does the new one's: they differ by
+  at most R·w where both have a share, and by R·b where one has. With b ≤ w ≤ 2b the worst is K groups each, as few of
+  them in common as G allows: t. A measure of several cells moves by at most twice as much as when the unit is added:
+  old and new rows may fall into different cells of one group.
+- **L2 squared, a unit added, removed or blanked out**: K·l·(R·b)². Each of K groups moves by at most R·b in each level,
+  and the squares of one level add up to at most (R·b)², because the cells of a level get non-negative shares of R rows
+  (several cells), or there is one cell.
+- **L2 squared, a unit replaced**: with s groups in common, a measure of one cell moves by at most R²·((2K − 2s)·b² +
+  s·w²). That is linear in s, so the worst is s = t or s = K: R²·max(2(K − t)·b² + t·w², K·w²). The cells of a measure
+  of several cells are never negative, so |u − v|² ≤ |u|² + |v|²: at most 2K·l·R².
 
-Both need nothing but the limits: which rows stay is a function of the unit's own rows (see `bounding`), so nobody
+**A limit on all rows.** With `total` = T, a unit has at most T rows over all of its groups. In L1 K·R becomes
+min(K·R, T). In L2 the worst Σn² over the rows n per group, n ≤ R, Σn ≤ T, is S = q·R² + r² with q = ⌊T/R⌋ full groups
+and the rest r in one more (Σn² is convex, so it is largest at a corner), and K·R² where that is less: S takes the place
+of K·R². Where a unit is replaced, the shares of a group with n old and n′ new rows differ by at most n·a + n′·c, with
+{a, c} = {max(high, 0), −min(low, 0)}, a + c = w, max(a, c) = b. (na + n′c)² ≤ n²·a·w + n′²·c·w, because 2nn′ ≤ n² +
+n′²; over all groups that is at most 2·b·w·S. What counts a unit once in each group has at most min(K, T) of them.
+
+This needs nothing but the limits: which rows stay is a function of the unit's own rows (see `bounding`), so nobody
 else's share changes. Sums and counts are sums of the units' shares. The number of different values is not, but R rows
 bring at most R new values to a group, and take as many away: the bounds hold with low = 0 and high = 1.
 
@@ -30,7 +43,7 @@ Sensitivity: a row is in l nodes, so K·R·l in L1 when a unit is added or remov
 
 >>> rows = Measure(None)
 >>> move(rows, AtMost(groups=2, rows=4), groups=10, relation=Relation.REPLACE)
-Move(sensitivity=16, reach=8, coordinates=4)
+Move(sensitivity=16, squared=64, reach=8, coordinates=4)
 
 >>> BinTree.of_bins(10).levels, BinTree.of_bins(2500).levels, BinTree.of_bins(2500).branching
 (1, 3, 14)
@@ -230,31 +243,42 @@ class Different(Measure):
 
 
 class Move(NamedTuple):
-    """How far a unit moves a measure: between neighbours, from its absence, and in how many places."""
+    """How far a unit moves a measure: between neighbours in L1 and in L2, squared; from its absence; in how many
+    places."""
 
     sensitivity: int
+    squared: int
     reach: int
     coordinates: int
 
 
 def move(measure: Measure, limits: AtMost, *, groups: int | None, relation: Relation) -> Move:
     """How far one unit within `limits` moves a measure over `groups` groups; None when their number is private."""
+    rows, levels = measure.most_rows(limits), measure.levels
     touched = limits.groups if groups is None else min(limits.groups, groups)
-    rows = measure.most_rows(limits)
+    most_rows = touched * rows if limits.total is None else min(touched * rows, limits.total)
+    touched = min(touched, most_rows)
     most = max(abs(measure.low), abs(measure.high))
-    reach = touched * rows * most * measure.levels
-    if measure.cells > 1:
-        places = touched * min(rows * measure.levels, measure.cells)
-        everywhere = measure.cells * (2 * touched if groups is None else groups)
-        if relation is not Relation.REPLACE:
-            return Move(reach, reach, places)
-        return Move(2 * reach, reach, min(2 * touched * rows * measure.levels, everywhere))
-    if relation is not Relation.REPLACE:
-        return Move(reach, reach, touched)
-    shared = 0 if groups is None else max(0, 2 * touched - groups)
     width = max(measure.high, 0) - min(measure.low, 0)
-    replaced = rows * (2 * (touched - shared) * most + shared * width)
-    return Move(replaced, reach, 2 * touched if groups is None else min(2 * touched, groups))
+    full, rest = divmod(most_rows, rows)
+    squares = full * rows**2 + rest**2
+    reach = most_rows * most * levels
+    if relation is not Relation.REPLACE:
+        places = touched if measure.cells == 1 else min(most_rows * levels, touched * measure.cells)
+        return Move(reach, squares * levels * most**2, reach, places)
+    if measure.cells > 1:
+        everywhere = measure.cells * (2 * touched if groups is None else groups)
+        return Move(2 * reach, 2 * squares * levels * most**2, reach, min(2 * most_rows * levels, everywhere))
+    shared = 0 if groups is None else max(0, 2 * touched - groups)
+    apart = 2 * (touched - shared)
+    sensitivity = rows * (apart * most + shared * width)
+    squared = rows**2 * max(apart * most**2 + shared * width**2, touched * width**2)
+    return Move(
+        min(sensitivity, 2 * reach),
+        min(squared, 2 * most * width * squares),
+        reach,
+        2 * touched if groups is None else min(2 * touched, groups),
+    )
 
 
 @dataclass(frozen=True)

@@ -5,9 +5,16 @@ noise, the bounded SQL and the expected error, so looking is free. `run` charges
 before the engine starts: a crash can only charge too much. After the charge nothing raises because of what the rows
 hold.
 
-Each measure is released by the discrete Laplace mechanism (Ghosh, Roughgarden and Sundararajan 2009): integers of L1
-sensitivity D plus independent noise with Pr[x] ∝ e^(−|x|/s), s = D/ε′, are ε′-DP. The measures' ε′ add up to ε
-exactly (basic composition); everything after the noise is post-processing.
+**Which noise.** Every measure of a plan is released with discrete Laplace or with discrete Gaussian noise, all of one
+plan with the same (`noises` has the theorems). Laplace noise is scaled to how far a unit moves the measures in L1,
+Gaussian noise to L2, which is smaller where a unit is in many groups or many aggregates are asked for; but it promises
+a δ. The plan takes the noise with the smaller error among those that keep its promise and that the ledger's filters
+still accept. Everything after the noise is post-processing.
+
+**Which δ.** With `epsilon` alone, the δ of a plan is a hundredth of what the ledger has left. A pure ledger has none:
+its plans have Laplace noise. A ledger in zCDP, Rényi or Gaussian terms counts no δ: there a plan with Gaussian noise
+states its ε at δ = 10⁻⁹, and is charged in the ledger's own terms. A plan with Laplace noise and declared keys has no δ
+at all.
 """
 
 from __future__ import annotations
@@ -15,9 +22,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
-from functools import reduce
-from math import prod
-from operator import add
+from math import log, prod
 from typing import Any, Protocol
 
 from deniable import _checks, noise
@@ -25,12 +30,12 @@ from deniable._checks import Number
 from deniable._forms import Plain
 from deniable._remedies import MORE, Option, Remedy, example
 from deniable.errors import InvalidArgument, QueryError
-from deniable.events import DiscreteLaplace, Event
-from deniable.guarantees import ApproxDP, ApproxZCDP, Guarantee, PureDP
+from deniable.events import Event
+from deniable.guarantees import GDP, ZCDP, ApproxDP, ApproxZCDP, Guarantee, PureDP
 from deniable.ledger.records import as_purpose
 from deniable.query import grids as gridding
 from deniable.query.aggregates import build
-from deniable.query.answering import MeasureNoise, answered, shares
+from deniable.query.answering import answered, shares
 from deniable.query.bounding import Bounded, bounded, detailed
 from deniable.query.choice import LIMITS, ONE_ROW, AtMost
 from deniable.query.engines.base import Engine
@@ -39,16 +44,17 @@ from deniable.query.explanation import explain, plan_html, words
 from deniable.query.grids import Values
 from deniable.query.keys import DeclaredKeys, Keys
 from deniable.query.measures import Measure, UnitCounts, move
+from deniable.query.noises import FORMS, LAPLACE, NOISES, MeasureNoise, PlanNoise, fit
 from deniable.query.reading import ParsedQuery
 from deniable.query.release import Release
 from deniable.query.schema import Column, Table
-from deniable.units import Relation, Unit
+from deniable.units import Relation, Unit, one_relation
 
 DELTA_SHARE = Fraction(1, 100)
-"""The part of the ledger's remaining δ that private keys take unless `delta` is given."""
+"""The part of the ledger's remaining δ that a plan takes unless `delta` is given."""
 
-_LARGEST_SCALE = 10**250
-"""Noise beyond this would not fit a float."""
+UNCOUNTED_DELTA = Fraction(1, 10**9)
+"""The δ at which a plan states its ε where the ledger's budget counts no δ and is not pure."""
 
 _SMALLEST_DELTA = Fraction(1, 10**200)
 """Nor would the threshold of a smaller δ be found with floats."""
@@ -63,7 +69,9 @@ class Budget(Protocol):
     @property
     def relation(self) -> Relation: ...
 
-    def charge(self, event: Event, *, purpose: str, who: str | None) -> object: ...
+    def charge(self, event: Event, *, purpose: str, who: str | None, at: ApproxDP | None = None) -> object: ...
+
+    def fits(self, event: Event, *, who: str | None, at: ApproxDP | None = None) -> bool: ...
 
     def remaining(self, *, who: str | None) -> Guarantee: ...
 
@@ -84,7 +92,9 @@ class PlanningContext:
 class PlanOptions:
     """The arguments of `Session.plan` that shape one answer."""
 
-    epsilon: Number
+    epsilon: Number | None = None
+    cost: Guarantee | None = None
+    """In place of `epsilon`."""
     bounds: Mapping[Any, Sequence[Number] | str] | str | None = None
     """By the text that names a column, or by the column itself."""
     keys: Mapping[str, object] | None = None
@@ -92,6 +102,7 @@ class PlanOptions:
     weights: Mapping[str, Number] | None = None
     confidence: Number = 0.95
     delta: Number | None = None
+    noise: str | None = None
 
 
 @dataclass(frozen=True, eq=False)
@@ -102,9 +113,11 @@ class QueryPlan(Plain):
     aggregates: tuple[Aggregate, ...]
     keys: tuple[Keys, ...]
     limits: AtMost
-    noises: tuple[MeasureNoise, ...]
+    noise: PlanNoise
+    alternatives: tuple[PlanNoise, ...]
+    """The noise that was not taken, where there was a choice; the best first."""
     bounded: Bounded
-    cost: PureDP | ApproxDP
+    cost: Guarantee
     confidence: Fraction
     options: PlanOptions
     """What was given."""
@@ -127,7 +140,17 @@ class QueryPlan(Plain):
     @property
     def event(self) -> Event:
         """What running will do to the data."""
-        return reduce(add, (part.charged for part in self.noises))
+        return self.noise.event
+
+    @property
+    def noises(self) -> tuple[MeasureNoise, ...]:
+        """The noise of every measure."""
+        return self.noise.parts
+
+    @property
+    def at(self) -> ApproxDP | None:
+        """The (ε, δ) at which the event enters a ledger's basic filter, where the sum of its parts would not."""
+        return self.cost if isinstance(self.cost, ApproxDP) and self.noise.form is not LAPLACE else None
 
     @property
     def groups(self) -> int | None:
@@ -147,13 +170,16 @@ class QueryPlan(Plain):
     @property
     def error(self) -> dict[str, ExpectedError]:
         """What the noise does to each aggregate, at the plan's confidence. Clamped and left-out rows come on top."""
-        scales = {part.measure: part.scale for part in self.noises}
-        return {a.name: a.error(scales, failure=1 - self.confidence) for a in self.aggregates}
+        return self.errors(self.noise)
+
+    def errors(self, noise: PlanNoise) -> dict[str, ExpectedError]:
+        """The same for another noise."""
+        return {a.name: a.error(noise.laws, failure=1 - self.confidence) for a in self.aggregates}
 
     def run(self) -> Release:
         """Charge the ledger, compute, add noise. Every call charges again and answers with fresh noise."""
         self.engine.check(self.statements)
-        self.context.ledger.charge(self.event, purpose=as_purpose(self.sql), who=self.context.who)
+        pay(self.context, self.event, self.sql, at=self.at)
         return answer(self)
 
     def explain(self) -> str:
@@ -174,21 +200,30 @@ class QueryPlan(Plain):
             "sql": self.sql,
             "cost": self.cost.to_dict(),
             "event": self.event.to_dict(),
-            "per_unit": {"groups": self.limits.groups, "rows": self.limits.rows},
+            "per_unit": self.limits.to_dict(),
             "groups": self.groups,
             "measures": [
-                {"name": n.measure.name, "epsilon": float(n.epsilon), "scale": float(n.scale * n.measure.step)}
+                {"name": n.measure.name, self.noise.form.key: float(n.amount), "scale": float(n.scale * n.measure.step)}
                 for n in self.noises
             ],
+            "noise": self.noise.form.name,
             "error": {name: str(error) for name, error in self.error.items()},
             "confidence": float(self.confidence),
             "bounded_sql": self.engine.written(self.bounded),
         }
 
 
-def plan(question: ParsedQuery, options: PlanOptions, context: PlanningContext) -> QueryPlan:
-    """The plan of one query."""
-    epsilon = _checks.positive("epsilon", options.epsilon, remedy=example("epsilon", 0.5))
+def pay(context: PlanningContext, event: Event, sql: str, *, at: ApproxDP | None) -> None:
+    """Charge a plan's event, durably. Only an (ε, δ) ledger has a basic filter to which `at` speaks."""
+    purpose, who, ledger = as_purpose(sql), context.who, context.ledger
+    if at is None or not isinstance(ledger.remaining(who=who), ApproxDP):
+        ledger.charge(event, purpose=purpose, who=who)
+    else:
+        ledger.charge(event, purpose=purpose, who=who, at=at)
+
+
+def plan(question: ParsedQuery, options: PlanOptions, context: PlanningContext, *, charged: bool = False) -> QueryPlan:
+    """The plan of one query; with `charged`, of one whose promise is paid already, so that the ledger is not asked."""
     confidence = _checks.inner_probability("confidence", options.confidence, remedy=example("confidence", 0.95))
     question = question.with_ranges(gridding.declared(options.bounds))
     engine, ledger = context.engine, context.ledger
@@ -199,30 +234,98 @@ def plan(question: ParsedQuery, options: PlanOptions, context: PlanningContext) 
     grids = gridding.collect(question.scope, options.bounds)
     declared = DeclaredKeys(options.keys, question, engine.look)
     keys = declared.groups()
+    cost = promise(options, context, [k.column.name for k in keys if k.private])
     aggregates = tuple(build(output, grids, unit=column, categories=declared.of) for output in question.measured)
     groups = _groups(keys)
     if not aggregates and groups is not None:
         raise QueryError("every key is declared, so the answer is the list that was given; ask for COUNT(*) as well")
-    limits = AtMost(groups=stated.groups if groups is None else min(stated.groups, groups), rows=stated.rows)
+    stated = stated.within(groups)
+    limits = replace(stated, groups=stated.groups if groups is None else min(stated.groups, groups))
     units = _units(question, keys, unit)
-    delta = _delta(options.delta, keys, ledger, context.who)
-    split = shares(aggregates, epsilon=epsilon, weights=options.weights, keys=units)
-    noises = tuple(
-        _noise(measure, share, limits, groups, ledger.relation, delta=delta if measure == units else None)
-        for measure, share in split.items()
-    )
+    forms = candidates(aggregates, cost, options, context, limits=limits, groups=groups, units=units)
+    ranked = sorted(forms, key=lambda noise: _size(aggregates, noise, failure=1 - confidence))
+    taken = ranked[0] if charged else _first_fit(ranked, cost, context)
     return QueryPlan(
         question=question,
         aggregates=aggregates,
         keys=keys,
         limits=limits,
-        noises=noises,
-        bounded=_bounded(question, keys, tuple(split), unit=column, limits=stated, groups=groups, engine=engine),
-        cost=_cost(epsilon, delta, ledger),
+        noise=taken,
+        alternatives=tuple(noise for noise in ranked if noise is not taken),
+        bounded=_bounded(question, keys, tuple(taken.laws), unit=column, limits=stated, groups=groups, engine=engine),
+        cost=_cost(cost, taken),
         confidence=confidence,
         options=options,
         context=context,
     )
+
+
+def candidates(
+    aggregates: Sequence[Aggregate],
+    cost: Guarantee,
+    options: PlanOptions,
+    context: PlanningContext,
+    *,
+    limits: AtMost,
+    groups: int | None,
+    units: Measure | None,
+) -> list[PlanNoise]:
+    """The noise of every form that keeps the promise, and that the ledger's kind of budget can pay for."""
+    relation = context.ledger.relation
+    pure = isinstance(context.ledger.remaining(who=context.who), PureDP)
+    if options.noise is not None and options.noise not in NOISES:
+        raise InvalidArgument("noise", options.noise, '"laplace" or "gaussian"', "Left out, the smaller one is taken.")
+    found = []
+    for form in (LAPLACE,) if pure else FORMS:
+        total = form.total(cost, keys=units is not None) if options.noise in (None, form.name) else None
+        if total is None:
+            continue
+        amounts = shares(aggregates, total=total, weights=options.weights, keys=units)
+        moves = {measure: move(measure, limits, groups=groups, relation=relation) for measure in amounts}
+        found.append(
+            fit(
+                form,
+                amounts,
+                moves,
+                keys=units,
+                groups=limits.groups,
+                delta=form.key_delta(cost),
+                relation=relation,
+            )
+        )
+    if not found:
+        raise InvalidArgument(
+            "noise", options.noise, f"one that keeps {cost.figures} on this ledger",
+            "Gaussian noise needs a ledger whose budget has a δ or is in zCDP.",
+        )  # fmt: skip
+    return found
+
+
+def _size(aggregates: Sequence[Aggregate], noise: PlanNoise, *, failure: Fraction) -> float:
+    """How large the errors of a plan are, and the threshold of its keys, as the sum of their logarithms."""
+    sizes = [a.error(noise.laws, failure=failure).size_of_noise for a in aggregates]
+    sizes += [part.threshold.threshold for part in noise.parts if part.threshold is not None]
+    return sum(log(max(size, 1e-300)) for size in sizes)
+
+
+def _first_fit(ranked: Sequence[PlanNoise], cost: Guarantee, context: PlanningContext) -> PlanNoise:
+    """The first noise that the ledger's filters accept now; the first of all where none is, and charging refuses it."""
+    if len(ranked) == 1:
+        return ranked[0]
+    ledger, who = context.ledger, context.who
+    basic = isinstance(ledger.remaining(who=who), ApproxDP) and isinstance(cost, ApproxDP)
+    for each in ranked:
+        at = cost if basic and each.form is not LAPLACE else None
+        if ledger.fits(each.event, who=who, at=at):  # type: ignore[arg-type]
+            return each
+    return ranked[0]
+
+
+def _cost(cost: Guarantee, noise: PlanNoise) -> Guarantee:
+    """What is promised: less than what was allowed where Laplace noise needs no δ."""
+    if isinstance(cost, ApproxDP) and noise.form is LAPLACE and not any(part.threshold for part in noise.parts):
+        return PureDP(cost.epsilon, relation=cost.relation, unit=cost.unit)
+    return cost
 
 
 def answer(plan: QueryPlan) -> Release:
@@ -256,36 +359,75 @@ def _units(question: ParsedQuery, keys: Sequence[Keys], unit: Unit) -> Measure |
     return Measure(None) if unit.column is None else UnitCounts(None, noun=question.table.find(unit.column).name)
 
 
-def _delta(delta: Number | None, keys: Sequence[Keys], ledger: Budget, who: str | None) -> Fraction | None:
-    """The δ of private keys: as stated, or a hundredth of what remains."""
-    private = [k.column.name for k in keys if k.private]
-    if not private:
-        if delta is not None:
-            raise InvalidArgument("delta", delta, "left out: all keys are declared", "Noise alone needs no delta.")
-        return None
-    if delta is not None:
-        stated = _checks.inner_probability("delta", delta, remedy=example("delta", 1e-8))
-        if stated < _SMALLEST_DELTA:
-            raise InvalidArgument("delta", delta, "at least 1e-200", example("delta", 1e-8))
-        return stated
-    left = ledger.remaining(who=who)
-    if not isinstance(left, ApproxDP | ApproxZCDP) or left.delta * DELTA_SHARE < _SMALLEST_DELTA:
-        listed = Option("keys", {private[0]: [MORE]})
-        raise QueryError(
-            Remedy(
-                f"GROUP BY {private[0]} needs its keys declared: groups that are found in the data cost a δ, and this "
-                f"ledger has none left; give {listed} with the public list of values, or use a ledger whose budget has "
-                "a δ",
-                listed,
-            )
-        )
-    return left.delta * DELTA_SHARE
-
-
-def _cost(epsilon: Fraction, delta: Fraction | None, ledger: Budget) -> PureDP | ApproxDP:
-    if delta is None:
+def promise(options: PlanOptions, context: PlanningContext, private: Sequence[str]) -> Guarantee:
+    """What a plan may cost: as stated, with the δ that it has where none was; `private` are the columns whose keys are
+    found in the data."""
+    ledger = context.ledger
+    left = ledger.remaining(who=context.who)
+    stated = None if options.delta is None else _stated_delta(options.delta)
+    if options.cost is not None:
+        return _stated_cost(options.cost, stated, ledger, private)
+    epsilon = _checks.positive(
+        "epsilon", 0 if options.epsilon is None else options.epsilon, remedy=example("epsilon", 0.5)
+    )
+    if stated is not None:
+        if not private and isinstance(left, PureDP):
+            raise InvalidArgument(
+                "delta", options.delta, "left out: all keys are declared, and this ledger has a budget without δ",
+                "Laplace noise alone needs no delta.",
+            )  # fmt: skip
+        return ApproxDP(epsilon, stated, relation=ledger.relation, unit=ledger.unit)
+    if options.noise == LAPLACE.name and not private:
         return PureDP(epsilon, relation=ledger.relation, unit=ledger.unit)
-    return ApproxDP(epsilon, delta, relation=ledger.relation, unit=ledger.unit)
+    share = left.delta * DELTA_SHARE if isinstance(left, ApproxDP | ApproxZCDP) else Fraction(0)
+    if share >= _SMALLEST_DELTA:
+        return ApproxDP(epsilon, share, relation=ledger.relation, unit=ledger.unit)
+    if private:
+        raise _no_delta(private[0])
+    if isinstance(left, PureDP | ApproxDP | ApproxZCDP):
+        return PureDP(epsilon, relation=ledger.relation, unit=ledger.unit)
+    return ApproxDP(epsilon, UNCOUNTED_DELTA, relation=ledger.relation, unit=ledger.unit)
+
+
+def _stated_delta(delta: Number) -> Fraction:
+    stated = _checks.inner_probability("delta", delta, remedy=example("delta", 1e-8))
+    if stated < _SMALLEST_DELTA:
+        raise InvalidArgument("delta", delta, "at least 1e-200", example("delta", 1e-8))
+    return stated
+
+
+def _stated_cost(cost: object, delta: Fraction | None, ledger: Budget, private: Sequence[str]) -> Guarantee:
+    """A cost that was stated as a guarantee, about the ledger's unit."""
+    if not isinstance(cost, PureDP | ApproxDP | ZCDP | ApproxZCDP | GDP):
+        raise InvalidArgument(
+            "cost",
+            cost,
+            "PureDP, ApproxDP, ZCDP or GDP",
+            "For example cost=dn.ZCDP(0.01); epsilon=… is the short form.",
+        )
+    one_relation(ledger.relation, cost.relation, doing="plan")
+    if not any(cost.numbers[name] for name in cost.numbers if name != "delta"):
+        raise InvalidArgument("cost", cost, "above 0", "With 0 no answer may depend on the data.")
+    if delta is not None and not isinstance(cost, ZCDP):
+        raise InvalidArgument("delta", float(delta), "left out where cost is given", "dn.ApproxDP states both.")
+    if isinstance(cost, ZCDP) and delta is not None:
+        return ApproxZCDP(cost.rho, delta, relation=ledger.relation, unit=ledger.unit)
+    found = replace(cost, unit=ledger.unit)
+    if private and not getattr(found, "delta", Fraction(0)):
+        raise _no_delta(private[0])
+    return found
+
+
+def _no_delta(column: str) -> QueryError:
+    listed = Option("keys", {column: [MORE]})
+    return QueryError(
+        Remedy(
+            f"GROUP BY {column} needs its keys declared: groups that are found in the data cost a δ, and this "
+            f"ledger has none left; give {listed} with the public list of values, or use a ledger whose budget has "
+            "a δ",
+            listed,
+        )
+    )
 
 
 def _check_joins(question: ParsedQuery, unit: Unit, engine: Engine) -> None:
@@ -325,7 +467,7 @@ def _limits(per_unit: AtMost | str | None, unit: Unit) -> AtMost:
     if per_unit is not None and not isinstance(per_unit, AtMost):
         raise InvalidArgument("per_unit", per_unit, "limits", example("per_unit", LIMITS))
     if unit.column is None:
-        if per_unit not in (None, ONE_ROW):
+        if per_unit is not None and per_unit.within(None) != ONE_ROW:
             raise InvalidArgument(
                 "per_unit", per_unit, "left out: this ledger protects single rows", "A row is one row."
             )
@@ -342,32 +484,3 @@ def _limits(per_unit: AtMost | str | None, unit: Unit) -> AtMost:
             )
         )
     return per_unit
-
-
-def _noise(
-    measure: Measure,
-    epsilon: Fraction,
-    limits: AtMost,
-    groups: int | None,
-    relation: Relation,
-    *,
-    delta: Fraction | None,
-) -> MeasureNoise:
-    """Noise that makes a measure ε-DP: scale = sensitivity / ε, as an exact fraction; with δ, and a threshold."""
-    moved = move(measure, limits, groups=groups, relation=relation)
-    scale = Fraction(moved.sensitivity) / epsilon
-    if scale * max(measure.step, Fraction(1)) > _LARGEST_SCALE:
-        raise InvalidArgument("epsilon", float(epsilon), f"large enough for noise below {_LARGEST_SCALE:.0e}")
-    if delta is not None:
-        from deniable.mechanisms.counts import StabilityHistogram  # loads scipy, which few queries need
-
-        threshold = StabilityHistogram(epsilon, delta, limits.groups, relation)
-        return MeasureNoise(measure, epsilon, moved, threshold.noise, threshold)
-    event = DiscreteLaplace(
-        scale,
-        moved.sensitivity,
-        relation,
-        reach=moved.reach if relation is Relation.REPLACE else None,
-        coordinates=moved.coordinates,
-    )
-    return MeasureNoise(measure, epsilon, moved, event)

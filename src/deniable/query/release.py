@@ -22,7 +22,7 @@ from deniable._forms import Plain
 from deniable.descriptions import Description
 from deniable.errors import NotSupported
 from deniable.events import Event
-from deniable.guarantees import ApproxDP, Guarantee, PureDP
+from deniable.guarantees import Guarantee
 from deniable.query.choice import AtMost
 from deniable.query.estimates import Choice, EstimateColumn
 from deniable.query.explanation import aligned, release_html
@@ -66,7 +66,7 @@ class Release(Plain):
     key_values: Mapping[str, Sequence[Any]] = field(repr=False)
     """The keys of every released row, by output."""
     estimates: Mapping[str, EstimateColumn | Choice] = field(repr=False)
-    cost: PureDP | ApproxDP
+    cost: Guarantee
     event: Event
     confidence: Fraction
     remaining: Guarantee

@@ -29,6 +29,7 @@ from deniable._checks import Number, type_of
 from deniable._remedies import MORE, Option, Remedy
 from deniable._signatures import public
 from deniable.errors import DataError, InvalidArgument
+from deniable.guarantees import Guarantee
 from deniable.ledger import Ledger
 from deniable.query.choice import AtMost
 from deniable.query.engines import opening
@@ -102,6 +103,7 @@ class Session:
         sql: str,
         *,
         epsilon: Number | None = None,
+        cost: Guarantee | None = None,
         error: Number | Mapping[str, Number] | None = None,
         group_size: int | None = None,
         bounds: Mapping[str, Sequence[Number] | str] | str | None = None,
@@ -111,12 +113,14 @@ class Session:
         confidence: Number = 0.95,
         diagnose: Number | None = None,
         delta: Number | None = None,
+        noise: str | None = None,
     ) -> Plan:
         """Plan a query; free, reads no rows.
 
         Args:
             sql: SELECT keys and aggregates FROM a table, as docs/query.md lists; anything else is refused by name.
-            epsilon: the cost of the whole query, divided over its parts. Give this or `error`.
+            epsilon: the cost of the whole query, divided over its parts. Give this, `cost` or `error`.
+            cost: the cost as a guarantee: `dn.ZCDP(0.01)`, `dn.ApproxDP(1, 1e-8)`, `dn.PureDP(1)` or `dn.GDP(0.1)`.
             error: how far off each value may be, at `confidence`; one number, or one per aggregate. The smallest ε that
                 gives it is found, to four digits per aggregate.
             group_size: with `error`, the smallest group in which an average must keep it.
@@ -128,11 +132,13 @@ class Session:
             weights: per aggregate, by name, its part of epsilon relative to the others.
             confidence: of each interval.
             diagnose: the share of ε that is spent on saying how many rows were clamped and left out.
-            delta: the δ of keys that are found in the data; a hundredth of what the ledger has left, if not given.
+            delta: the δ of Gaussian noise and of keys that are found in the data; a hundredth of what the ledger has
+                left, if not given.
+            noise: "laplace" or "gaussian"; the one with the smaller error, if not given.
         """
         return plan_query(
-            sql, self.context, epsilon=epsilon, error=error, group_size=group_size, bounds=bounds, keys=keys,
-            per_unit=per_unit, weights=weights, confidence=confidence, diagnose=diagnose, delta=delta,
+            sql, self.context, epsilon=epsilon, cost=cost, error=error, group_size=group_size, bounds=bounds, keys=keys,
+            per_unit=per_unit, weights=weights, confidence=confidence, diagnose=diagnose, delta=delta, noise=noise,
         )  # fmt: skip
 
     @public
@@ -141,6 +147,7 @@ class Session:
         sql: str,
         *,
         epsilon: Number | None = None,
+        cost: Guarantee | None = None,
         error: Number | Mapping[str, Number] | None = None,
         group_size: int | None = None,
         bounds: Mapping[str, Sequence[Number] | str] | str | None = None,
@@ -150,11 +157,12 @@ class Session:
         confidence: Number = 0.95,
         diagnose: Number | None = None,
         delta: Number | None = None,
+        noise: str | None = None,
     ) -> Release:
         """Plan a query and run it; the arguments are those of `plan`."""
         return self.plan(
-            sql, epsilon=epsilon, error=error, group_size=group_size, bounds=bounds, keys=keys, per_unit=per_unit,
-            weights=weights, confidence=confidence, diagnose=diagnose, delta=delta,
+            sql, epsilon=epsilon, cost=cost, error=error, group_size=group_size, bounds=bounds, keys=keys,
+            per_unit=per_unit, weights=weights, confidence=confidence, diagnose=diagnose, delta=delta, noise=noise,
         ).run()  # fmt: skip
 
     @public

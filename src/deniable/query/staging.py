@@ -6,7 +6,8 @@
 | `bounds` of a column that is added up | refused, with how to choose them; or `"private"`: found with a tenth of ε |
 | `per_unit` where people are protected | refused, with how to choose it; or `"private"`: found with a tenth of ε |
 | `keys` of a column of GROUP BY | found in the data, behind a threshold that costs δ |
-| `delta` where keys are found | a hundredth of the ledger's remaining δ |
+| `delta` | a hundredth of the ledger's remaining δ, where keys are found or the noise is Gaussian |
+| `noise` | the one with the smaller error (`planning`) |
 | `weights` | every aggregate gets an equal part |
 
 A plan with private bounds or limits has stages: surveys first, then the answer, then the diagnosis, all under one
@@ -39,8 +40,7 @@ from deniable._forms import Plain
 from deniable._remedies import example
 from deniable.errors import InvalidArgument, QueryError
 from deniable.events import Claimed, Event
-from deniable.guarantees import ApproxDP, PureDP
-from deniable.ledger.records import as_purpose
+from deniable.guarantees import ZCDP, ApproxDP, ApproxZCDP, Guarantee, PureDP
 from deniable.noise import Grid
 from deniable.query import googlesql, planning
 from deniable.query.accuracy import solve
@@ -54,6 +54,7 @@ from deniable.query.googlesql import GoogleForm
 from deniable.query.grids import Distinct, declared
 from deniable.query.keys import DeclaredKeys
 from deniable.query.measures import Measure
+from deniable.query.noises import LAPLACE, pure_within
 from deniable.query.planning import PlanningContext, PlanOptions, QueryPlan
 from deniable.query.reading import ParsedQuery, parse_query, read
 from deniable.query.release import Found, Release
@@ -94,7 +95,9 @@ class StagedPlan(Plain):
     bounds: tuple[BoundsSurvey, ...]
     limits: LimitsSurvey | None
     diagnosis: Diagnosis | None
-    cost: PureDP | ApproxDP
+    cost: Guarantee
+    promise: Guarantee
+    """The part of the cost that the answer gets."""
     options: PlanOptions = field(repr=False)
     """How the answer is planned once bounds and limits are found: its share of ε, and what was stated."""
 
@@ -143,11 +146,17 @@ class StagedPlan(Plain):
     def event(self) -> Event:
         """What running will do to the data; fixed, whatever the surveys find."""
         parts: list[Event] = [survey.event for survey in self.surveys]
-        parts += [self.answer.event] if self.settled else promises(self.answer)
+        parts += [self.answer.event] if self.settled else promises(self.answer, self.promise)
         if self.diagnosis is not None:
             pure = PureDP(self.diagnosis.epsilon, relation=self.cost.relation, unit=self.cost.unit)
             parts.append(self.diagnosis.event if self.settled else Claimed(pure))
         return reduce(add, parts)
+
+    @property
+    def at(self) -> ApproxDP | None:
+        """The (ε, δ) at which the event enters a ledger's basic filter, where the sum of its parts would not."""
+        gaussian = self.settled and self.answer.at is not None
+        return self.cost if gaussian and isinstance(self.cost, ApproxDP) else None
 
     @property
     def error(self) -> dict[str, ExpectedError]:
@@ -158,16 +167,17 @@ class StagedPlan(Plain):
         """Charge the ledger, survey, compute, add noise. Every call charges again and answers with fresh noise."""
         context = self.answer.context
         context.engine.check(self._first)  # the variants read the same tables
-        context.ledger.charge(self.event, purpose=as_purpose(self.sql), who=context.who)
+        planning.pay(context, self.event, self.sql, at=self.at)
         return answer(self)
 
-    def settle(self, bounds: Bounds, per_unit: AtMost | None, *, delta: Number | None) -> QueryPlan:
-        """The answer's plan with the bounds and limits that were found, and the δ that was charged."""
+    def settle(self, bounds: Bounds, per_unit: AtMost | None) -> QueryPlan:
+        """The answer's plan with the bounds and limits that were found, and what was charged for it."""
         stated = self.options.bounds if isinstance(self.options.bounds, Mapping) else {}
-        options = replace(self.options, bounds={**stated, **bounds}, per_unit=per_unit or self.options.per_unit)
-        if delta is not None:
-            options = replace(options, delta=delta)
-        return planning.plan(self.question, options, self.answer.context)
+        options = replace(
+            self.options, epsilon=None, delta=None, cost=self.promise, bounds={**stated, **bounds},
+            per_unit=per_unit or self.options.per_unit,
+        )  # fmt: skip
+        return planning.plan(self.question, options, self.answer.context, charged=True)
 
     def on(self, engine: Engine) -> StagedPlan:
         """The same plan on another engine, which has the same tables."""
@@ -198,29 +208,33 @@ class StagedPlan(Plain):
                 {"name": s.name, "epsilon": float(s.epsilon), "scale": float(s.scale), "sql": written(s.sql)}
                 for s in stages
             ],
-            "answer_epsilon": float(self.answer.cost.epsilon),
+            "answer_cost": self.promise.to_dict(),
         }
 
 
 Plan: TypeAlias = QueryPlan | StagedPlan
 
 
-def promises(plan: QueryPlan) -> list[Event]:
-    """What an answer promises before its bounds and limits are known: an ε for the measures of each kind.
+def promises(plan: QueryPlan, promise: Guarantee) -> list[Event]:
+    """What an answer promises before its bounds and limits are known.
 
-    Measures that differ by grid or centre only have one promise, since with other bounds they may be one measure, as a
-    sum and the sum of an average are where the middle of the bounds is 0.
+    Where it may have Gaussian noise, the noise is chosen once they are: whichever it is, it keeps the whole promise,
+    which is one. Where it can only have Laplace noise, there is an ε for the measures of each kind. Measures that
+    differ by grid or centre only have one promise, since with other bounds they may be one measure, as a sum and the
+    sum of an average are where the middle of the bounds is 0.
     """
+    if plan.alternatives or plan.noise.form is not LAPLACE:
+        return [Claimed(promise)]
     parts: dict[object, Fraction] = {}
     for part in plan.noises:
         kind = _kind(part.measure)
-        parts[kind] = parts.get(kind, Fraction(0)) + part.epsilon
+        parts[kind] = parts.get(kind, Fraction(0)) + part.amount
     keys = None if plan.threshold is None else _kind(plan.threshold.measure)
     relation, unit = plan.cost.relation, plan.cost.unit
     return [
         Claimed(
             ApproxDP(epsilon, plan.cost.delta, relation=relation, unit=unit)
-            if kind == keys and isinstance(plan.cost, ApproxDP)
+            if kind == keys and isinstance(plan.cost, ApproxDP | ApproxZCDP)
             else PureDP(epsilon, relation=relation, unit=unit)
         )
         for kind, epsilon in parts.items()
@@ -240,12 +254,7 @@ def answer(plan: StagedPlan) -> Release:
         survey.column: survey.read(survey.take(engine)) for survey in plan.bounds
     }
     kept = None if plan.limits is None else plan.limits.read(plan.limits.take(engine))
-    settled = plan.answer
-    if not plan.settled:
-        cost = plan.answer.cost
-        # The δ that was charged, not a share of what the ledger has left by now.
-        delta = cost.delta if isinstance(cost, ApproxDP) else None
-        settled = plan.settle(found, kept, delta=delta)
+    settled = plan.answer if plan.settled else plan.settle(found, kept)
     release = planning.answer(settled)
     looked = _diagnosis(settled, plan.diagnosis)
     findings = None if looked is None else looked.read(looked.take(engine), failure=1 - plan.confidence)
@@ -266,6 +275,7 @@ def plan_query(
     context: PlanningContext,
     *,
     epsilon: Number | None = None,
+    cost: Guarantee | None = None,
     error: Number | Mapping[str, Number] | None = None,
     group_size: int | None = None,
     bounds: Mapping[str, Sequence[Number] | str] | str | None = None,
@@ -275,24 +285,35 @@ def plan_query(
     confidence: Number = 0.95,
     diagnose: Number | None = None,
     delta: Number | None = None,
+    noise: str | None = None,
 ) -> Plan:
     """The plan of a query; the arguments are those of `Session.plan`. Reads no rows. The engine has bound every
     statement of it."""
     bounds, keys, weights, error = (_copied(given) for given in (bounds, keys, weights, error))
     form = googlesql.form(sql)
     if form is not None:
-        given = {"epsilon": epsilon, "error": error, "bounds": bounds, "per_unit": per_unit, "delta": delta}
+        given = {
+            "epsilon": epsilon,
+            "cost": cost,
+            "error": error,
+            "bounds": bounds,
+            "per_unit": per_unit,
+            "delta": delta,
+        }
         _check_google(form, given, context)
-    elif epsilon is None and error is None:
+    elif epsilon is None and cost is None and error is None:
         raise InvalidArgument("epsilon", None, "given, or error in its place", example("epsilon", 0.5))
-    elif epsilon is not None and error is not None:
-        raise InvalidArgument("error", error, "left out when epsilon is given", "One follows from the other.")
+    elif epsilon is not None and cost is not None:
+        raise InvalidArgument("epsilon", epsilon, "left out where cost is given", "It is the short form of cost.")
+    elif error is not None and (epsilon is not None or cost is not None):
+        name = "epsilon" if cost is None else "cost"
+        raise InvalidArgument("error", error, f"left out when {name} is given", "One follows from the other.")
     question = read(parse_query(sql), context.tables, declared(bounds))
     if form is not None:
         epsilon, per_unit, delta = _google_options(form, question, keys, context)
     stated = PlanOptions(
-        epsilon=epsilon or 0, bounds=bounds, keys=keys, per_unit=per_unit, weights=weights, confidence=confidence,
-        delta=delta,
+        epsilon=epsilon, cost=cost, bounds=bounds, keys=keys, per_unit=per_unit, weights=weights, confidence=confidence,
+        delta=delta, noise=noise,
     )  # fmt: skip
     if error is not None:
         stated = _accurate(question, stated, context, error=error, group_size=group_size, diagnose=diagnose)
@@ -337,7 +358,8 @@ def _google_options(
     known = DeclaredKeys(keys, question, context.engine.look)
     private = any(known.of(column) is None for column in question.groups)
     limits = AtMost(groups=form.groups or 1, rows=googlesql.ROWS if form.per_row else 1)
-    return form.epsilon, limits, form.delta if private else None
+    pure = isinstance(context.ledger.remaining(who=context.who), PureDP)
+    return form.epsilon, limits, form.delta if private or not pure else None
 
 
 def _accurate(
@@ -360,22 +382,27 @@ def _accurate(
     found = solve(question, options, context, error=error, group_size=group_size)
     share = Fraction(0) if diagnose is None else _checks.exact(diagnose)
     epsilon = found.epsilon / (1 - share) if 0 <= share < 1 else found.epsilon
-    return replace(options, epsilon=epsilon, weights=found.weights or options.weights)
+    return replace(options, epsilon=epsilon, weights=found.weights or options.weights, noise=found.noise)
 
 
 def stage(question: ParsedQuery, options: PlanOptions, context: PlanningContext, *, diagnose: Number | None) -> Plan:
     """The plan of a query whose bounds or limits may be private, and which may be diagnosed."""
-    epsilon = _checks.positive("epsilon", options.epsilon, remedy=example("epsilon", 0.5))
     per_unit: object = options.per_unit
     stated, private = _private_columns(question, options.bounds)
     if isinstance(per_unit, str) and per_unit != PRIVATE:
         raise InvalidArgument("per_unit", per_unit, 'limits, or the word "private"', example("per_unit", LIMITS))
     searched = per_unit == PRIVATE
     diagnosed = Fraction(0) if diagnose is None else _share(diagnose)
-    rest = 1 - diagnosed - (BOUNDS_SHARE if private else 0) - (LIMITS_SHARE if searched else 0)
-    options = replace(
-        options, epsilon=epsilon * rest, bounds=stated or None, per_unit=None if searched else options.per_unit
-    )
+    if not (private or searched or diagnosed):
+        return planning.plan(question, replace(options, bounds=stated or None), context)
+    keys = DeclaredKeys(options.keys, question, context.engine.look).groups()
+    cost = planning.promise(options, context, [k.column.name for k in keys if k.private])
+    promise = part_of(cost, 1 - diagnosed - (BOUNDS_SHARE if private else 0) - (LIMITS_SHARE if searched else 0))
+    if options.cost is None:
+        options = replace(options, epsilon=pure_epsilon(promise))
+    else:
+        options = replace(options, cost=promise, delta=None)
+    options = replace(options, bounds=stated or None, per_unit=None if searched else options.per_unit)
 
     def plan(ends: Bounds, limit: AtMost) -> QueryPlan:
         """The answer at some bounds and limits that can be found."""
@@ -384,22 +411,23 @@ def stage(question: ParsedQuery, options: PlanOptions, context: PlanningContext,
 
     # Planned at the widest that can be found, so that what is refused is refused before the charge.
     widest = plan({column: _widest(column) for column in private}, MOST)
-    if not (private or searched or diagnosed):
-        return widest
     rows = _rows(widest)
     if searched and not rows.people:
         raise InvalidArgument("per_unit", per_unit, "left out: this ledger protects single rows", "A row is one row.")
-    each = epsilon * BOUNDS_SHARE / max(1, len(private))
+    each = pure_epsilon(part_of(cost, BOUNDS_SHARE / max(1, len(private))))
     variants = zip(variants_of_bounds(private), VARIANTS, strict=True) if private or searched else ()
     found = StagedPlan(
         answer=widest,
         variants=tuple(plan(ends, limit) for ends, limit in variants),
         bounds=tuple(survey_bounds(rows, column, epsilon=each) for column in private),
-        limits=survey_limits(rows, epsilon=epsilon * LIMITS_SHARE) if searched else None,
+        limits=survey_limits(rows, epsilon=pure_epsilon(part_of(cost, LIMITS_SHARE))) if searched else None,
         diagnosis=(
-            survey_shares(rows, grids(widest), widest.limits, epsilon=epsilon * diagnosed) if diagnosed else None
+            survey_shares(rows, grids(widest), widest.limits, epsilon=pure_epsilon(part_of(cost, diagnosed)))
+            if diagnosed
+            else None
         ),
-        cost=replace(widest.cost, epsilon=epsilon),
+        cost=_whole(cost, widest, settled=not (private or searched)),
+        promise=promise,
         options=options,
     )
     if diagnosed and found.diagnosis is None:
@@ -407,6 +435,32 @@ def stage(question: ParsedQuery, options: PlanOptions, context: PlanningContext,
             "diagnose", diagnose, "left out: this query clamps nothing and leaves no row out", "Spend it on the answer."
         )
     return found
+
+
+def part_of(cost: Guarantee, share: Fraction) -> Guarantee:
+    """A part of a cost; the parts compose to the whole. The δ goes to the answer, because surveys are pure."""
+    match cost:
+        case PureDP(epsilon=epsilon) | ApproxDP(epsilon=epsilon):
+            return replace(cost, epsilon=epsilon * share)
+        case ZCDP(rho=rho) | ApproxZCDP(rho=rho):
+            return replace(cost, rho=rho * share)
+    raise InvalidArgument("cost", cost, "PureDP, ApproxDP or ZCDP", "What is found privately has Laplace noise.")
+
+
+def pure_epsilon(cost: Guarantee) -> Fraction:
+    """The ε of a pure survey that a cost allows."""
+    if isinstance(cost, PureDP | ApproxDP):
+        return cost.epsilon
+    if isinstance(cost, ZCDP | ApproxZCDP):
+        return pure_within(cost.rho)
+    raise InvalidArgument("cost", cost, "PureDP, ApproxDP or ZCDP", "What is found privately has Laplace noise.")
+
+
+def _whole(cost: Guarantee, answer: QueryPlan, *, settled: bool) -> Guarantee:
+    """What all stages cost together: without δ where the answer is known to need none."""
+    if settled and isinstance(cost, ApproxDP) and isinstance(answer.cost, PureDP):
+        return PureDP(cost.epsilon, relation=cost.relation, unit=cost.unit)
+    return cost
 
 
 def _private_columns(question: ParsedQuery, given: object) -> tuple[dict[str | Column, Any], tuple[Column, ...]]:

@@ -39,7 +39,10 @@ from deniable.ledger.stores.locations import is_server
 from deniable.query.choice import AtMost
 
 _TOP = ("title", "ledger", "who", "epsilon", "delta", "confidence", "encoding", "data", "public", "tables")
-_TABLE = ("sql", "bounds", "keys", "per_unit", "weights", "weight", "error", "group_size", "diagnose", "delta", "title")
+_TABLE = (
+    "sql", "bounds", "keys", "per_unit", "weights", "weight", "error", "group_size", "diagnose", "delta", "noise",
+    "title",
+)  # fmt: skip
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,99}")
 
 
@@ -156,6 +159,7 @@ def _table(name: str, given: Any, home: Path, confidence: Any) -> DraftTable:
         "confidence": confidence,
         "diagnose": said.get("diagnose"),
         "delta": said.get("delta"),
+        "noise": said.get("noise"),
     }
     weight = None if "error" in said else _checks.positive(f"{what}.weight", said.get("weight", 1))
     return DraftTable(name, _text(f"{what}.title", said.get("title", name)), sql, options, weight)
@@ -165,10 +169,10 @@ def _limits(what: str, given: Any) -> AtMost | str | None:
     if given is None or isinstance(given, str):
         return given
     said = _section(f"{what}.per_unit", given)
-    _only(f"{what}.per_unit", said, ("groups", "rows"))
-    if set(said) != {"groups", "rows"}:
+    _only(f"{what}.per_unit", said, ("groups", "rows", "total"))
+    if not {"groups", "rows"} <= set(said):
         raise InvalidArgument(f"{what}.per_unit", said, "limits", "For example per_unit = {groups = 2, rows = 4}.")
-    return AtMost(groups=said["groups"], rows=said["rows"])
+    return AtMost(**said)
 
 
 def _bounds(given: Any) -> Any:

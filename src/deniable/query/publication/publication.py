@@ -92,7 +92,7 @@ Plans = dict[str, Plan]
 def allot(draft: Draft, session: Session) -> tuple[Plans, PureDP | ApproxDP]:
     """Every table's plan, and what all cost together."""
     fixed = {table.name: _plan(table, session, None) for table in draft.tables if table.weight is None}
-    spent = sum((plan.cost.epsilon for plan in fixed.values()), Fraction(0))
+    spent = sum((_own(plan).epsilon for plan in fixed.values()), Fraction(0))
     if draft.epsilon is None:
         return fixed, _tightest(fixed, draft.delta)
     shared = [table for table in draft.tables if table.weight is not None]
@@ -148,7 +148,7 @@ def _composed(plans: Plans) -> Event:
 
 def _sum(plans: Iterable[Plan]) -> PureDP | ApproxDP:
     """The tables' ε and δ, added up."""
-    costs = [plan.cost for plan in plans]
+    costs = [_own(plan) for plan in plans]
     epsilon = sum((cost.epsilon for cost in costs), Fraction(0))
     delta = sum((cost.delta for cost in costs if isinstance(cost, ApproxDP)), Fraction(0))
     relation, unit = costs[0].relation, costs[0].unit
@@ -157,14 +157,25 @@ def _sum(plans: Iterable[Plan]) -> PureDP | ApproxDP:
     return ApproxDP(epsilon, delta, relation=relation, unit=unit)
 
 
+def _own(plan: Plan) -> PureDP | ApproxDP:
+    """What one table costs."""
+    if not isinstance(plan.cost, PureDP | ApproxDP):
+        raise TypeError("the tables of a publication are planned with ε")
+    return plan.cost
+
+
 def _plan(table: DraftTable, session: Session, epsilon: Fraction | None) -> Plan:
-    plan = session.plan(table.sql, epsilon=epsilon, **table.options)
+    options = dict(table.options)
+    if options["delta"] is None:
+        # Gaussian noise would take a share of what the ledger has left.
+        options["noise"] = options["noise"] or "laplace"
+    plan = session.plan(table.sql, epsilon=epsilon, **options)
     if isinstance(plan.cost, ApproxDP) and table.options["delta"] is None:
         # A share of what the ledger has left would be another one when a run is resumed.
         raise InvalidArgument(
             f"tables.{table.name}.delta",
             None,
-            "given: keys that are found in the data cost δ",
+            "given: Gaussian noise, and keys that are found in the data, cost δ",
             "For example delta = 1e-8.",
         )
     return plan
@@ -265,7 +276,12 @@ class Publication(Plain):
     @property
     def summed(self) -> bool:
         """Whether the cost is the sum of the tables' costs, rather than a point of their composed curve."""
-        return self.cost.epsilon == sum(plan.cost.epsilon for plan in self.plans.values())
+        return self.cost.epsilon == sum(_own(plan).epsilon for plan in self.plans.values())
+
+    @property
+    def _entered(self) -> bool:
+        """Whether the event enters a ledger at its cost: the sum of its parts' ε is larger, or there is none."""
+        return not self.summed or any(plan.at is not None for plan in self.plans.values())
 
     @property
     def digest(self) -> str:
@@ -295,7 +311,7 @@ class Publication(Plain):
                     purpose=as_purpose(f"publication: {self.draft.title}"),
                     who=self.draft.who,
                     key=folder.key,
-                    at=None if self.summed or not isinstance(ledger.budget, ApproxDP) else self.cost,
+                    at=self.cost if self._entered and isinstance(ledger.budget, ApproxDP) else None,
                 )
             except LedgerUnsure:
                 # The charge may stand. The folder keeps its key, and running again finds out without paying twice.
@@ -332,7 +348,7 @@ class Publication(Plain):
         rows = [("table", "ε", "released with this error of the noise")]
         for name, plan in self.plans.items():
             errors = "; ".join(f"{n} {e}" for n, e in plan.error.items()) or "known once bounds and limits are found"
-            rows.append((name, f"{float(plan.cost.epsilon):.6g}", errors))
+            rows.append((name, f"{float(_own(plan).epsilon):.6g}", errors))
         return "\n".join(
             [printable(self.draft.title), "", f"cost    {self.cost}", f"method  {self.method}", "", *aligned(rows)]
         )
@@ -349,7 +365,7 @@ class Publication(Plain):
     def _repr_html_(self) -> str:
         answers = {name: plan if isinstance(plan, QueryPlan) else plan.answer for name, plan in self.plans.items()}
         errors = [(f"{name}: {n}", str(e)) for name, plan in self.plans.items() for n, e in plan.error.items()]
-        shares = [(name, f"{float(plan.cost.epsilon):.6g}") for name, plan in self.plans.items()]
+        shares = [(name, f"{float(_own(plan).epsilon):.6g}") for name, plan in self.plans.items()]
         view = Words(
             self.draft.title,
             (("cost", str(self.cost)), ("method", self.method)),
