@@ -40,11 +40,16 @@ DELTA = 1e-6
 EPSILONS = (0.1, 0.5, 1.0, 3.0, 10.0)
 
 
-def model_of(table: BenchTable, epsilon: float) -> Any:
+def model_of(table: BenchTable, epsilon: float, *, additive: bool = False) -> Any:
     """The default model of a table: what is declared, and the promise."""
-    from deniable.learning import LinearRegression, LogisticRegression
+    from deniable.learning import AdditiveClassifier, AdditiveRegressor, LinearRegression, LogisticRegression
 
     known = {"epsilon": epsilon, "delta": DELTA, "data_norm": table.norm}
+    if additive:
+        known = {"epsilon": epsilon, "delta": DELTA, "columns": table.columns}
+        if table.classes:
+            return AdditiveClassifier(**known, classes=list(table.classes))
+        return AdditiveRegressor(**known, label_bounds=table.bounds)
     if table.classes:
         return LogisticRegression(**known, classes=list(table.classes))
     return LinearRegression(**known, label_bounds=table.bounds)
@@ -78,19 +83,22 @@ def score(model: Any, rows: np.ndarray, labels: np.ndarray, table: BenchTable) -
     return found
 
 
-def fits(table: BenchTable, epsilon: float, splits: int) -> tuple[dict[str, float], float, float]:
+def fits(
+    table: BenchTable, epsilon: float, splits: int, *, additive: bool = False
+) -> tuple[dict[str, float], float, float]:
     """Mean scores over the splits, the mean value, and the median of CPU seconds per fit."""
     scores: list[dict[str, float]] = []
     took = []
     for seed in range(splits):
         train, known, test, truth = table.split(seed)
+        part = (table.frame(train), table.frame(test)) if additive else (train, test)
         start = time.process_time()
-        model = model_of(table, epsilon).fit(train, known)
+        model = model_of(table, epsilon, additive=additive).fit(part[0], known)
         took.append(time.process_time() - start)
         worst = constant_loss(truth, known, table)
         best = loss(reference(table, seed), test, truth, table)
-        value = (worst - loss(model, test, truth, table)) / max(worst - best, 1e-12)
-        scores.append(score(model, test, truth, table) | {"value": max(value, -1.0)})
+        value = (worst - loss(model, part[1], truth, table)) / max(worst - best, 1e-12)
+        scores.append(score(model, part[1], truth, table) | {"value": max(value, -1.0)})
     mean = {name: float(np.mean([one[name] for one in scores])) for name in scores[0]}
     return mean, mean.pop("value"), float(np.median(took))
 
@@ -152,6 +160,25 @@ def inside(path: str, told: dict[str, Any]) -> None:
     print(f"{right:.4g}")
 
 
+def line(table: BenchTable, epsilon: float, options: argparse.Namespace, *, additive: bool, free: float) -> str:
+    """One line of the report; also in the history, if that is kept."""
+    measure = "accuracy" if table.classes else "RMSE"
+    name = f"{table.name}, additive" if additive else table.name
+    found, value, took = fits(table, epsilon, options.splits, additive=additive)
+    mean, goal = found[measure], (table.additive_goals if additive else table.goals).get(epsilon)
+    met = "" if goal is None else "yes" if (mean >= goal if table.classes else mean <= goal) else "NO"
+    other = peer(table, epsilon) if options.peer and not additive else ""
+    if options.keep:
+        theirs = float(other) if other.replace(".", "").isdigit() else None
+        ratio = None if not theirs else mean / theirs if table.classes else theirs / mean
+        metric = f"{name}, ε = {epsilon:g}"
+        history.add("learning", metric, mean, measure, peer="diffprivlib" if ratio else None, ratio=ratio)
+    area = f"{found['AUC']:.3f}" if "AUC" in found else ""
+    shown = "" if goal is None else f"{goal:g}"
+    cells = (name, f"{epsilon:g}", f"{mean:.4g}", area, f"{value:.2f}", shown, met, f"{took:.2f}", other, f"{free:.4g}")
+    return f"| {' | '.join(cells)} |"
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     named = os.environ.get("DENIABLE_DATA")
@@ -181,21 +208,10 @@ def main() -> None:
         _, _, test, truth = table.split(0)
         measure = "accuracy" if table.classes else "RMSE"
         free = score(reference(table, 0), test, truth, table)[measure]
-        for epsilon in EPSILONS:
-            found, value, took = fits(table, epsilon, options.splits)
-            mean, goal = found[measure], table.goals.get(epsilon)
-            met = "" if goal is None else "yes" if (mean >= goal if table.classes else mean <= goal) else "NO"
-            other = peer(table, epsilon) if options.peer else ""
-            lines.append(
-                f"| {name} | {epsilon:g} | {mean:.4g} | {found.get('AUC', float('nan')):.3f} | {value:.2f} "
-                f"| {'' if goal is None else goal} | {met} | {took:.2f} | {other} | {free:.4g} |".replace("nan", "")
-            )
-            print(lines[-1], flush=True)
-            if options.keep:
-                theirs = float(other) if other.replace(".", "").isdigit() else None
-                ratio = None if not theirs else mean / theirs if table.classes else theirs / mean
-                name_of = f"{name}, ε = {epsilon:g}"
-                history.add("learning", name_of, mean, measure, peer="diffprivlib" if ratio else None, ratio=ratio)
+        for additive in (False, True) if table.columns is not None else (False,):
+            for epsilon in EPSILONS:
+                lines.append(line(table, epsilon, options, additive=additive, free=free))
+                print(lines[-1], flush=True)
     if options.keep:
         history.keep("learning", "\n".join(lines))
 

@@ -191,6 +191,8 @@ def test_nothing_public_hides_its_arguments() -> None:
     passed_on = {
         "deep.HuggingFaceTrainer": "to transformers.Trainer",
         "deep.HuggingFaceTrainer.training_step": "to transformers.Trainer",
+        "learning.Columns": "columns of a table, by name",
+        "learning.Columns.set_params": "columns of a table, by name",
         "learning.cross_val_score": "to sklearn.model_selection.cross_val_score",
         "mechanisms.size": "to the mechanism",
         "strategies.stored": "to the search",

@@ -123,6 +123,7 @@ def test_base_installation_imports_every_module() -> None:
     rooms_of_extras = (
         "deniable.accounting.proof",
         "deniable.deep",
+        "deniable.learning.columns",
         "deniable.learning.estimators",
         "deniable.learning.preprocessing",
         "deniable.query.engines.spark",

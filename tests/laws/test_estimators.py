@@ -25,6 +25,8 @@ from deniable.errors import BudgetExceeded, DataError, DeniableError, InvalidArg
 from deniable.events import Event
 from deniable.guarantees import ApproxDP
 from deniable.learning import (
+    AdditiveClassifier,
+    AdditiveRegressor,
     BinEncoder,
     GeometricMedian,
     GradientDescent,
@@ -71,6 +73,9 @@ CHECKED = [
     LinearSVC(**PUBLIC, classes=[0, 1], solver=GradientDescent(steps=10)),
     LinearRegression(**PUBLIC, label_bounds=(-10, 10), solver=GradientDescent(steps=10)),
     Ridge(**PUBLIC, label_bounds=(-10, 10), solver="statistics"),
+    pytest.param(
+        AdditiveRegressor(epsilon=200.0, delta=1e-5, columns=(-10, 10), label_bounds=(-10, 10)), marks=pytest.mark.soak
+    ),
     Mean(**PUBLIC),
     GeometricMedian(**PUBLIC, steps=10),
     RangeScaler(bounds=(-10, 10)),
@@ -102,14 +107,25 @@ Y = (X[:, 0] > 0).astype(int)
 
 def make(kind: type, **changes: Any) -> Any:
     known: dict[str, Any] = {"epsilon": 3.0, "delta": 1e-5, "data_norm": 3.0}
-    if kind in (LogisticRegression, LinearSVC):
+    if kind in (LogisticRegression, LinearSVC, AdditiveClassifier):
         known["classes"] = [0, 1]
-    if kind in (LinearRegression, Ridge):
+    if kind in (LinearRegression, Ridge, AdditiveRegressor):
         known["label_bounds"] = (-1, 2)
+    if kind in (AdditiveClassifier, AdditiveRegressor):
+        known |= {"data_norm": None, "columns": (-3, 3)}
     return kind(**(known | changes))
 
 
-KINDS = [LogisticRegression, LinearSVC, LinearRegression, Ridge, Mean, GeometricMedian]
+KINDS = [
+    LogisticRegression,
+    LinearSVC,
+    LinearRegression,
+    Ridge,
+    AdditiveClassifier,
+    AdditiveRegressor,
+    Mean,
+    GeometricMedian,
+]
 
 
 def fitted_numbers(model: Any) -> np.ndarray:
@@ -179,6 +195,8 @@ def test_bad_input_is_refused_before_the_ledger_is_charged(kind: type, tmp_path:
         ("epsilon", 0), ("epsilon", -1), ("epsilon", math.nan), ("delta", 1), ("delta", -1), ("data_norm", None),
         ("data_norm", 0), ("relation", "swap"), ("size", 0), ("beyond", "drop"), ("solver", "magic"),
     ):  # fmt: skip
+        if kind in (AdditiveClassifier, AdditiveRegressor) and (name, value) == ("data_norm", None):
+            continue  # the norm follows from the columns
         with pytest.raises(InvalidArgument, match=name):
             make(kind, **{name: value}, ledger=str(path)).fit(X, Y)
     ledger = Ledger.open(path)

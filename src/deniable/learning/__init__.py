@@ -18,8 +18,12 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from deniable.learning import losses as losses
+    from deniable.learning.columns import Columns as Columns
+    from deniable.learning.columns import HatEncoder as HatEncoder
     from deniable.learning.disclosure import DataProblems as DataProblems
     from deniable.learning.disclosure import disclose_data_problems as disclose_data_problems
+    from deniable.learning.estimators import AdditiveClassifier as AdditiveClassifier
+    from deniable.learning.estimators import AdditiveRegressor as AdditiveRegressor
     from deniable.learning.estimators import GeometricMedian as GeometricMedian
     from deniable.learning.estimators import LinearRegression as LinearRegression
     from deniable.learning.estimators import LinearSVC as LinearSVC
@@ -28,6 +32,7 @@ if TYPE_CHECKING:
     from deniable.learning.estimators import Ridge as Ridge
     from deniable.learning.optimizers import FTRL as FTRL
     from deniable.learning.optimizers import SGD as SGD
+    from deniable.learning.optimizers import AdditiveDescent as AdditiveDescent
     from deniable.learning.optimizers import FrankWolfe as FrankWolfe
     from deniable.learning.optimizers import GradientDescent as GradientDescent
     from deniable.learning.optimizers import LastIterate as LastIterate
@@ -45,11 +50,16 @@ if TYPE_CHECKING:
     from deniable.learning.validation import cross_val_score as cross_val_score
 
 _HOMES = {
+    "columns": ("Columns", "HatEncoder"),
     "disclosure": ("DataProblems", "disclose_data_problems"),
-    "estimators": ("GeometricMedian", "LinearRegression", "LinearSVC", "LogisticRegression", "Mean", "Ridge"),
+    "estimators": (
+        "AdditiveClassifier", "AdditiveRegressor", "GeometricMedian", "LinearRegression", "LinearSVC",
+        "LogisticRegression", "Mean", "Ridge",
+    ),
     "optimizers": (
-        "FTRL", "SGD", "FrankWolfe", "GradientDescent", "LastIterate", "Localisation", "ObjectivePerturbation",
-        "OutputPerturbation", "PhasedSGD", "RegularisedExponential", "SufficientStatistics", "TextbookGradientDescent",
+        "FTRL", "SGD", "AdditiveDescent", "FrankWolfe", "GradientDescent", "LastIterate", "Localisation",
+        "ObjectivePerturbation", "OutputPerturbation", "PhasedSGD", "RegularisedExponential", "SufficientStatistics",
+        "TextbookGradientDescent",
         "Whitened",
     ),
     "preprocessing": ("BinEncoder", "CategoryEncoder", "RangeScaler"),

@@ -39,7 +39,7 @@ class RangeScaler(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):  # typ
     def fit(self, X: Any, y: Any = None) -> Self:
         """Check shapes and bounds. Nothing is learned."""
         rows = read_rows(self, X, reset=True)
-        self.low_, self.high_ = _ranges(self.bounds, rows.shape[1])
+        self.low_, self.high_ = ranges(self.bounds, rows.shape[1])
         return self
 
     def transform(self, X: Any) -> Array:
@@ -50,7 +50,7 @@ class RangeScaler(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):  # typ
         return np.asarray(np.nan_to_num(scaled, nan=0.0))
 
     def __sklearn_tags__(self) -> Any:
-        return _total(super().__sklearn_tags__())
+        return total_tags(super().__sklearn_tags__())
 
 
 class BinEncoder(TransformerMixin, BaseEstimator):  # type: ignore[misc]
@@ -85,7 +85,7 @@ class BinEncoder(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         check_is_fitted(self)
         rows = read_rows(self, X, reset=False, missing=np.nan)
         parts = [
-            _indicators(
+            indicators(
                 np.where(np.isnan(column), UNDECLARED, np.searchsorted(edges, column, side="right")), len(edges) + 1
             )
             for edges, column in zip(self.edges_, rows.T, strict=True)
@@ -93,12 +93,12 @@ class BinEncoder(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         return np.hstack(parts)
 
     def __sklearn_tags__(self) -> Any:
-        return _total(super().__sklearn_tags__())
+        return total_tags(super().__sklearn_tags__())
 
     def get_feature_names_out(self, input_features: Any = None) -> Array:
         """Names such as x0_from_10."""
         check_is_fitted(self)
-        named = _names(self, input_features)
+        named = column_names(self, input_features)
         return np.array(
             [
                 f"{name}_from_{edge:g}"
@@ -133,7 +133,7 @@ class CategoryEncoder(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         check_columns(self, X, len(columns), reset=False)
         known = declared_categories(self.categories_, len(columns))
         parts = [
-            _indicators(values.codes(column), len(categories))
+            indicators(values.codes(column), len(categories))
             for values, column, categories in zip(known, columns, self.categories_, strict=True)
         ]
         return np.hstack(parts)
@@ -141,31 +141,31 @@ class CategoryEncoder(TransformerMixin, BaseEstimator):  # type: ignore[misc]
     def get_feature_names_out(self, input_features: Any = None) -> Array:
         """Names such as x0_a."""
         check_is_fitted(self)
-        named = _names(self, input_features)
+        named = column_names(self, input_features)
         return np.array(
             [f"{name}_{value}" for name, column in zip(named, self.categories_, strict=True) for value in column],
             dtype=object,
         )
 
     def __sklearn_tags__(self) -> Any:
-        tags = _total(super().__sklearn_tags__())
+        tags = total_tags(super().__sklearn_tags__())
         tags.input_tags.categorical = True
         return tags
 
 
-def _total(tags: Any) -> Any:
+def total_tags(tags: Any) -> Any:
     """Tags of what takes every value."""
     tags.input_tags.string = True
     tags.input_tags.allow_nan = True
     return tags
 
 
-def _indicators(codes: Array, count: int) -> Array:
+def indicators(codes: Array, count: int) -> Array:
     """A row of zeros for every code, with a one at its place; none for `UNDECLARED`."""
     return np.asarray(codes[:, None] == np.arange(count), dtype=np.float64)
 
 
-def _ranges(bounds: Any, columns: int) -> tuple[Array, Array]:
+def ranges(bounds: Any, columns: int) -> tuple[Array, Array]:
     """Low and high of every column."""
     remedy = "Take them from the code book, for example bounds=[(0, 120), (0, 168)]; the data's own range would leak."
     if bounds is None:
@@ -185,7 +185,7 @@ def _ranges(bounds: Any, columns: int) -> tuple[Array, Array]:
     return pairs[:, 0].copy(), pairs[:, 1].copy()
 
 
-def _names(encoder: Any, given: Any) -> list[str]:
+def column_names(encoder: Any, given: Any) -> list[str]:
     if given is not None:
         return [str(name) for name in given]
     known = getattr(encoder, "feature_names_in_", None)

@@ -126,6 +126,8 @@ MODELS: dict[str, tuple[type, dict[str, Any]]] = {
     "hinge": (learning.LinearSVC, {**CLASSIFIED, "loss": "hinge"}),
     "LinearRegression": (learning.LinearRegression, BOUNDED),
     "Ridge": (learning.Ridge, BOUNDED),
+    "AdditiveClassifier": (learning.AdditiveClassifier, {**CLASSIFIED, "data_norm": None, "columns": (-1, 1)}),
+    "AdditiveRegressor": (learning.AdditiveRegressor, {**BOUNDED, "data_norm": None, "columns": (-1, 1)}),
     "Mean": (learning.Mean, {}),
     "GeometricMedian": (learning.GeometricMedian, {"steps": 5}),
 }
@@ -156,6 +158,8 @@ SOLVERS: dict[str, list[tuple[Any, dict[str, Any]]]] = {
                          ("exponential", {"size": COUNT, "fit_intercept": False}),
                          ("statistics", {"relation": "replace"})],
     "Ridge": [("auto", {}), ("auto", {"relation": "replace", "fit_intercept": False}), ("statistics", {"alpha": 1e-6})],
+    "AdditiveClassifier": [("auto", {}), ("auto", {"size": 10**4}), ("auto", {"classes": [0, 1, 2]})],
+    "AdditiveRegressor": [("auto", {}), ("auto", {"relation": "replace"})],
     "Mean": [("auto", {}), ("auto", {"delta": 0}), ("auto", {"size": COUNT, "center": 5.0}),
              ("auto", {"relation": "replace"})],
     "GeometricMedian": [("auto", {}), ("gradient_descent", {}), ("exponential", {"size": COUNT}),
@@ -240,6 +244,8 @@ def apply(name: str, method: str, table: str) -> Callable[[World, Any], Any]:
 
 
 METHODS = {
+    "AdditiveClassifier": ("decision_function", "predict", "predict_proba", "score"),
+    "AdditiveRegressor": ("predict", "score"),
     "LogisticRegression": ("decision_function", "predict", "predict_proba", "score"),
     "LinearSVC": ("decision_function", "predict", "score"),
     "LinearRegression": ("predict", "score"),
@@ -249,7 +255,13 @@ ENCODERS = {
     "RangeScaler": learning.RangeScaler(bounds=[(-1, 1), (0, 2)]),
     "BinEncoder": learning.BinEncoder(edges=[[-0.5, 0.5], [0.0]]),
     "CategoryEncoder": learning.CategoryEncoder(categories=[[1.0, "a", "x"], [0.0, "b"]]),
+    "HatEncoder": learning.HatEncoder(bounds=[(-1, 1), (0, 2)], pieces=3),
+    "Columns": learning.Columns(a=(-1, 1), b=[0.5, "x"], c=None),
 }
+
+
+TRANSFORMS = ("fit", "transform", "fit_transform")
+MORE = {"Columns": ("encode",)}
 
 
 def encode(name: str, table: str) -> Callable[[World, Any], Any]:
@@ -288,7 +300,7 @@ ENTRY_POINTS = [
     *(
         EntryPoint(
             f"{name}, {table}",
-            tuple(f"deniable.learning.{name}.{method}" for method in ("fit", "transform", "fit_transform")),
+            tuple(f"deniable.learning.{name}.{method}" for method in (*TRANSFORMS, *MORE.get(name, ()))),
             VALUES,
             encode(name, table),
             mix=mix,
@@ -296,7 +308,7 @@ ENTRY_POINTS = [
         )
         for name in ENCODERS
         for table in TABLES
-        if table != "sparse"
+        if table != "sparse" and (name != "Columns" or table in ("frame", "polars"))
     ),
     EntryPoint("cross_val_score", ("deniable.learning.cross_val_score",), UNITS, cross_validate, mix=mix, sample=4),
 ]

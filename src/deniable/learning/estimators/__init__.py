@@ -1,7 +1,17 @@
 """Estimators with scikit-learn's conventions: the constructor stores, `fit` acts, results end in an underscore."""
 
+from deniable.learning.estimators.additive import AdditiveClassifier, AdditiveRegressor
 from deniable.learning.estimators.classifiers import LinearSVC, LogisticRegression
 from deniable.learning.estimators.linear import LinearRegression, Ridge
 from deniable.learning.estimators.points import GeometricMedian, Mean
 
-__all__ = ["GeometricMedian", "LinearRegression", "LinearSVC", "LogisticRegression", "Mean", "Ridge"]
+__all__ = [
+    "AdditiveClassifier",
+    "AdditiveRegressor",
+    "GeometricMedian",
+    "LinearRegression",
+    "LinearSVC",
+    "LogisticRegression",
+    "Mean",
+    "Ridge",
+]

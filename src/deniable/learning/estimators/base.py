@@ -152,6 +152,10 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]
 
     def _rows(self, X: Any, *, reset: bool, missing: float = 0.0) -> Any:
         """The table, `missing` where a value is no number. What is refused is public: see `reading`."""
+        self._check_beyond()
+        return read_rows(self, X, reset=reset, sparse=True, missing=missing)
+
+    def _check_beyond(self) -> None:
         if self.beyond == "refuse":
             raise DataError(
                 "beyond='refuse' is gone: a refusal would tell that some row is longer than data_norm. Rows are always "
@@ -159,7 +163,6 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]
             )
         if self.beyond != "clip":
             raise InvalidArgument("beyond", self.beyond, "'clip'")
-        return read_rows(self, X, reset=reset, sparse=True, missing=missing)
 
     def _solve(
         self,
@@ -216,7 +219,7 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]
         with np.errstate(all="ignore"):
             solution = choice.plan.solve(data, source=self.source, track=track)
         self._record(event, choice, size if solution.size is None else solution.size)
-        self.noise_number_, self._moments = solution.noise_number, solution.moments
+        self.noise_number_, self._spread = solution.noise_number, solution.spread
         return solution.theta
 
     def _record(self, event: Event | None, choice: MethodChoice | None, size: float) -> None:
@@ -249,7 +252,7 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]
                 "epsilon", self.epsilon, "finite where a ledger is charged: a fit without privacy has no cost that fits"
             )
         self._record(None, None, data.table.count)
-        self.noise_number_, self._moments = None, None
+        self.noise_number_, self._spread = None, None
         with np.errstate(all="ignore"):
             return minimiser(data, loss, strength=regularization)
 

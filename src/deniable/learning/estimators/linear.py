@@ -57,8 +57,17 @@ class LinearRegression(RegressorMixin, LinearModel):  # type: ignore[misc]
     def _strength(self) -> float:
         return 0.0
 
+    def _label_scale(self) -> float:
+        low, high = label_range(self.label_bounds)
+        return (high - low) / 2
+
+    def _label_middle(self) -> float:
+        low, high = label_range(self.label_bounds)
+        return (low + high) / 2
+
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
         """Fit privately. Everything is checked before the ledger is charged; records are read after it."""
+        self._declare(X)
         norm, strength = self._bound("data_norm"), self._strength()
         low, high = label_range(self.label_bounds)
         rows = self._rows(X, reset=True)

@@ -6,6 +6,7 @@ import math
 from abc import abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
+from statistics import NormalDist
 from typing import Any, Self
 
 import numpy as np
@@ -13,6 +14,7 @@ from sklearn.base import ClassifierMixin
 from sklearn.utils.validation import check_is_fitted
 
 from deniable import _checks
+from deniable.errors import NotSupported
 from deniable.learning.choice import MethodTable, compare
 from deniable.learning.declared import declared_classes
 from deniable.learning.estimators.base import Array, PrivateEstimator, magnitude
@@ -34,6 +36,24 @@ from deniable.learning.reading import counted_weights, read_labels
 from deniable.learning.table import IntegerTable
 
 
+@dataclass(frozen=True)
+class CoefficientInterval:
+    """What is known of one coefficient."""
+
+    name: str
+    estimate: float
+    """Without the shrinkage of the fit, so not quite the fitted coefficient."""
+
+    lower: float
+    upper: float
+    p_value: float
+    """How likely an estimate this far from 0 is, were the coefficient 0; not corrected for several tests."""
+
+
+def _p_value(estimate: float, deviation: float) -> float:
+    return 2 * NormalDist().cdf(-abs(estimate) / deviation) if deviation > 0 else 1.0
+
+
 @dataclass(kw_only=True, eq=False, repr=False)
 class LinearModel(PrivateEstimator):
     """A model of ⟨row, coefficients⟩ + intercept.
@@ -53,9 +73,19 @@ class LinearModel(PrivateEstimator):
         stretch = norm * math.sqrt(1 + constant * constant)
         share = constant / math.sqrt(1 + constant * constant)
         theta = self._solve(data, loss, regularization=strength / stretch**2, constant=share) / stretch
+        self._units = np.full(len(theta), 1 / stretch)
+        if constant:
+            self._units[-1] *= norm * constant
         if not constant:
             return theta, np.zeros(theta.shape[1:])
         return theta[:-1], theta[-1] * (norm * constant)
+
+    def _declare(self, X: Any) -> None:
+        """What must be known of a table before anything else: names and number of its columns."""
+
+    def _width(self, columns: int) -> int:
+        """How many numbers a margin is made of."""
+        return columns + bool(self.fit_intercept)
 
     def outlook(self, *, columns: int, size: int) -> Outlook:
         """What to expect of a fit, before it is made and from public numbers alone.
@@ -65,8 +95,49 @@ class LinearModel(PrivateEstimator):
             size: how many records there are, about.
         """
         target = make_target(self.epsilon, self.delta, self._relation())
-        d = _checks.count("columns", columns) + bool(self.fit_intercept)
+        d = self._width(_checks.count("columns", columns))
         return Outlook.of(target, columns=d, size=_checks.count("size", size))
+
+    def coefficient_intervals(self, *, confidence: float = 0.95) -> list[CoefficientInterval]:
+        """An interval for every coefficient and for the intercept, and a test of each against 0. They cost nothing.
+
+        They count the noise of the fit, sampling, and shrinkage; what is assumed is in `optimizers.intervals`. They
+        exist for one margin (two classes, or numbers), fitted by the default solver.
+
+        Args:
+            confidence: how often an interval holds the truth, if the model is right.
+        """
+        check_is_fitted(self)
+        share = float(_checks.inner_probability("confidence", confidence))
+        if self._spread is None:
+            raise NotSupported("intervals need one margin, at most 1000 columns, and the default solver.")
+        found = self._spread.through(np.diag(self._units * self._label_scale()))
+        width = NormalDist().inv_cdf((1 + share) / 2)
+        names = list(getattr(self, "feature_names_in_", [f"x{j}" for j in range(self.n_features_in_)]))
+        if len(names) + 1 < len(found.estimate):
+            names = [str(name) for name in self._encoded_names()]
+        estimates = found.estimate.copy()
+        if self.fit_intercept:
+            names.append("intercept")
+            estimates[-1] += self._label_middle()
+        return [
+            CoefficientInterval(
+                str(name), float(at), float(at - width * far), float(at + width * far), _p_value(at, far)
+            )
+            for name, at, far in zip(names, estimates, found.deviations, strict=True)
+        ]
+
+    def _encoded_names(self) -> list[str]:
+        """Names of the columns that coefficients belong to."""
+        return [f"x{j}" for j in range(self.n_features_in_)]
+
+    def _label_scale(self) -> float:
+        """What one unit of the margin is in labels."""
+        return 1.0
+
+    def _label_middle(self) -> float:
+        """The label of margin 0."""
+        return 0.0
 
     def compare_solvers(self, *, columns: int, size: int) -> MethodTable:
         """What every solver's theorem predicts for this model, and which of them do not apply.
@@ -78,7 +149,7 @@ class LinearModel(PrivateEstimator):
             size: how many records there are, about.
         """
         target = make_target(self.epsilon, self.delta, self._relation())
-        d = _checks.count("columns", columns) + bool(self.fit_intercept)
+        d = self._width(_checks.count("columns", columns))
         task = Task(self._public_loss(), d, target, _checks.count("size", size), constant=0.7 * self.fit_intercept)
         return compare([*self._methods(), *self._by_name()], task)
 
@@ -115,6 +186,7 @@ class LinearClassifier(ClassifierMixin, LinearModel):  # type: ignore[misc]
 
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
         """Fit privately. Everything is checked before the ledger is charged; records are read after it."""
+        self._declare(X)
         norm, (labels, known) = self._bound("data_norm"), declared_classes(self.classes)
         loss = self._loss(len(labels))
         rows = self._rows(X, reset=True)

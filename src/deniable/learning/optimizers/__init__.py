@@ -1,5 +1,6 @@
 """Methods of private convex optimisation, one per file; each checks its theorem's preconditions and owns its event."""
 
+from deniable.learning.optimizers.additive import AdditiveDescent
 from deniable.learning.optimizers.base import Data, Method, MethodPlan, Task
 from deniable.learning.optimizers.descent import SGD, GradientDescent
 from deniable.learning.optimizers.exponential import RegularisedExponential
@@ -16,6 +17,7 @@ from deniable.learning.optimizers.whitening import Whitened
 __all__ = [
     "FTRL",
     "SGD",
+    "AdditiveDescent",
     "Data",
     "FrankWolfe",
     "GradientDescent",

@@ -20,6 +20,7 @@ from deniable.errors import DataError, NotSupported
 from deniable.events import Event
 from deniable.guarantees import ApproxDP, PureDP
 from deniable.learning.losses.base import LinearLoss, PointLoss
+from deniable.learning.optimizers.intervals import CoefficientSpread
 from deniable.learning.privacy import sides
 from deniable.learning.progress import Tracker, silent
 from deniable.learning.table import ONE, IntegerTable, exact_sum, margin, parts, unit_of
@@ -138,6 +139,9 @@ class Solution:
 
     moments: Any = None
     """The noisy second moment of the rows, where there is one."""
+
+    spread: CoefficientSpread | None = None
+    """How far θ may be from the truth, where there is one margin."""
 
 
 @dataclass(frozen=True)

@@ -31,7 +31,7 @@ plateau: share 0.15–0.4, ridge 0.1–0.5 and steps 30–120 score alike.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import Any, ClassVar
 
@@ -39,7 +39,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from deniable.guarantees import ApproxDP, PureDP
-from deniable.learning.losses import Hinge, SmoothedHinge
+from deniable.learning.losses import Hinge, Logistic, SmoothedHinge
 from deniable.learning.losses.base import LinearLoss
 from deniable.learning.optimizers.base import (
     Array,
@@ -52,6 +52,7 @@ from deniable.learning.optimizers.base import (
     gradient_grid,
     linear,
 )
+from deniable.learning.optimizers.intervals import CoefficientSpread, DescentRecursion, mean_curvature
 from deniable.learning.optimizers.statistics import second_moments
 from deniable.learning.privacy import add_gaussian, gaussian_event, largest_mu, round_up, sides
 from deniable.learning.progress import Tracker, silent
@@ -126,12 +127,16 @@ class Whitened(Method):
     theorem: ClassVar[str] = "a noisy second moment, then noisy gradients: Gaussian composition (Dong–Roth–Su 2019)"
     counts: ClassVar[bool] = True
 
+    part: Fraction = Fraction(1)
+    """The part of μ² that it spends; less where something else is released beside."""
+
     def plan(self, task: Task) -> WhitenedPlan:
         loss = linear(task, self)
         if task.radius is not None:
             raise self.refuse("it minimises over all θ; a radius would be ignored.")
         setting = REAL if loss.regression else BINARY if loss.outputs == 1 else MANY
-        mu, counted = largest_mu(task.target), task.constant**2 < LEAST_CONSTANT
+        mu = largest_mu(task.target) * math.sqrt(self.part)
+        counted = task.constant**2 < LEAST_CONSTANT
         real = Fraction(1) + SQUARES**2 if loss.regression else Fraction(0)
         squared = 1 + real + (Fraction(1, 4) if counted else 0)
         length = round_up(math.sqrt(squared) * (1 + 1e-12))
@@ -256,7 +261,29 @@ class WhitenedPlan(MethodPlan):
             theta = task.project(((theta - step * (1 - setting.momentum) * speed).T / pull).T)
             if turn >= setting.steps - kept:
                 total += theta
-        return Solution(task.project(basis.back(total / kept)), moments.size, number, moments)
+        found = Solution(task.project(basis.back(total / kept)), moments.size, number, moments)
+        if loss.outputs > 1 or moments.second.ndim == 1:
+            return found
+        # Half the spectral noise below its eigenvalue: the curvature that is certain.
+        clear = np.maximum(basis.values - 2 * moments.noise, 0.05 * moments.noise)
+        bend = 1.0 if loss.regression else self._bend(found.theta, moments)
+        curvature = bend * clear * np.square(basis.scales) / moments.size
+        recursion = DescentRecursion(curvature, step, setting.momentum, pull, setting.steps, kept)
+        noise = float(self.ratio) * clip / moments.size
+        # The residuals' scale is read off noisy sums: one deviation of theirs above it.
+        unsure = moments.noise / float(SQUARES) / moments.size
+        dispersion = scale * scale + unsure if loss.regression else 1.0
+        optimum, variance = recursion.spread(total / kept, start, noise=noise, dispersion=dispersion, size=moments.size)
+        covariance = (basis.matrix * variance) @ basis.matrix.T
+        return replace(found, spread=CoefficientSpread(basis.back(optimum), covariance))
+
+    def _bend(self, theta: Array, moments: NoisyMoments) -> float:
+        """The mean curvature of the logistic loss over the margins; for other losses their largest."""
+        if not isinstance(self.loss, Logistic):
+            return self.loss.smoothness
+        square = float(theta @ moments.second @ theta) / moments.size
+        center = float(theta @ moments.second[-1]) / (self.task.constant * moments.size) if not self.counted else 0.0
+        return mean_curvature(center, square - center * center)
 
     def measure(self, data: Data, source: Source | None) -> NoisyMoments:
         """The first release."""
