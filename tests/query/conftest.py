@@ -57,7 +57,7 @@ def make_plan(
     """A plan over one table called t, and public ones."""
     engine = UnboundDuckDB()
     shared = (replace(engine.add(name, table), public=True) for name, table in (public or {}).items())
-    tables = (engine.add("t", data), *shared)
+    tables = (replace(engine.add("t", data), owner=None if unit == "row" else unit), *shared)
     return plan_over(sql, tables, engine, NoLedger(Unit.of(unit), relation), **options)
 
 

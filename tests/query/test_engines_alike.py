@@ -213,6 +213,24 @@ CASES: dict[str, tuple[str, dict[str, Any]]] = {
         "AND t.age = bills.age GROUP BY kind",
         {"delta": 1e-5, "bounds": {"paid + cost": (-9, 9)}},
     ),
+    "one number per person, of several levels": (
+        "WITH p AS (SELECT person, city, COUNT(*) AS n, SUM(cost) AS s, SUM(big) AS b, AVG(price) AS a, "
+        "MAX(at) AS last, MIN(ratio) AS r, COUNT(DISTINCT age) AS d FROM t WHERE age IS NOT NULL "
+        "GROUP BY person, city HAVING COUNT(*) > 1) "
+        "SELECT COUNT(*) AS c, SUM(n) AS n, SUM(s) AS s, AVG(b) AS b, SUM(a * r) AS a, SUM(d) AS d, "
+        "COUNT_IF(last > '2025-01-01') AS l FROM p WHERE s < 1e9 AND n / 2 < 40",
+        {
+            "bounds": {"n": (0, 9), "s": (-9, 99), "b": (-99, 99), "a * r": (-5, 5), "d": (0, 5)},
+            "per_unit": AtMost(groups=1, rows=4),
+        },
+    ),
+    "subqueries of rows, unions, values": (
+        "SELECT v, COUNT(*) AS n, SUM(x) AS s FROM (SELECT person, city, cost * 2 AS x FROM t WHERE person IN (SELECT "
+        "person FROM bills WHERE paid > 1) UNION ALL SELECT person, kind, paid FROM bills) AS u "
+        "LEFT JOIN (VALUES ('Bern', 1), ('a', 2)) AS w(city, v) USING (city) "
+        "WHERE city NOT IN (SELECT city FROM regions WHERE size = 3) GROUP BY v",
+        {"bounds": {"x": (-9, 9)}},
+    ),
     "one number per person and group": (
         "SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS(epsilon=1, privacy_unit_column=person, max_groups_contributed=2) "
         "city, SUM(cost, contribution_bounds_per_group => (-5, 40)) AS s, "

@@ -100,8 +100,26 @@ groupings = st.sampled_from(
 )  # fmt: skip
 
 
+SOURCES = [
+    "t",
+    "t",
+    "(SELECT * FROM t WHERE age < 9) AS t",
+    "(SELECT person, city, year, SUM(cost) AS cost, MAX(age) AS age FROM t GROUP BY person, city, year) AS t",
+    "(SELECT person, city, year, cost, age FROM t UNION ALL SELECT person, 'Chur', year, age, COUNT(*) AS n FROM t "
+    "GROUP BY person, year, age) AS t",
+    "(SELECT a.person, city, year, AVG(cost) AS cost, COUNT(DISTINCT age) AS age FROM t AS a "
+    "GROUP BY a.person, city, year HAVING COUNT(*) < 4) AS t",
+    "(SELECT a.person, a.city, year, p.n AS age, cost FROM t AS a JOIN (SELECT person, COUNT(*) AS n FROM t "
+    "GROUP BY person) AS p ON a.person = p.person) AS t",
+    "(SELECT * FROM t WHERE person IN (SELECT person FROM t GROUP BY person HAVING SUM(age) > 3)) AS t",
+]
+"""What stands for the table: itself, or a derived table with its columns."""
+
+
 @st.composite
-def questions(draw: Any, *, private: bool = True, joined: bool = True) -> tuple[str, dict[str, Any]]:
+def questions(
+    draw: Any, *, private: bool = True, joined: bool = True, derived: bool = True
+) -> tuple[str, dict[str, Any]]:
     groups = draw(groupings)
     wanted = draw(aggregates)
     where = draw(st.one_of(st.none(), conditions))
@@ -111,7 +129,8 @@ def questions(draw: Any, *, private: bool = True, joined: bool = True) -> tuple[
     terms = [f"{group} AS g{i}" for i, group in enumerate(groups)]
     listed = [*terms, *(f"{a} AS a{i}" for i, a in enumerate(wanted))]
     side = draw(st.sampled_from(["", "LEFT "]))
-    source = f"t {side}JOIN regions ON t.city = regions.city" if join else "t"
+    table = draw(st.sampled_from(SOURCES)) if derived else "t"
+    source = f"{table} {side}JOIN regions ON t.city = regions.city" if join else table
     sql = f"SELECT {', '.join(listed)} FROM {source}" + (f" WHERE {where}" if where else "")
     if groups:
         sql += f" GROUP BY {', '.join(str(i) for i in range(1, len(groups) + 1))}"
@@ -277,7 +296,7 @@ def test_removing_and_replacing_a_person(
 @given(
     rows=tables,
     changed=row,
-    question=questions(joined=False),
+    question=questions(joined=False, derived=False),
     relation=st.sampled_from([Relation.ADD_REMOVE, Relation.REPLACE]),
 )
 def test_rows_as_units(make_plan: Any, places: Any, rows: Any, changed: Any, question: Any, relation: Any) -> None:

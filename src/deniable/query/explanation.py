@@ -135,7 +135,7 @@ def _joins(plan: QueryPlan) -> list[tuple[str, str]]:
     noun = plan.cost.unit.noun
     return [
         ("joins", f"{join.table.name}: one row per {', '.join(join.columns)}, the first of each {noun}'s")
-        for join in plan.question.joins
+        for join in plan.question.all_joins
         if not join.table.public
     ]
 

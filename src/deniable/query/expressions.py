@@ -39,8 +39,8 @@ from deniable.query.functions import (
 from deniable.query.parsing import parse_expression
 from deniable.query.ranges import Range
 from deniable.query.schema import Column, ColumnKind
-from deniable.query.scope import Scope, bare, is_literal, shown, written
-from deniable.query.values import Value, column_as, common_type, literal, meeting_type, name, read_text
+from deniable.query.scope import Scope, bare, is_literal, owner_column, same_ids, shown, written
+from deniable.query.values import Value, column_as, common_type, literal, meeting_type, name, quoted, read_text
 
 _BIGINT = 1 << 63
 _CASTS = {
@@ -81,6 +81,8 @@ _WHAT = "compare a column with a number, a text or a date"
 def expression(scope: Scope, node: exp.Expr) -> Column:
     """A column, a constant, a derived column or a condition."""
     node = bare(node)
+    if id(node) in scope.known:
+        return scope.known[id(node)]
     if is_literal(node) and not isinstance(node, exp.Null):
         return constant(written(node), scope.value(node))
     reader = READERS.get(type(node))
@@ -581,8 +583,8 @@ def _compared(scope: Scope, node: exp.Expr, one: Column, sign: str, other: Colum
 
 
 def _membership(scope: Scope, node: exp.In) -> str:
-    if not node.expressions:
-        raise scope.refuse(node, "IN is supported with a list of values only; a public table can be joined")
+    if node.args.get("query") is not None:
+        return _in_subquery(scope, node)
     scope.only(node, "this", "expressions")
     column = expression(scope, node.this)
     lists: dict[str, list[str]] = {}
@@ -592,6 +594,42 @@ def _membership(scope: Scope, node: exp.In) -> str:
     # One list per type in which the column is compared: engines look a value up in a list, and try a chain of OR.
     parts = [f"{column_as(column, type)} IN ({', '.join(values)})" for type, values in lists.items()]
     return "(" + " OR ".join(parts) + ")"
+
+
+def _in_subquery(scope: Scope, node: exp.In) -> str:
+    """IN (SELECT column FROM …): values of a public table; or people, of whom a private table has rows.
+
+    For people, the id of who is protected is compared with the ids of a private table. Whether a row of p stays is then
+    a function of p's rows in both tables, as in a join on the ids (see `scope`). Any other column of a private table
+    would let one person decide about the rows of others.
+    """
+    scope.only(node, "this", "query")
+    if scope.subquery is None:
+        raise scope.refuse(node, "IN is supported with a list of values only")
+    column, table = expression(scope, node.this), scope.subquery(node.args["query"])
+    if len(table.columns) != 1:
+        raise scope.refuse(node, "IN (SELECT …) needs a subquery with one column")
+    theirs = replace(table.columns[0], sql=f"q.{quoted(table.columns[0].name)}")
+    where = ""
+    if not table.public:
+        mine = owner_column(scope.table)
+        unit = table.unit
+        ids = mine is not None and unit is not None and name(scope.tables[0].column(mine)) == name(column)
+        if not ids or unit is None or unit.name != table.columns[0].name or not same_ids(column, unit):
+            raise scope.refuse(
+                node,
+                "IN (SELECT …) is supported for a public table, and for the id of who is protected in both: another "
+                "column of a private table would let one person decide about the rows of others",
+            )
+        where = f" WHERE {name(theirs)} IS NOT NULL"
+    both_untyped = column.kind is theirs.kind is ColumnKind.UNTYPED
+    type = "VARCHAR" if both_untyped else common_type(column, theirs)
+    if type is None:
+        raise scope.refuse(
+            node, f"{column.name} ({column.kind.value}) and {theirs.name} ({theirs.kind.value}) cannot be compared"
+        )
+    values = f"SELECT {column_as(theirs, type)} FROM ({table.sql}) AS q{where}"
+    return f"({column_as(column, type)} IN ({values}))"
 
 
 def constant(text: str, value: Value) -> Column:

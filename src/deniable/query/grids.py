@@ -19,6 +19,7 @@ Fraction(1, 100000)
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any, TypeAlias
@@ -26,7 +27,7 @@ from typing import Any, TypeAlias
 from deniable import _checks
 from deniable._checks import Number
 from deniable._remedies import Remedy, example
-from deniable.errors import InvalidArgument, QueryError
+from deniable.errors import DataError, InvalidArgument, QueryError
 from deniable.noise import Grid
 from deniable.query.expressions import named_column
 from deniable.query.ranges import Range
@@ -83,13 +84,26 @@ def collect(scope: Scope, given: Mapping[Any, Any] | str | None) -> dict[str, Gr
         )
     grids = {}
     for key, bounds in (given or {}).items():
-        column = named_column(scope, key)
+        column, here = _column_of(scope, key)
         if not column.kind.numeric:
             raise QueryError(f"bounds are for numbers; column {column.name} holds {column.kind.value}")
         if name(column) in grids:
             raise InvalidArgument("bounds", str(key), "given once for each column", "Two names mean this one.")
-        grids[name(column)] = choose(column, bounds)
+        grid = choose(column, bounds)
+        if here:  # those of a column within a subquery have been read with it
+            grids[name(column)] = grid
     return grids
+
+
+def _column_of(scope: Scope, key: Any) -> tuple[Column, bool]:
+    """The column that bounds are for, and whether it is one of the outermost query."""
+    try:
+        return named_column(scope, key), True
+    except (DataError, QueryError):
+        for inner in scope.within:
+            with suppress(DataError, QueryError):
+                return named_column(inner, key), False
+        raise
 
 
 def find(column: Column, grids: Mapping[str, Grid]) -> Grid | None:

@@ -57,6 +57,10 @@ _COUNTED: dict[TokenType, tuple[type[exp.Expr], ...]] = {
     TokenType.ESCAPE: (exp.Escape,),
     TokenType.INTERVAL: (exp.Interval,),
     TokenType.FILTER: (exp.Filter,),
+    TokenType.WITH: (exp.With,),
+    TokenType.UNION: (exp.Union,),
+    TokenType.ALL: (exp.Union,),
+    TokenType.VALUES: (exp.Values,),
     TokenType.NULL: (exp.Null,),
     TokenType.TRUE: (exp.Boolean,),
     TokenType.FALSE: (exp.Boolean,),
@@ -96,8 +100,9 @@ _LITERAL_PREFIX = frozenset({TokenType.DATE, TokenType.TIMESTAMP, TokenType.TIME
 _WORDS = frozenset({TokenType.VAR, TokenType.IDENTIFIER, TokenType.STRING})
 
 _REMEDIES = {
-    "UNION": "ask two queries",
-    "WITH": "write one SELECT",
+    "INTERSECT": "join the tables, or write IN (SELECT …)",
+    "EXCEPT": "write NOT IN (SELECT …)",
+    "EXISTS": "write id IN (SELECT id FROM …)",
     "OVER": "window functions have no private form here",
     "//": "write FLOOR(a / b)",
     "NULLS": "a release has no NULL",
@@ -133,7 +138,9 @@ def parse(sql: str) -> exp.Select:
         raise QueryError("the SQL is empty; write one SELECT, for example SELECT COUNT(*) FROM visits")
     _check_known_words(sql, tokens)
     tree = found[0]
-    if not isinstance(tree, exp.Select) or tokens[0].token_type is not TokenType.SELECT:
+    if isinstance(tree, exp.Union):
+        raise refusal(tree, "UNION of answers is not supported; ask two queries, or write FROM (… UNION ALL …)", sql)
+    if not isinstance(tree, exp.Select) or tokens[0].token_type not in (TokenType.SELECT, TokenType.WITH):
         raise QueryError(f"only SELECT is supported; this starts with {tokens[0].text.upper()}", line=1, column=1)
     if len(found) > 1:
         raise refusal(found[1], "a second statement is not supported; ask two queries", sql)
@@ -181,6 +188,7 @@ def _check_accounted(sql: str, tokens: list[Token], tree: exp.Expr) -> None:
     places = {node.meta["start"] for node in nodes if "start" in node.meta}
     there = Counter(type(node) for node in nodes)
     there[exp.WithinGroup] *= 2  # two words each
+    there[exp.Union] += sum(isinstance(node, exp.Union) and node.args.get("distinct") is False for node in nodes)  # ALL
     there[exp.Not] += sum(bool(node.args.get("negate")) for node in nodes)  # NOT LIKE is one node
     dots = sum(len(node.parts) - 1 for node in nodes if isinstance(node, exp.Column | exp.Table))
     seen = Counter[tuple[type[exp.Expr], ...]]()

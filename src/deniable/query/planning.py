@@ -129,6 +129,11 @@ class QueryPlan(Plain):
         return self.question.statement.sql
 
     @property
+    def unit(self) -> Column | None:
+        """The column that says whose a row is; None where every row is protected on its own."""
+        return self.question.unit_column(self.context.ledger.unit)
+
+    @property
     def engine(self) -> Engine:
         """What runs the bounded SQL."""
         return self.context.engine
@@ -228,8 +233,8 @@ def plan(question: ParsedQuery, options: PlanOptions, context: PlanningContext, 
     question = question.with_ranges(gridding.declared(options.bounds))
     engine, ledger = context.engine, context.ledger
     unit = ledger.unit
-    column = None if unit.column is None else question.table.find(unit.column)
-    stated = _limits(options.per_unit, unit)
+    column = question.unit_column(unit)
+    stated = AtMost(groups=1, rows=1) if question.single else _limits(options.per_unit, unit)
     _check_joins(question, unit, engine)
     grids = gridding.collect(question.scope, options.bounds)
     declared = DeclaredKeys(options.keys, question, engine.look)
@@ -356,7 +361,7 @@ def _units(question: ParsedQuery, keys: Sequence[Keys], unit: Unit) -> Measure |
     """What decides which groups are shown: the number of units in each, where keys are private."""
     if not any(k.private for k in keys):
         return None
-    return Measure(None) if unit.column is None else UnitCounts(None, noun=question.table.find(unit.column).name)
+    return Measure(None) if unit.column is None else UnitCounts(None, noun=unit.column)
 
 
 def promise(options: PlanOptions, context: PlanningContext, private: Sequence[str]) -> Guarantee:
@@ -432,7 +437,7 @@ def _no_delta(column: str) -> QueryError:
 
 def _check_joins(question: ParsedQuery, unit: Unit, engine: Engine) -> None:
     """Where a row is a unit, a join must not make several rows of one. The tables that are asked are public."""
-    for join in question.joins:
+    for join in question.all_joins:
         if unit.column is None and join.table.public and engine.look(join.repeats)[0][0]:
             raise QueryError(
                 f"the public table {join.table.name} has several rows for one key, so a row of {question.table.name} "

@@ -21,14 +21,26 @@ from sqlglot import exp
 
 from deniable.errors import QueryError
 from deniable.query import googlesql
-from deniable.query.expressions import condition, expression, number, number_of, tupled, with_ranges
+from deniable.query.derived import Reader, read_groups
+from deniable.query.expressions import condition, expression, number, number_of, tupled
 from deniable.query.finishing import ComputedOutput, Finish, Finisher, Output, meaning
 from deniable.query.googlesql import Ends, GoogleForm
 from deniable.query.parsing import parse, refusal
 from deniable.query.ranges import Range
 from deniable.query.schema import AggregateOutput, Column, ColumnKind, KeyOutput, Table
-from deniable.query.scope import Join, Scope, bare, is_literal, read_tables, relation, shown, written
+from deniable.query.scope import (
+    Derived,
+    Join,
+    Scope,
+    bare,
+    check_private,
+    is_literal,
+    relation,
+    shown,
+    written,
+)
 from deniable.query.values import name as sql_name
+from deniable.units import Unit
 
 FUNCTIONS: dict[type[exp.Expr], str] = {
     exp.Count: "count",
@@ -63,7 +75,20 @@ LEVELS: dict[type[exp.Expr], Fraction] = {
 by the 1 % and the 99 % quantile."""
 
 _KNOWN = "COUNT, SUM, AVG, VARIANCE, STDDEV, MEDIAN, QUANTILE_CONT, MIN, MAX, MODE"
-_CLAUSES = ("expressions", "from", "from_", "joins", "where", "group", "having", "order", "limit", "offset")
+_CLAUSES = (
+    "expressions",
+    "from",
+    "from_",
+    "joins",
+    "where",
+    "group",
+    "having",
+    "order",
+    "limit",
+    "offset",
+    "with",
+    "with_",
+)
 
 
 _TOO_DEEP = "the SQL is nested too deeply; write a shorter condition"
@@ -102,6 +127,30 @@ class ParsedQuery:
     """The table of one row per person and group that is asked in place of the rows (see `googlesql.per_person`)."""
     renamed: Mapping[str, str] = field(default_factory=dict, repr=False, compare=False)
     """What the SQL of a grouped column became in that table."""
+    inner: tuple[Join, ...] = ()
+    """The joins within derived tables."""
+
+    def unit_column(self, unit: Unit) -> Column | None:
+        """The column that says whose a row is; None where every row is a unit of its own. A derived table carries it:
+        by its name alone any column could be taken for it, as in (SELECT cost AS patient_id FROM visits)."""
+        if unit.column is None:
+            return None
+        if not isinstance(self.table, Derived):
+            return self.table.find(unit.column)
+        if self.table.unit is None:
+            raise TypeError("a derived table of people carries the id of its rows' people")
+        return self.table.unit
+
+    @property
+    def all_joins(self) -> tuple[Join, ...]:
+        """The joins of the query, and those within its derived tables."""
+        return (*self.joins, *self.inner)
+
+    @property
+    def single(self) -> bool:
+        """Whether every unit has one row at most."""
+        table = self.table
+        return isinstance(table, Derived) and table.single and not any(join.table.public for join in self.joins)
 
     @property
     def source(self) -> str:
@@ -161,10 +210,11 @@ def _question(statement: Statement, tables: tuple[Table, ...], ranges: Mapping[s
             remedy = "; GROUP BY gives each key once" if clause == "distinct" else ""
             name = clause.strip("_").replace("_", " ").upper()
             raise refusal(parts[0] if parts else tree, f"{name} is not supported{remedy}", sql)
-    scope, joins = read_tables(sql, tree, tables)
-    scope = with_ranges(scope, ranges)
+    reader = Reader(sql, tables, ranges).with_tables(tree.args.get("with_") or tree.args.get("with"))
+    scope, joins = reader.scope(tree)
+    check_private(scope, tree)
     where, group = tree.args.get("where"), tree.args.get("group")
-    groups = _groups(scope, group, tree.expressions) if group is not None else ()
+    groups = read_groups(scope, group, tree.expressions) if group is not None else ()
     finisher = Finisher(scope, groups, lambda node: _aggregate(scope, node))
     items = [(node, output) for node in tree.expressions for output in _outputs(scope, node, groups, finisher)]
     outputs = _apart(scope, items)
@@ -172,7 +222,8 @@ def _question(statement: Statement, tables: tuple[Table, ...], ranges: Mapping[s
         raise scope.refuse(tree, "nothing is aggregated; ask for COUNT(*), COUNT, SUM or AVG")
     test = condition(scope, where.this) if where is not None else None
     finish = replace(finisher, outputs=outputs).finish(tree)
-    return ParsedQuery(statement, ranges, tables, scope.table, outputs, groups, test, joins, finish, scope)
+    inner = tuple(join for named in scope.tables if isinstance(named.table, Derived) for join in named.table.joins)
+    return ParsedQuery(statement, ranges, tables, scope.table, outputs, groups, test, joins, finish, scope, inner=inner)
 
 
 def _google_question(statement: Statement, form: GoogleForm, tables: tuple[Table, ...]) -> ParsedQuery:
@@ -211,36 +262,6 @@ def _google_question(statement: Statement, form: GoogleForm, tables: tuple[Table
 def is_key(output: Output) -> TypeGuard[KeyOutput]:
     """Whether an output holds keys."""
     return isinstance(output, KeyOutput)
-
-
-def _groups(scope: Scope, clause: exp.Group, items: list[exp.Expr]) -> tuple[Column, ...]:
-    """The columns of GROUP BY: columns, expressions, or names and places of the SELECT list."""
-    scope.only(clause, "expressions")
-    found: list[Column] = []
-    for node in clause.expressions:
-        column = expression(scope, _meant(scope, node, items))
-        if column.kind is ColumnKind.OTHER:
-            raise scope.refuse(node, f"GROUP BY {column.name} is not supported: it holds {column.held}")
-        if sql_name(column) in map(sql_name, found):
-            raise scope.refuse(node, f"column {column.name} stands twice in GROUP BY")
-        found.append(column)
-    return tuple(found)
-
-
-def _meant(scope: Scope, node: exp.Expr, items: list[exp.Expr]) -> exp.Expr:
-    """What a term of GROUP BY stands for."""
-    node = bare(node)
-    if isinstance(node, exp.Literal) and not node.is_string:
-        place = scope.value(node)
-        if isinstance(place, int) and 1 <= place <= len(items):
-            item = items[place - 1]
-            return bare(item.this if isinstance(item, exp.Alias) else item)
-        raise scope.refuse(node, f"GROUP BY {shown(node)} is not a place in the SELECT list")
-    if isinstance(node, exp.Column) and not node.table and not any(t.table.has(node.name) for t in scope.tables):
-        for item in items:
-            if isinstance(item, exp.Alias) and item.alias.casefold() == node.name.casefold():
-                return bare(item.this)
-    return node
 
 
 def _outputs(scope: Scope, node: exp.Expr, groups: tuple[Column, ...], finisher: Finisher) -> list[Output]:

@@ -28,7 +28,7 @@ rows than the first table has; a table joined to itself would at best give back 
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import date, datetime
 from decimal import Decimal, InvalidOperation
@@ -77,11 +77,21 @@ class Scope:
     tables: tuple[Named, ...]
     ranges: Mapping[str, Range] = field(default_factory=dict)
     """The declared ranges, by the SQL of the column or expression."""
+    subquery: Callable[[exp.Expr], Derived] | None = field(default=None, repr=False, compare=False)
+    """Reads a subquery over the tables of the statement."""
+    known: Mapping[int, Column] = field(default_factory=dict, repr=False, compare=False)
+    """Nodes of the tree that stand for columns as they are, by identity: groups and aggregates of a derived table."""
 
     @property
     def table(self) -> Table:
         """The private table."""
         return self.tables[0].table
+
+    @property
+    def within(self) -> tuple[Scope, ...]:
+        """The scopes of the derived tables."""
+        derived = (named.table for named in self.tables if isinstance(named.table, Derived))
+        return tuple(scope for table in derived for scope in table.scopes)
 
     def refuse(self, node: exp.Expr, message: str) -> QueryError:
         """A refusal at the node's place."""
@@ -173,9 +183,33 @@ class Scope:
         raise self.refuse(node, f"{shown(node)} is not a date or a time without zone; write DATE '2026-01-31'")
 
 
+@dataclass(frozen=True)
+class Derived(Table):
+    """A subquery that is used like a table: see `derived`."""
+
+    sql: str = field(default="", repr=False, kw_only=True)
+    """The SELECT that gives its rows."""
+    unit: Column | None = field(default=None, kw_only=True)
+    """The column that says whose a row is; it may be one that the subquery does not select."""
+    single: bool = field(default=False, kw_only=True)
+    """Whether every unit has one row at most."""
+    bases: tuple[str, ...] = field(default=(), kw_only=True)
+    """The private tables that it reads, as often as it reads them."""
+    joins: tuple[Join, ...] = field(default=(), repr=False, kw_only=True)
+    scopes: tuple[Scope, ...] = field(default=(), repr=False, compare=False, kw_only=True)
+    """Its own scope, and those of the derived tables in it."""
+
+
+def owner_column(table: Table) -> Column | None:
+    """The column that says whose a row of a table is; None where every row is a unit of its own."""
+    if isinstance(table, Derived):
+        return table.unit
+    return None if table.owner is None else table.find(table.owner)
+
+
 def relation(table: Table) -> str:
     """A table in SQL, with its schema, so that no step of the bounded SQL can take its name."""
-    return f"temp.main.{quoted(table.name)}"
+    return f"({table.sql})" if isinstance(table, Derived) else f"temp.main.{quoted(table.name)}"
 
 
 def is_literal(node: exp.Expr) -> bool:
@@ -238,13 +272,15 @@ def _admit(sql: str, node: exp.Expr, named: Named, tables: Sequence[Named]) -> N
 
 def _check_ids(scope: Scope, node: exp.Expr, named: Named, pairs: Sequence[tuple[Column, Column]]) -> None:
     """Refuse a join that is not on the ids of one person; `pairs` are the equal columns, of the joined table first."""
-    owner = str(named.table.owner)
     ids = {
-        other.column(other.table.find(other.table.owner))
+        other.column(found)
         for other in scope.tables[:-1]
-        if not other.table.public and other.table.owner is not None
+        if not other.table.public and (found := owner_column(other.table)) is not None
     }
-    mine = named.column(named.table.find(owner))
+    unit = owner_column(named.table)
+    if unit is None:
+        raise TypeError("a private table that is joined has an owner")
+    mine, owner = named.column(unit), unit.name
     equal = [ours for theirs, ours in pairs if theirs == mine and ours in ids]
     if not equal:
         raise scope.refuse(
@@ -253,7 +289,7 @@ def _check_ids(scope: Scope, node: exp.Expr, named: Named, pairs: Sequence[tuple
             "makes rows that belong to two people",
         )
     for ours in equal:
-        if not _alike(mine, ours):
+        if not same_ids(mine, ours):
             raise scope.refuse(
                 node,
                 f"{owner} is of type {ours.type} in one table and of type {mine.type} in {named.table.name}, so who is "
@@ -279,7 +315,7 @@ def _one_row_per_key(named: Named, keys: Sequence[str]) -> str:
     )
 
 
-def _alike(one: Column, other: Column) -> bool:
+def same_ids(one: Column, other: Column) -> bool:
     """Whether two columns tell the same people apart."""
     texts = (ColumnKind.TEXT, ColumnKind.UNTYPED)
     if one.kind in texts and other.kind in texts:
@@ -302,36 +338,49 @@ class Join:
     """The names of its equal columns."""
 
 
-def read_tables(sql: str, tree: exp.Select, tables: tuple[Table, ...]) -> tuple[Scope, tuple[Join, ...]]:
-    """The scope of a query, and its joins."""
+def read_tables(
+    sql: str, tree: exp.Select, tables: tuple[Table, ...], subquery: Callable[[exp.Expr], Derived]
+) -> tuple[Scope, tuple[Join, ...]]:
+    """The scope of a SELECT, and its joins; `subquery` reads those that stand in place of tables."""
     origin = tree.args.get("from_") or tree.args.get("from")
     if origin is None:
         names = listed(tuple(table.name for table in tables))
         raise refusal(tree, f"FROM is missing; the tables are {names}", sql)
-    first = _named(sql, origin.this, tables, short=FIRST)
-    if first.table.public:
-        raise refusal(
-            origin.this,
-            f"{first.table.name} is a public table, which needs no privacy; start with the table to protect, and JOIN",
-            sql,
-        )
-    scope, joins = Scope(sql, (first,)), []
+    first = _named(sql, origin.this, tables, subquery, short=FIRST)
+    scope, joins = Scope(sql, (first,), subquery=subquery), []
     for i, node in enumerate(tree.args.get("joins") or [], start=1):
-        named = _named(sql, node.this, tables, short=f"p{i}")
+        named = _named(sql, node.this, tables, subquery, short=f"p{i}")
+        if first.table.public and not named.table.public:
+            raise refusal(node.this, _PUBLIC.format(first.table.name), sql)
         named = named if named.table.public else _admit(sql, node.this, named, scope.tables)
         if named.alias.casefold() in (other.alias.casefold() for other in scope.tables):
             raise refusal(node.this, f"two tables are called {named.alias}; rename one with AS", sql)
         named = replace(named, merged=frozenset(part.name.casefold() for part in node.args.get("using") or []))
-        scope = Scope(sql, (*scope.tables, named))
+        scope = replace(scope, tables=(*scope.tables, named))
         joins.append(_join(scope, node, named))
     return scope, tuple(joins)
 
 
-def _named(sql: str, node: exp.Expr, tables: tuple[Table, ...], *, short: str) -> Named:
-    """The table that a node names."""
+_PUBLIC = "{} is a public table, which needs no privacy; start with the table to protect, and JOIN"
+
+
+def check_private(scope: Scope, node: exp.Expr) -> None:
+    """Refuse a query of public tables alone."""
+    if scope.table.public:
+        raise scope.refuse(node, _PUBLIC.format(scope.table.name))
+
+
+def _named(
+    sql: str, node: exp.Expr, tables: tuple[Table, ...], subquery: Callable[[exp.Expr], Derived], *, short: str
+) -> Named:
+    """The table that a node names, or the derived table that it is."""
     known = listed(tuple(table.name for table in tables))
-    if isinstance(node, exp.Subquery | exp.Select):
-        raise refusal(node, "a subquery is not supported; name a table", sql)
+    if isinstance(node, exp.Subquery | exp.Values):
+        derived, after = subquery(node), node.args.get("alias")
+        if after is not None and after.args.get("columns") and isinstance(node, exp.Subquery):
+            raise refusal(node, "names of columns after a subquery are not supported; write AS within it", sql)
+        called = node.alias or derived.name
+        return Named(replace(derived, name=called), called, short)
     if not isinstance(node, exp.Table) or not isinstance(node.this, exp.Identifier):
         raise refusal(node, f"{shown(node)} is not a table; the tables are {known}", sql)
     alias = node.args.get("alias")
@@ -388,7 +437,7 @@ def _pairs(scope: Scope, node: exp.Join, named: Named) -> list[tuple[Column, Col
     """The equal columns of a join: of the joined table first."""
     using = [exp.column(part.name, table=named.alias) for part in node.args.get("using") or []]
     if using:
-        before = Scope(scope.sql, scope.tables[:-1])
+        before = replace(scope, tables=scope.tables[:-1])
         return [(scope.column(part), before.column(exp.column(part.name))) for part in using]
     on = node.args.get("on")
     found = []

@@ -503,9 +503,7 @@ def _widest(column: Column) -> tuple[Fraction, Fraction]:
 
 
 def _rows(plan: QueryPlan) -> SurveyRows:
-    unit = plan.context.ledger.unit.column
-    column = None if unit is None else plan.question.table.find(unit)
-    return SurveyRows(plan.question, plan.keys, column, plan.context.ledger.relation)
+    return SurveyRows(plan.question, plan.keys, plan.unit, plan.context.ledger.relation)
 
 
 def grids(plan: QueryPlan) -> dict[Column, Grid]:

@@ -68,7 +68,7 @@ def read_source(text: str, context: PlanningContext) -> RowSource:
     else:
         found = _selected(text, context)
     unit = context.ledger.unit
-    for join in found.question.joins:
+    for join in found.question.all_joins:
         if unit.column is None and join.table.public and context.engine.look(join.repeats)[0][0]:
             raise QueryError(
                 f"the public table {join.table.name} has several rows for one key, so a row would count several times, "
@@ -99,8 +99,7 @@ def _selected(text: str, context: PlanningContext) -> RowSource:
 
 def unit_column(source: RowSource, context: PlanningContext) -> Column | None:
     """The column that says whose a row is; None where every row is a unit of its own."""
-    unit = context.ledger.unit.column
-    return None if unit is None else source.question.table.find(unit)
+    return source.question.unit_column(context.ledger.unit)
 
 
 @dataclass(frozen=True)

@@ -111,6 +111,22 @@ QUESTIONS: dict[str, tuple[str, dict[str, Any]]] = {
         "SELECT MONTH(TRY_CAST(day AS DATE)) AS month, COUNT(*) AS n FROM visits GROUP BY 1 HAVING n > 0 ORDER BY n",
         {},
     ),
+    "computed of what is released": (
+        "SELECT city, SUM(cost) / COUNT(*) AS r, CASE WHEN COUNT(*) > 9 THEN 1 ELSE SQRT(SUM(cost)) END AS c FROM visits "
+        "GROUP BY city HAVING COUNT(DISTINCT patient_id) > -1000 ORDER BY AVG(cost) DESC",
+        {"bounds": {"cost": (0, 100)}, "keys": {"city": CITIES}},
+    ),
+    "one number per person": (
+        "WITH p AS (SELECT patient_id, COUNT(*) AS n, SUM(cost) AS s, AVG(cost) AS a FROM visits GROUP BY patient_id "
+        "HAVING MIN(cost) < 50) SELECT AVG(n) AS n, SUM(s * a) AS s FROM p",
+        {"bounds": {"n": (0, 9), "s * a": (-99, 99)}, "per_unit": None},
+    ),
+    "unions and people": (
+        "SELECT COUNT(*) AS n, COUNT(DISTINCT c, d) AS d FROM (SELECT city AS c, day AS d FROM visits WHERE patient_id IN "
+        "(SELECT patient_id FROM visits GROUP BY 1 HAVING COUNT(*) > 1) UNION ALL SELECT day, city FROM visits) AS u "
+        "WHERE c ILIKE '%e%' OR d LIKE '!%%' ESCAPE '!'",
+        {},
+    ),
     "GoogleSQL": (
         "SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS(epsilon=30, delta=1e-6, max_groups_contributed=2, "
         "privacy_unit_column=patient_id) city, SUM(cost, contribution_bounds_per_group => (0, 200)) AS c "

@@ -103,7 +103,8 @@ class SqlWriter(ABC):
         aliases = self._aliases(tree)
         nodes = list(tree.walk(bfs=False))
         self._read = {id(node): read for node, read in zip(nodes, tree.copy().walk(bfs=False), strict=True)}
-        for node in reversed(nodes):  # inputs come before what is made of them
+        # Inputs come before what is made of them, but for columns of a subquery: those are known after it was read.
+        for node in [*reversed(nodes)] * (1 + max(map(_depth, tree.find_all(exp.Subquery)), default=0)):
             self._types[id(node)] = self._type(node, aliases)
             if self._is_integral(node):
                 self._integral.add(id(node))
@@ -186,7 +187,10 @@ class SqlWriter(ABC):
 
     def _type(self, node: exp.Expr, aliases: Mapping[str, Table]) -> str | None:
         if isinstance(node, exp.Column):
-            table = aliases.get(node.table)
+            source = _source(node)
+            if isinstance(source, exp.Subquery):
+                return self._types.get(id(_selected(source, node.name)))
+            table = aliases.get(node.table) if source is None else self._tables.get(source.name)
             column = table.find(node.name) if table is not None and table.has(node.name) else None
             if column is None:
                 return None
@@ -221,6 +225,39 @@ class SqlWriter(ABC):
         if isinstance(node, exp.Boolean | exp.Predicate | exp.Not | exp.And | exp.Or | exp.StartsWith | exp.Contains):
             return BOOLEAN
         return None
+
+
+def _depth(node: exp.Expr) -> int:
+    """In how many subqueries a subquery stands, itself among them."""
+    outer = node.find_ancestor(exp.Subquery)
+    return 1 if outer is None else 1 + _depth(outer)
+
+
+def _source(node: exp.Column) -> exp.Table | exp.Subquery | None:
+    """The table of the session, or the subquery, that a column's table is in the SELECT where the column stands."""
+    select = node.find_ancestor(exp.Select)
+    if select is None or not node.table:
+        return None
+    origin = select.args.get("from_") or select.args.get("from")
+    places = [*([origin.this] if origin is not None else []), *(join.this for join in select.args.get("joins") or [])]
+    for place in places:
+        base = isinstance(place, exp.Table) and place.args.get("db") is not None
+        if place.alias == node.table and (base or isinstance(place, exp.Subquery)):
+            found: exp.Table | exp.Subquery = place
+            return found
+    return None
+
+
+def _selected(subquery: exp.Subquery, name: str) -> exp.Expr | None:
+    """What a subquery selects under a name."""
+    inner = subquery.this
+    while isinstance(inner, exp.Union):
+        inner = inner.this
+    for item in inner.expressions:
+        if item.alias_or_name == name:
+            found: exp.Expr = item.this if isinstance(item, exp.Alias) else item
+            return found
+    return None
 
 
 @lru_cache(maxsize=1000)
