@@ -248,8 +248,8 @@ def test_where_rows_are_protected(single_rows: Tables) -> None:
         ("SELECT COUNT(*) FROM t WHERE person IN (SELECT person FROM bills)", "would let one person decide"),
         ("SELECT COUNT(*) FROM (SELECT t.cost FROM t JOIN bills USING (person)) AS x", "protects single rows"),
         (
-            "SELECT COUNT(*) FROM (SELECT cost FROM t JOIN (VALUES ('Bern', 1), ('Bern', 2)) AS v(city, x) USING (city))"
-            " AS y",
+            "SELECT COUNT(*) FROM (SELECT cost FROM t JOIN (VALUES ('Bern', 1), ('Bern', 2)) AS v(city, x) "
+            "USING (city)) AS y",
             "several rows for one key",
         ),
     ]:

@@ -4,9 +4,9 @@ The way of a query:
 
 1. `staging.plan_query` takes the arguments of `Session.plan`, and completes or refuses what was left out.
 2. `parsing` turns the text into a tree, once. `googlesql` reads what a GoogleSQL text says about privacy.
-3. `reading` turns the tree into a `ParsedQuery`, by whitelist. It uses `scope` (FROM, JOIN, names), `expressions` with
-   `functions` and `ranges` (derived columns and conditions as total SQL), and `finishing` with `formulas` (what is
-   computed of released numbers, HAVING, ORDER BY, LIMIT).
+3. `reading` turns the tree into a `ParsedQuery`, by whitelist. It uses `scope` (FROM, JOIN, names) and `derived`
+   (subqueries), `expressions` with `functions`, `times` and `ranges` (derived columns and conditions as total SQL), and
+   `finishing` with `formulas` and `cells` (what is computed of released numbers, HAVING, ORDER BY, LIMIT).
 4. `planning.plan` makes the `QueryPlan`: `grids` and `keys` are what was declared; `aggregates` and `measures` say
    which integers are needed and how far one unit moves them; `answering.shares` divides ε; `bounding` and `choice`
    write the SQL that keeps every unit within its limits.

@@ -112,8 +112,8 @@ QUESTIONS: dict[str, tuple[str, dict[str, Any]]] = {
         {},
     ),
     "computed of what is released": (
-        "SELECT city, SUM(cost) / COUNT(*) AS r, CASE WHEN COUNT(*) > 9 THEN 1 ELSE SQRT(SUM(cost)) END AS c FROM visits "
-        "GROUP BY city HAVING COUNT(DISTINCT patient_id) > -1000 ORDER BY AVG(cost) DESC",
+        "SELECT city, SUM(cost) / COUNT(*) AS r, CASE WHEN COUNT(*) > 9 THEN 1 ELSE SQRT(SUM(cost)) END AS c "
+        "FROM visits GROUP BY city HAVING COUNT(DISTINCT patient_id) > -1000 ORDER BY AVG(cost) DESC",
         {"bounds": {"cost": (0, 100)}, "keys": {"city": CITIES}},
     ),
     "one number per person": (
@@ -122,9 +122,9 @@ QUESTIONS: dict[str, tuple[str, dict[str, Any]]] = {
         {"bounds": {"n": (0, 9), "s * a": (-99, 99)}, "per_unit": None},
     ),
     "unions and people": (
-        "SELECT COUNT(*) AS n, COUNT(DISTINCT c, d) AS d FROM (SELECT city AS c, day AS d FROM visits WHERE patient_id IN "
-        "(SELECT patient_id FROM visits GROUP BY 1 HAVING COUNT(*) > 1) UNION ALL SELECT day, city FROM visits) AS u "
-        "WHERE c ILIKE '%e%' OR d LIKE '!%%' ESCAPE '!'",
+        "SELECT COUNT(*) AS n, COUNT(DISTINCT c, d) AS d FROM (SELECT city AS c, day AS d FROM visits WHERE patient_id "
+        "IN (SELECT patient_id FROM visits GROUP BY 1 HAVING COUNT(*) > 1) UNION ALL SELECT day, city FROM visits) "
+        "AS u WHERE c ILIKE '%e%' OR d LIKE '!%%' ESCAPE '!'",
         {},
     ),
     "GoogleSQL": (
