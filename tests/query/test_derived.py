@@ -13,7 +13,7 @@ import pytest
 
 from deniable.errors import QueryError
 from deniable.query import AtMost
-from deniable.query.scope import Derived
+from deniable.query.scope import DerivedTable
 from deniable.units import Unit
 from tests.query.conftest import NoLedger, UnboundDuckDB, plan_over
 
@@ -185,7 +185,7 @@ def test_one_row_per_person_needs_no_limits(people: Tables) -> None:
 def test_no_other_column_passes_for_the_id(people: Tables, sql: str) -> None:
     """Whose a row is does not follow from a name: a column that is called like the id is another column."""
     plan = people.plan(sql)
-    assert isinstance(plan.question.table, Derived)
+    assert isinstance(plan.question.table, DerivedTable)
     assert plan.unit == plan.question.table.unit
     assert plan.unit.name != "person"
     assert plan.unit.kind.value == "whole numbers"

@@ -44,7 +44,7 @@ from deniable.query.parsing import refusal
 from deniable.query.ranges import Range
 from deniable.query.schema import Column, ColumnKind, Table
 from deniable.query.scope import (
-    Derived,
+    DerivedTable,
     Join,
     Scope,
     bare,
@@ -78,14 +78,14 @@ _KNOWN = "COUNT, SUM, AVG, MIN and MAX"
 
 
 @dataclass(frozen=True)
-class Reader:
+class SubqueryReader:
     """Reads derived tables of one statement. `tables` are those that a subquery may name, WITH among them."""
 
     sql: str
     tables: tuple[Table, ...]
     ranges: Mapping[str | Column, Range]
 
-    def with_tables(self, clause: exp.Expr | None) -> Reader:
+    def with_tables(self, clause: exp.Expr | None) -> SubqueryReader:
         """The reader, with the tables of a WITH, each of which may name those before it."""
         found = self
         if clause is None:
@@ -109,7 +109,7 @@ class Reader:
         scope, joins = read_tables(self.sql, tree, self.tables, self.table)
         return with_ranges(scope, self.ranges), joins
 
-    def table(self, node: exp.Expr, columns: Sequence[exp.Expr] | None = None) -> Derived:
+    def table(self, node: exp.Expr, columns: Sequence[exp.Expr] | None = None) -> DerivedTable:
         """A derived table; `columns` are the names that stand after its alias."""
         while isinstance(node, exp.Subquery) and not node.args.get("joins"):
             node = node.this
@@ -128,7 +128,7 @@ class Reader:
             )
         return found if not columns else self._renamed(node, found, [part.name for part in columns])
 
-    def _renamed(self, node: exp.Expr, table: Derived, names: list[str]) -> Derived:
+    def _renamed(self, node: exp.Expr, table: DerivedTable, names: list[str]) -> DerivedTable:
         if len(names) != len(table.columns):
             raise refusal(node, f"{len(table.columns)} columns have {len(names)} names", self.sql)
         pairs = list(zip(table.columns, names, strict=True))
@@ -145,7 +145,7 @@ class Reader:
             unit=None if unit is None else replace(unit, name=renamed.get(unit.name, unit.name)),
         )
 
-    def _select(self, tree: exp.Select) -> Derived:
+    def _select(self, tree: exp.Select) -> DerivedTable:
         for clause, value in tree.args.items():
             if value not in (None, False, []) and clause not in _CLAUSES:
                 name = clause.strip("_").replace("_", " ").upper()
@@ -167,7 +167,7 @@ class Reader:
             raise refusal(having, "HAVING within a subquery needs GROUP BY; write WHERE", self.sql)
         return made.table([(alias, expression(scope, item)) for alias, item in items], made.unit, rows)
 
-    def _union(self, node: exp.Union) -> Derived:
+    def _union(self, node: exp.Union) -> DerivedTable:
         parts: list[exp.Expr] = []
         left: exp.Expr = node
         while isinstance(left, exp.Union):
@@ -199,7 +199,7 @@ class Reader:
         columns = [self._common(node, several) for several in zip(*(table.columns for table in tables), strict=True)]
         return self._stacked(tables, columns)
 
-    def _stacked(self, tables: Sequence[Derived], columns: Sequence[Column]) -> Derived:
+    def _stacked(self, tables: Sequence[DerivedTable], columns: Sequence[Column]) -> DerivedTable:
         """The rows of all parts. The id is one of the columns only where it is in every part; else it is added."""
         first, owner, hidden = tables[0], None, None
         if first.unit is not None:
@@ -217,7 +217,7 @@ class Reader:
             if hidden is not None and table.unit is not None:
                 listed.append(f"t.{quoted(table.unit.name)} AS {quoted(hidden)}")
             texts.append(f"SELECT {', '.join(listed)} FROM ({table.sql}) AS t")
-        return Derived(
+        return DerivedTable(
             name=first.name,
             columns=tuple(columns),
             public=first.public,
@@ -248,7 +248,7 @@ class Reader:
         domain = tuple(dict.fromkeys(v for few in lists if few for v in few)) if all(lists) else None
         return Column(several[0].name, kind, TYPES[kind], None, low, high, domain)
 
-    def _values(self, node: exp.Values) -> Derived:
+    def _values(self, node: exp.Values) -> DerivedTable:
         """VALUES (…), (…): a public table that the text itself holds."""
         scope = Scope(self.sql, ())
         rows = [row.expressions if isinstance(row, exp.Tuple) else [row] for row in node.expressions]
@@ -269,7 +269,7 @@ class Reader:
             "SELECT " + ", ".join(f"{sql} AS {quoted(c.name)}" for sql, c in zip(row, columns, strict=True))
             for row in zip(*cells, strict=True)
         ]
-        return Derived("values", tuple(columns), public=True, sql="\nUNION ALL\n".join(lines))
+        return DerivedTable("values", tuple(columns), public=True, sql="\nUNION ALL\n".join(lines))
 
 
 def _cast(sql: str | None, type: str) -> str:
@@ -286,7 +286,7 @@ def _range(column: Column) -> Range:
 
 
 def _joins(table: Table) -> tuple[Join, ...]:
-    return table.joins if isinstance(table, Derived) else ()
+    return table.joins if isinstance(table, DerivedTable) else ()
 
 
 def _selected(node: exp.Table) -> exp.Select:
@@ -341,7 +341,7 @@ class _Rows:
     scope: Scope
     rows: str
     joins: tuple[Join, ...]
-    reader: Reader
+    reader: SubqueryReader
 
     @property
     def unit(self) -> Column | None:
@@ -352,7 +352,7 @@ class _Rows:
 
     def table(
         self, columns: Sequence[tuple[str, Column]], unit: Column | None, rows: str, *, single: bool = False
-    ) -> Derived:
+    ) -> DerivedTable:
         """The derived table with these columns of `rows`, which may be those that were read, or groups of them."""
         first = self.scope.table
         listed = [f"{sql_name(column)} AS {quoted(alias)}" for alias, column in columns]
@@ -368,9 +368,11 @@ class _Rows:
                 listed.append(f"{sql_name(unit)} AS {quoted(hidden)}")
         inner = [named.table for named in self.scope.tables]
         bases = tuple(base for table in inner for base in _bases(table))
-        within = tuple(scope for table in inner if isinstance(table, Derived) for scope in table.scopes)
-        kept = isinstance(first, Derived) and first.single and all(join.table.public is False for join in self.joins)
-        return Derived(
+        within = tuple(scope for table in inner if isinstance(table, DerivedTable) for scope in table.scopes)
+        kept = (
+            isinstance(first, DerivedTable) and first.single and all(join.table.public is False for join in self.joins)
+        )
+        return DerivedTable(
             name="subquery",
             columns=shown,
             public=first.public,
@@ -390,7 +392,7 @@ class _Rows:
 
     def grouped(
         self, tree: exp.Select, items: Sequence[tuple[str, exp.Expr]], clause: exp.Expr | None, having: exp.Expr | None
-    ) -> Derived:
+    ) -> DerivedTable:
         """One row per unit and keys: groups with their aggregates first, then the columns that are made of them."""
         scope, unit = self.scope, self.unit
         if clause is not None:
@@ -469,7 +471,7 @@ class _Rows:
 
 
 def _bases(table: Table) -> tuple[str, ...]:
-    if isinstance(table, Derived):
+    if isinstance(table, DerivedTable):
         return table.bases
     return () if table.public else (table.name,)
 

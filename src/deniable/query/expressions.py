@@ -585,6 +585,8 @@ def _compared(scope: Scope, node: exp.Expr, one: Column, sign: str, other: Colum
 def _membership(scope: Scope, node: exp.In) -> str:
     if node.args.get("query") is not None:
         return _in_subquery(scope, node)
+    if not node.expressions:
+        raise scope.refuse(node, "IN is supported with a list of values only, or with (SELECT …)")
     scope.only(node, "this", "expressions")
     column = expression(scope, node.this)
     lists: dict[str, list[str]] = {}

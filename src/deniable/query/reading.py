@@ -21,7 +21,7 @@ from sqlglot import exp
 
 from deniable.errors import QueryError
 from deniable.query import googlesql
-from deniable.query.derived import Reader, read_groups
+from deniable.query.derived import SubqueryReader, read_groups
 from deniable.query.expressions import condition, expression, number, number_of, tupled
 from deniable.query.finishing import ComputedOutput, Finish, Finisher, Output, meaning
 from deniable.query.googlesql import Ends, GoogleForm
@@ -29,7 +29,7 @@ from deniable.query.parsing import parse, refusal
 from deniable.query.ranges import Range
 from deniable.query.schema import AggregateOutput, Column, ColumnKind, KeyOutput, Table
 from deniable.query.scope import (
-    Derived,
+    DerivedTable,
     Join,
     Scope,
     bare,
@@ -135,7 +135,7 @@ class ParsedQuery:
         by its name alone any column could be taken for it, as in (SELECT cost AS patient_id FROM visits)."""
         if unit.column is None:
             return None
-        if not isinstance(self.table, Derived):
+        if not isinstance(self.table, DerivedTable):
             return self.table.find(unit.column)
         if self.table.unit is None:
             raise TypeError("a derived table of people carries the id of its rows' people")
@@ -150,7 +150,7 @@ class ParsedQuery:
     def single(self) -> bool:
         """Whether every unit has one row at most."""
         table = self.table
-        return isinstance(table, Derived) and table.single and not any(join.table.public for join in self.joins)
+        return isinstance(table, DerivedTable) and table.single and not any(join.table.public for join in self.joins)
 
     @property
     def source(self) -> str:
@@ -210,7 +210,7 @@ def _question(statement: Statement, tables: tuple[Table, ...], ranges: Mapping[s
             remedy = "; GROUP BY gives each key once" if clause == "distinct" else ""
             name = clause.strip("_").replace("_", " ").upper()
             raise refusal(parts[0] if parts else tree, f"{name} is not supported{remedy}", sql)
-    reader = Reader(sql, tables, ranges).with_tables(tree.args.get("with_") or tree.args.get("with"))
+    reader = SubqueryReader(sql, tables, ranges).with_tables(tree.args.get("with_") or tree.args.get("with"))
     scope, joins = reader.scope(tree)
     check_private(scope, tree)
     where, group = tree.args.get("where"), tree.args.get("group")
@@ -222,7 +222,7 @@ def _question(statement: Statement, tables: tuple[Table, ...], ranges: Mapping[s
         raise scope.refuse(tree, "nothing is aggregated; ask for COUNT(*), COUNT, SUM or AVG")
     test = condition(scope, where.this) if where is not None else None
     finish = replace(finisher, outputs=outputs).finish(tree)
-    inner = tuple(join for named in scope.tables if isinstance(named.table, Derived) for join in named.table.joins)
+    inner = tuple(join for named in scope.tables if isinstance(named.table, DerivedTable) for join in named.table.joins)
     return ParsedQuery(statement, ranges, tables, scope.table, outputs, groups, test, joins, finish, scope, inner=inner)
 
 

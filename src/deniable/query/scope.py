@@ -77,7 +77,7 @@ class Scope:
     tables: tuple[Named, ...]
     ranges: Mapping[str, Range] = field(default_factory=dict)
     """The declared ranges, by the SQL of the column or expression."""
-    subquery: Callable[[exp.Expr], Derived] | None = field(default=None, repr=False, compare=False)
+    subquery: Callable[[exp.Expr], DerivedTable] | None = field(default=None, repr=False, compare=False)
     """Reads a subquery over the tables of the statement."""
     known: Mapping[int, Column] = field(default_factory=dict, repr=False, compare=False)
     """Nodes of the tree that stand for columns as they are, by identity: groups and aggregates of a derived table."""
@@ -90,7 +90,7 @@ class Scope:
     @property
     def within(self) -> tuple[Scope, ...]:
         """The scopes of the derived tables."""
-        derived = (named.table for named in self.tables if isinstance(named.table, Derived))
+        derived = (named.table for named in self.tables if isinstance(named.table, DerivedTable))
         return tuple(scope for table in derived for scope in table.scopes)
 
     def refuse(self, node: exp.Expr, message: str) -> QueryError:
@@ -184,7 +184,7 @@ class Scope:
 
 
 @dataclass(frozen=True)
-class Derived(Table):
+class DerivedTable(Table):
     """A subquery that is used like a table: see `derived`."""
 
     sql: str = field(default="", repr=False, kw_only=True)
@@ -202,14 +202,14 @@ class Derived(Table):
 
 def owner_column(table: Table) -> Column | None:
     """The column that says whose a row of a table is; None where every row is a unit of its own."""
-    if isinstance(table, Derived):
+    if isinstance(table, DerivedTable):
         return table.unit
     return None if table.owner is None else table.find(table.owner)
 
 
 def relation(table: Table) -> str:
     """A table in SQL, with its schema, so that no step of the bounded SQL can take its name."""
-    return f"({table.sql})" if isinstance(table, Derived) else f"temp.main.{quoted(table.name)}"
+    return f"({table.sql})" if isinstance(table, DerivedTable) else f"temp.main.{quoted(table.name)}"
 
 
 def is_literal(node: exp.Expr) -> bool:
@@ -339,7 +339,7 @@ class Join:
 
 
 def read_tables(
-    sql: str, tree: exp.Select, tables: tuple[Table, ...], subquery: Callable[[exp.Expr], Derived]
+    sql: str, tree: exp.Select, tables: tuple[Table, ...], subquery: Callable[[exp.Expr], DerivedTable]
 ) -> tuple[Scope, tuple[Join, ...]]:
     """The scope of a SELECT, and its joins; `subquery` reads those that stand in place of tables."""
     origin = tree.args.get("from_") or tree.args.get("from")
@@ -371,7 +371,7 @@ def check_private(scope: Scope, node: exp.Expr) -> None:
 
 
 def _named(
-    sql: str, node: exp.Expr, tables: tuple[Table, ...], subquery: Callable[[exp.Expr], Derived], *, short: str
+    sql: str, node: exp.Expr, tables: tuple[Table, ...], subquery: Callable[[exp.Expr], DerivedTable], *, short: str
 ) -> Named:
     """The table that a node names, or the derived table that it is."""
     known = listed(tuple(table.name for table in tables))
