@@ -155,6 +155,12 @@ class Components:
         square = np.maximum(-2 * a + a * a + b * b, -0.999)
         return 0.5 * np.log1p(square), (2 * a + a * a + b * b) / (1 + square), np.arctan2(b, 1 - a)
 
+    def tail(self, y: float, *, below: bool = False) -> float:
+        """A bound on the mass of Σ w_j N(a_j) above y, or below it."""
+        sign = -1 if below else 1
+        tails = [0.5 * math.erfc(sign * (y - a) / math.sqrt(2)) for a in self.shifts.tolist()]
+        return float(np.exp(self.log_weights) @ np.array(tails)) * (1 + 1e-9)
+
 
 @dataclass(frozen=True, eq=False)
 class ComponentsLaw(Law):

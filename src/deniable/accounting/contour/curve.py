@@ -123,6 +123,20 @@ def _delta(direction: Direction, epsilon: float) -> Bracket:
         nothing = _nearly_zero(direction, saddle)
         if nothing is not None:
             return nothing
+    try:
+        return _delta_on(direction, saddle)
+    except NoDecay:
+        raise
+    except NotCertified:
+        pass
+    rough = saddle_at_epsilon(direction.cut(min(saddle.log_delta, -30.0)), epsilon)
+    cut = direction.cut(min(rough.log_delta - 2.0, 0.0))
+    return _delta_on(cut, saddle_at_epsilon(cut, epsilon))
+
+
+def _delta_on(direction: Direction, saddle: Saddle) -> Bracket:
+    """δ(ε) on the line of a saddle point."""
+    epsilon = saddle.epsilon
     value = quadrature(direction, saddle).delta(epsilon)
     if value.scale + math.log(max(value.estimate, 1e-300)) < saddle.log_delta - 4.0:
         # the estimate was too high to make aliasing and truncation negligible
@@ -182,6 +196,17 @@ def _epsilon(direction: Direction, delta: float) -> Bracket:
     """The smallest ε ≥ 0 with δ(ε) ≤ delta, in one direction."""
     if _costs_nothing(direction, delta):
         return Bracket(0.0, 0.0)
+    try:
+        return _epsilon_on(direction, delta)
+    except NoDecay:
+        raise
+    except NotCertified:
+        pass
+    return _epsilon_on(direction.cut(math.log(delta)), delta)
+
+
+def _epsilon_on(direction: Direction, delta: float) -> Bracket:
+    """The smallest ε ≥ 0 with δ(ε) ≤ delta, where it is not plainly 0."""
     rule, centre = _start(direction, delta)
     if centre <= 0.0:
         rule = quadrature(direction, saddle_at_epsilon(direction, 0.0)._replace(log_delta=math.log(delta)))
@@ -197,7 +222,7 @@ def _epsilon(direction: Direction, delta: float) -> Bracket:
     lower = walk(lambda e: _down(rule.delta(e)) >= delta, centre, -max(down, least))
     if upper is None or lower is None:
         raise NotCertified("no proof was found on this line")
-    if not upper - lower <= _WIDEST * max(upper, 1e-3):
+    if not upper - lower <= _WIDEST * (upper if direction.leak else max(upper, 1e-3)):
         raise NotCertified(f"the bracket [{lower}, {upper}] around ε is too wide")
     return Bracket(lower, upper)
 

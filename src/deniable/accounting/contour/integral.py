@@ -75,6 +75,8 @@ class Contour:
     lattice: LossLattice | None
     many: int = 0
     """Nodes per period of the lattice; 0 without one."""
+    leak: float = 0.0
+    """What the steps leave out of δ, at most."""
 
     @property
     def tilt(self) -> float:
@@ -126,6 +128,8 @@ class Contour:
         alias = self._alias(epsilon, scale - scale_error)
         grow = math.expm1(min(scale_error, 700.0))
         upper = (total + slip + missed) * (1 + grow)
+        if self.leak:
+            upper += math.exp(min(math.log(self.leak) - scale + UNIT * abs(scale), 700.0)) * (1 + 1e-9)
         lower = max(0.0, (total - slip - missed) * (1 - grow) - alias)
         return DeltaValue(scale, total, lower * (1 - 8 * UNIT), upper * (1 + 8 * UNIT), slope)
 

@@ -9,13 +9,16 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
 
 from deniable.accounting.certificate import NotCertified
 from deniable.accounting.contour.transform import LogMoments, Points, TiltedPoints, moments_of
 from deniable.numerics.arrays import CALL, UNIT, Reals
+
+if TYPE_CHECKING:
+    from deniable.accounting.contour.cut import CutMixture
 
 _FAR = 30.0
 
@@ -95,6 +98,10 @@ class Density(Protocol):
         """log |f(y + ic)/f(y)|, the size of the terms it is a sum of, and the argument of f(y + ic) for c < π/a."""
         ...
 
+    def tail(self, y: float, *, below: bool = False) -> float:
+        """A bound on the mass of Σ_j w_j N(a_j) above y, or below it."""
+        ...
+
 
 @dataclass(frozen=True)
 class Side:
@@ -152,6 +159,16 @@ class Side:
         half = np.sin(0.5 * self.shift * c)[:, None] ** 2
         modulus = 0.5 * np.log1p(-4 * share * (1 - share) * half)
         return modulus, np.abs(modulus), np.arctan2(share * np.sin(self.shift * c)[:, None], 1 - 2 * share * half)
+
+    def tail(self, y: float, *, below: bool = False) -> float:
+        """Of both parts."""
+        sign = -1 if below else 1
+        return self.rest * normal_tail(sign * y) + self.rate * normal_tail(sign * (y - self.shift))
+
+
+def normal_tail(y: float) -> float:
+    """At least the mass of N(0, 1) above y."""
+    return 0.5 * math.erfc(y / math.sqrt(2)) * (1 + 1e-9)
 
 
 @dataclass(frozen=True)
@@ -235,7 +252,8 @@ class MixturePair:
         bound = exponent - waves - np.log(-np.expm1(-waves))
         return width, 2 * (2 + 2 * abs(tilt)) * math.exp(min(float(bound.min()), 700.0)) * (1 + 1e-9)
 
-    def _log_integrand(self, tilt: float, y: float) -> float:
+    def log_integrand(self, tilt: float, y: float) -> float:
+        """(1 + λ)ℓ₊ − λℓ₋ − y²/2."""
         return (1 + tilt) * self.above.at(y)[0] - tilt * self.below.at(-y)[0] - 0.5 * y * y
 
     def _slopes(self, tilt: float, y: float) -> tuple[float, float]:
@@ -252,7 +270,7 @@ class MixturePair:
         far = math.sqrt(2 * digits)
         low, high = -far - self.below.span, far + self.above.span
         high = max(high, self._slopes(tilt, high)[0] + 0.5)
-        while self._log_integrand(tilt, high) > -digits:
+        while self.log_integrand(tilt, high) > -digits:
             high += 0.5
             if high > 1e4:
                 raise NotCertified("the quadrature would need too wide a range")
@@ -267,7 +285,7 @@ class MixturePair:
             if up <= 0 or down <= 0:
                 return math.inf
             for fall, y in ((up, high), (down, low)):
-                end = self._log_integrand(t, y) - _NORMALISER
+                end = self.log_integrand(t, y) - _NORMALISER
                 total += weight * width * math.exp(min(end, 700.0)) / -math.expm1(-fall * width)
         return total * (1 + 1e-9)
 
@@ -301,6 +319,12 @@ class Mixture(MixturePair):
         return self.points(
             np.arange(math.floor(low / width), math.ceil(high / width) + 1, dtype=np.float64) * width, width
         )
+
+    def cut(self, log_mass: float, digits: float) -> CutMixture:
+        """The same between two ends, beyond which P and Q have at most e^log_mass each (`cut`)."""
+        from deniable.accounting.contour.cut import CutMixture
+
+        return CutMixture.of(self, log_mass, digits)
 
     def moments(self, lambdas: Reals) -> LogMoments:
         """Estimates from a coarse cloud."""

@@ -15,11 +15,8 @@ import numpy as np
 from deniable.accounting.certificate import NotCertified
 from deniable.accounting.contour.gaussian import TiltedNormal
 from deniable.accounting.contour.integral import Contour, SmoothedIntegral, lattice_rest, smoothing_squares
-from deniable.accounting.contour.transform import ContourLine, Direction
+from deniable.accounting.contour.transform import SPARE, ContourLine, Direction
 from deniable.numerics.arrays import Reals
-
-SPARE = 29.0
-"""Aliasing and truncation are pushed below e^{−29} of δ, 3·10^{−13}."""
 
 _MOST_NODES = 1 << 17
 _MOST_WORK = 1 << 25
@@ -112,7 +109,7 @@ def saddle_at_epsilon(direction: Direction, epsilon: float) -> Saddle:
 
 def quadrature(direction: Direction, saddle: Saddle) -> Contour | SmoothedIntegral:
     """The rule that a direction asks for."""
-    return smoothed(direction, saddle) if direction.smooth else contour(direction, saddle)
+    return smoothed(direction, saddle) if direction.smooth else contour(direction, saddle, spare=direction.spare)
 
 
 def smoothed(direction: Direction, saddle: Saddle, *, spare: float = SPARE) -> SmoothedIntegral:
@@ -141,7 +138,8 @@ def smoothed(direction: Direction, saddle: Saddle, *, spare: float = SPARE) -> S
         tail = falls + float(alone.decay(omegas[-1:], math.inf)[0])
         beyond = (further, math.fsum([bound.logarithm, bound.error, above.logarithm, above.error]))
         both = ContourLine(tilt, [*line.parts, (noise, 1.0)])
-        rules.append(Contour(both, spacing, omegas, logarithms + turned, slips + off, tail, beyond, None))
+        total, slip = logarithms + turned, slips + off
+        rules.append(Contour(both, spacing, omegas, total, slip, tail, beyond, None, leak=direction.leak))
     return SmoothedIntegral(*rules)
 
 
@@ -157,7 +155,12 @@ def contour(direction: Direction, saddle: Saddle, *, spare: float = SPARE) -> Co
         # an odd number of nodes per period, so that they come in pairs around 0
         many = 2 * (math.ceil(period / lattice.spacing) // 2) + 3
         spacing, last = 2 * math.pi / float(many * lattice.spacing), (many - 1) // 2
-    line, reach, tail = _reach(direction, tilt, saddle.epsilon, log_delta, spacing, last, spare)
+    digits = spare
+    if direction.leak:
+        # rare large losses decide: the integrand is larger than δ, and so are its errors
+        height = float(direction.moments(np.array([tilt])).value[0]) - tilt * saddle.epsilon - log_delta
+        digits += max(height - math.log(tilt * (1 + tilt)), 0.0)
+    line, reach, tail = _reach(direction, tilt, saddle.epsilon, log_delta, spacing, last, spare, digits)
     nodes = int(min(math.ceil(reach / spacing), last))
     omegas = np.arange(nodes + 1, dtype=np.float64) * spacing
     if nodes * line.size > _MOST_WORK:
@@ -167,7 +170,7 @@ def contour(direction: Direction, saddle: Saddle, *, spare: float = SPARE) -> Co
         tail = -math.inf
     bound = direction.tilted(further, reach=0.0, digits=spare)
     beyond = (further, bound.logarithm + bound.error)
-    return Contour(line, spacing, omegas, logarithms, slips, tail, beyond, lattice, many)
+    return Contour(line, spacing, omegas, logarithms, slips, tail, beyond, lattice, many, direction.leak)
 
 
 def _few_bits(value: float) -> float:
@@ -204,7 +207,14 @@ def _line(direction: Direction, saddle: Saddle, log_delta: float, spare: float) 
 
 
 def _reach(
-    direction: Direction, tilt: float, epsilon: float, log_delta: float, spacing: float, last: float, spare: float
+    direction: Direction,
+    tilt: float,
+    epsilon: float,
+    log_delta: float,
+    spacing: float,
+    last: float,
+    spare: float,
+    digits: float,
 ) -> tuple[ContourLine, float, float]:
     """A line good up to the last node, that node, and the bound on what lies beyond."""
     curvature = float(direction.moments(np.array([tilt])).curvature[0])
@@ -222,7 +232,7 @@ def _reach(
         """The line, good up to there, and the log of the size that must fall below 1."""
         if reach / spacing > _MOST_NODES:
             raise NotCertified("the integrand does not decay: too many nodes")
-        line = direction.tilted(tilt, reach=reach, digits=spare)
+        line = direction.tilted(tilt, reach=reach, digits=digits)
         return line, line.logarithm - tilt * epsilon - log_delta + spare
 
     line, need = followed(reach)
@@ -236,7 +246,7 @@ def _reach(
         if len(enough):
             index = int(enough[0])
             if omegas[index] < 0.6 * reach:
-                line = direction.tilted(tilt, reach=float(omegas[index]) + spacing, digits=spare)
+                line = direction.tilted(tilt, reach=float(omegas[index]) + spacing, digits=digits)
             return line, float(omegas[index]), float(falls[index])
         if reach >= end:
             return line, end, -math.inf

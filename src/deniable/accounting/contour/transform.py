@@ -24,14 +24,15 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cached_property
-from typing import NamedTuple, Protocol
+from typing import NamedTuple, Protocol, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
 
+from deniable.accounting.certificate import NotCertified
 from deniable.numerics.arrays import (
     CALL,
     EXCESS,
@@ -127,6 +128,18 @@ class Transform(Protocol):
         """The transform on Re z = tilt, good for |ω| ≤ reach, with a method error of about e^{−digits}."""
         ...
 
+
+@runtime_checkable
+class Cuttable(Protocol):
+    """A transform that becomes better behaved when its ends are cut off."""
+
+    def cut(self, log_mass: float, digits: float) -> Transform:
+        """The same but for outputs that have at most e^log_mass under P and under Q."""
+        ...
+
+
+SPARE, _ROUGH = 29.0, 21.0
+"""Aliasing and truncation are pushed below e^{−29} of δ, 3·10^{−13}; below e^{−21} where ends are cut off."""
 
 _ENTRIES = 1 << 16
 """Matrix entries handled at a time: a few temporaries of this size stay in the cache."""
@@ -338,6 +351,10 @@ class Direction:
     parts: tuple[tuple[Transform, int], ...]
     smooth: bool = False
     """Whether a little Gaussian noise is added to make the integrand decay (`smoothing`)."""
+    leak: float = 0.0
+    """What the parts leave out of δ, at most (`cut`)."""
+    spare: float = SPARE
+    """Aliasing and truncation are pushed below e^{−spare} of δ."""
 
     @cached_property
     def lattice(self) -> LossLattice | None:
@@ -363,6 +380,18 @@ class Direction:
             one = part.moments(lambdas)
             value, slope, curvature = value + count * one[0], slope + count * one[1], curvature + count * one[2]
         return LogMoments(value, slope, curvature)
+
+    def cut(self, log_delta: float) -> Direction:
+        """With the ends of all mixtures cut off: what is lost is below e^{−22} of δ, and of M(λ) on likely lines."""
+        cuttable = [(part, count) for part, count in self.parts if isinstance(part, Cuttable)]
+        if not cuttable:
+            raise NotCertified("no step has ends that could be cut")
+        total = math.log(sum(count for _, count in cuttable))
+        spread = float(self.moments(np.array([1e-12])).curvature[0])
+        level = min(log_delta - 22.0, -_ROUGH - math.log1p(30.0 / math.sqrt(spread))) - total - 1.0
+        digits = _ROUGH + total + 6.0
+        parts = tuple((part.cut(level, digits) if isinstance(part, Cuttable) else part, n) for part, n in self.parts)
+        return replace(self, parts=parts, leak=math.exp(level + total) * (1 + 1e-9), spare=_ROUGH)
 
     def tilted(self, tilt: float, *, reach: float, digits: float) -> ContourLine:
         """The composition on Re z = tilt; a step's method error times its count stays below e^{−digits}."""
