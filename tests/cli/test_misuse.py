@@ -27,6 +27,10 @@ WORKING: dict[str, dict[str, str | None]] = {
     },
     "convert": {"file": "visits.csv", "out": "new.parquet", "--force": None},
     "publish": {"file": "tables.toml", "--out": "release", "--dry-run": None},
+    "synthesize": {
+        "file": QUERY[0], "out": "made.csv", "--ledger": "hospital.ledger", "--epsilon": "0.01", "--delta": "1e-9",
+        "--keys": "city=Bern", "--bins": "cost=0:10:5", "--rows-per-unit": "1", "--dry-run": None,
+    },
     "account": {"--delta": "1e-5", "--noise-multiplier": "1", "--rate": "0.5", "--steps": "2"},
     "calibrate": {"--epsilon": "1", "--delta": "1e-5", "--rate": "0.5", "--steps": "2"},
     "size": {"what": "mean", "--bounds": "0:1", "--epsilon": "1", "--error": "0.1"},
@@ -37,7 +41,7 @@ WORKING: dict[str, dict[str, str | None]] = {
 
 NUMBERS = ["-1", "0", "nan", "1e308", "abc"]
 FILES = ["none", "folder", "empty", "binary", "list.json", "deep.json", "half.ledger", "x" * 300, ""]
-STEP = {"query": 2}  # it has twenty-odd words; test_query.py has its own mistakes
+STEP = {"query": 2, "synthesize": 6}  # it has twenty-odd words; test_query.py has its own mistakes
 FREE = {"--curator", "--use"}  # any text can be meant
 TEXTS = ["", "=", "cost=nan:1", "city=@binary", "DROP TABLE visits", "raises:f", "wrong:f"]
 

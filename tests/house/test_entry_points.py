@@ -87,6 +87,11 @@ READS_NO_PRIVATE_DATA: dict[str, str] = {
     "deniable.synthesis.MarginalsPlan": "made by Session.marginals",
     "deniable.synthesis.MarginalsPlan.release": "adds noise to exact counts; the caller has charged for it",
     "deniable.synthesis.MarginalsPlan.to_*": "describes a plan",
+    "deniable.synthesis.SynthesisPlan": "made by Session.synthesize",
+    "deniable.synthesis.SynthesisPlan.explain": "describes a plan",
+    "deniable.synthesis.SynthesisPlan.to_*": "describes a plan",
+    "deniable.synthesis.SyntheticTable.**": "reads what was released",
+    "deniable.synthesis.ErrorStatement": "a statement about what was released",
     "deniable.synthesis.Marginal.**": "reads what was released",
     "deniable.synthesis.MarginalsRelease.**": "reads what was released",
     # learning

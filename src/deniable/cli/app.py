@@ -7,7 +7,7 @@ from typing import Annotated, Any
 import typer
 from typer.core import TyperGroup
 
-from deniable.cli import account, audit, demo, explain, ledger, query
+from deniable.cli import account, audit, demo, explain, ledger, query, synthesize
 from deniable.cli.printing import say
 
 
@@ -58,6 +58,7 @@ app.add_typer(ledger.app, name="ledger", cls=Commands)
 app.command("query")(query.query)
 app.command("convert")(query.convert)
 app.command("publish")(query.publish)
+app.command("synthesize")(synthesize.synthesize)
 app.command("account")(account.account)
 app.command("calibrate")(account.calibrate)
 app.command("size")(account.size)

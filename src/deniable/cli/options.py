@@ -9,6 +9,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from datetime import date
 from decimal import Decimal, InvalidOperation
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -17,6 +18,7 @@ from deniable.errors import InvalidArgument
 
 if TYPE_CHECKING:
     from deniable.query import AtMost
+    from deniable.synthesis import ColumnBins
 
 PRIVATE = "private"
 """The word for bounds and limits that a query finds privately."""
@@ -128,6 +130,33 @@ def keys(texts: Sequence[str]) -> dict[str, list[str]]:
             )
         keys_by_column[column] = _lines(key_text[1:]) if key_text.startswith("@") else key_text.split(",")
     return keys_by_column
+
+
+def bins(texts: Sequence[str]) -> dict[str, ColumnBins | str]:
+    """`age=0:100:10`, or `day=2026-01-01:2027-01-01:30`, or `age=private`, for each column."""
+    from deniable.synthesis import ColumnBins
+
+    bins_by_column: dict[str, ColumnBins | str] = {}
+    for text in texts:
+        column, equals, span = text.partition("=")
+        parts = span.split(":")
+        if column and equals and span == PRIVATE:
+            bins_by_column[column] = PRIVATE
+            continue
+        if not (column and equals and len(parts) == 3):
+            raise InvalidArgument(
+                "--bins", text, "of the form COLUMN=LOW:HIGH:STEP", "For example --bins age=0:100:10."
+            )
+        bins_by_column[column] = ColumnBins.steps(_end(parts[0]), _end(parts[1]), _decimal("--bins", parts[2]))
+    return bins_by_column
+
+
+def _end(text: str) -> Decimal | date:
+    """The end of a bin: a number or a day."""
+    try:
+        return date.fromisoformat(text)
+    except ValueError:
+        return _decimal("--bins", text)
 
 
 def text_at(option: str, path: Path, expected: str) -> str:

@@ -23,6 +23,7 @@ from deniable._escapes import dump_json, printable, redacted
 if TYPE_CHECKING:
     from deniable.ledger import Ledger
     from deniable.query import Publication, QueryPlan, StagedPlan
+    from deniable.synthesis import SynthesisPlan
 
 
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON object instead of text.")]
@@ -66,7 +67,9 @@ def safe_streams() -> Iterator[None]:
         yield
 
 
-def print_plan(plan: QueryPlan | StagedPlan | Publication, ledger: Ledger, *, who: str | None, as_json: bool) -> None:
+def print_plan(
+    plan: QueryPlan | StagedPlan | Publication | SynthesisPlan, ledger: Ledger, *, who: str | None, as_json: bool
+) -> None:
     """Print a plan that is not run, and whether the ledger would pay for it now."""
     fits = ledger.fits(plan.event, who=who)
     if as_json:

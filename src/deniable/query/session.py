@@ -194,6 +194,43 @@ class Session:
             confidence=confidence,
         )  # fmt: skip
 
+    @public
+    def synthesize(
+        self,
+        table: str,
+        *,
+        columns: Mapping[str, Any],
+        epsilon: Number,
+        delta: Number | None = None,
+        per_unit: AtMost | None = None,
+        workload: Any = None,
+        method: str | None = None,
+        zeros: Any = None,
+        rows: int | None = None,
+        check: Number = 0.03,
+        confidence: Number = 0.95,
+    ) -> Any:
+        """Plan a synthetic table; free, reads no rows. `run` gives a `SyntheticTable`.
+
+        Args:
+            table: a table's name, or SELECT columns FROM a table WHERE a condition.
+            columns: per column its categories (a list) or its bins (`dn.synthesis.ColumnBins`, or a range of whole
+                numbers); "private" finds them with a tenth of ε and a hundredth of δ.
+            epsilon: the ε of the whole release.
+            delta: the δ at which ε holds; the ledger's, if not given.
+            per_unit: how many rows of one unit count; needed when the ledger protects people by an id column.
+            workload: which marginals should be good: a list of tuples of columns, or a number of ways; all pairs.
+            method: "aim" chooses in rounds, "mst" measures a spanning tree of pairs; chosen by the width if left out.
+            zeros: combinations that cannot occur: a list of mappings from column to a value or values.
+            rows: how many rows to draw; the noisy number of rows, if not given.
+            check: the share of the budget for the check of the finished table, which its errors are known by.
+            confidence: of each statement about the error.
+        """
+        return _synthesis("plan").plan_synthesis(
+            self.context, table, columns=columns, epsilon=epsilon, delta=delta, per_unit=per_unit, workload=workload,
+            method=method, zeros=zeros, rows=rows, check=check, confidence=confidence,
+        )  # fmt: skip
+
     @property
     def context(self) -> PlanningContext:
         """What all plans of this session share."""

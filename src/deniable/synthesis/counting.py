@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -47,6 +48,8 @@ class RowSource:
     question: ParsedQuery
     columns: dict[str, Column] = field(hash=False)
     """Named by the SELECT list; empty where a table was named."""
+    items: dict[str, Any] = field(hash=False, repr=False)
+    """The terms of the SELECT list, by the names of their columns."""
 
     def column(self, name: str) -> Column:
         """The column that a caller names."""
@@ -64,7 +67,7 @@ def read_source(text: str, context: PlanningContext) -> RowSource:
         raise InvalidArgument("table", text, "the name of a table, or a SELECT of its columns")
     if any(table.name.casefold() == text.strip().casefold() for table in context.tables):
         question = read(parse_query(f"SELECT COUNT(*) FROM {quoted(text.strip())}"), context.tables)
-        found = RowSource(question, {})
+        found = RowSource(question, {}, {})
     else:
         found = _selected(text, context)
     unit = context.ledger.unit
@@ -88,13 +91,15 @@ def _selected(text: str, context: PlanningContext) -> RowSource:
     counted = tree.copy().select("COUNT(*)", append=False, dialect="duckdb")
     question = read(Statement(text, counted), context.tables)
     columns: dict[str, Column] = {}
+    items: dict[str, Any] = {}
     for item in tree.expressions:
         column = expression(question.scope, item.unalias())
         name = item.alias or column.name
         if name.casefold() in {known.casefold() for known in columns}:
             raise QueryError(f"the SELECT list has two columns {name}; rename one with AS")
         columns[name] = replace(column, name=name, sql=sql_name(column))
-    return RowSource(question, columns)
+        items[name] = item
+    return RowSource(question, columns, items)
 
 
 def unit_column(source: RowSource, context: PlanningContext) -> Column | None:

@@ -30,7 +30,7 @@ from typing import Any, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from deniable import _checks, noise
+from deniable import _checks
 from deniable._remedies import example
 from deniable._signatures import public_class
 from deniable.errors import InvalidArgument
@@ -198,7 +198,7 @@ class Attribute:
                 return sum(point >= edge for edge in edges[1:-1])  # type: ignore[operator]
         raise InvalidArgument(self.name, value, f"a value of the column {self.name}", "See the plan's domain.")
 
-    def decode(self, codes: NDArray[np.int64]) -> list[Any]:
+    def decode(self, codes: NDArray[np.int64], random: np.random.Generator) -> list[Any]:
         """A value for every code: its category, or a number or date drawn evenly from its bin; None where missing."""
         if self.values is not None:
             known = [*self.values, None]
@@ -207,27 +207,22 @@ class Attribute:
         for place in range(self.listed):
             here = np.flatnonzero(codes == place)
             if here.size:
-                found[here] = self._drawn(place, len(here))
+                found[here] = self._drawn(place, len(here), random)
         return list(found.tolist())
 
-    def _drawn(self, place: int, count: int) -> NDArray[Any]:
+    def _drawn(self, place: int, count: int, random: np.random.Generator) -> list[Any]:
         edges = self.edges or ()
         low: Any = edges[place]
         high: Any = edges[place + 1]
-        drawn = np.empty(count, dtype=object)
         if isinstance(low, datetime):
-            steps = noise.uniform(int((high - low) / timedelta(microseconds=1)), count)
-            drawn[:] = [low + timedelta(microseconds=int(step)) for step in steps]
-        elif isinstance(low, date):
-            drawn[:] = [low + timedelta(days=int(step)) for step in noise.uniform((high - low).days, count)]
-        elif self.column.kind is ColumnKind.INTEGER:
+            steps = random.integers(0, int((high - low) / timedelta(microseconds=1)), count).tolist()
+            return [low + timedelta(microseconds=step) for step in steps]
+        if isinstance(low, date):
+            return [low + timedelta(days=step) for step in random.integers(0, (high - low).days, count).tolist()]
+        if self.column.kind is ColumnKind.INTEGER:
             first = ceil(low)
-            drawn[:] = [first + int(step) for step in noise.uniform(max(1, ceil(high) - first), count)]
-        else:
-            grid = 1 << 20
-            places = np.asarray(noise.uniform(grid, count), dtype=np.float64) / grid
-            drawn[:] = (float(low) + places * (float(high) - float(low))).tolist()
-        return drawn
+            return [first + step for step in random.integers(0, max(1, ceil(high) - first), count).tolist()]
+        return [float(low) + place * (float(high) - float(low)) for place in random.random(count).tolist()]
 
 
 def _shown(edge: Edge) -> str:
@@ -262,6 +257,12 @@ def attribute(name: str, column: Column, declared: object) -> Attribute:
         raise InvalidArgument("columns", f"{len(values)} categories", f"at most {MOST_VALUES} of a column")
     reading = BinNumber(column, None, values, texts, keys.type)
     return Attribute(name, column, tuple(values), None, declared.missing, reading)
+
+
+def no_categories(name: str, column: Column) -> Attribute:
+    """A column without any category: every value counts as missing."""
+    type_ = column.type if column.kind in (ColumnKind.BOOLEAN, ColumnKind.DATE, ColumnKind.TIMESTAMP) else "VARCHAR"
+    return Attribute(name, column, (), None, True, BinNumber(column, None, (), (), type_))
 
 
 def _binned(name: str, column: Column, bins: ColumnBins) -> Attribute:

@@ -41,9 +41,10 @@ from deniable.guarantees import ApproxDP, Guarantee
 from deniable.ledger.records import as_purpose
 from deniable.mechanisms.tables import simplex
 from deniable.query.planning import PlanningContext
+from deniable.query.values import name as sql_name
 from deniable.synthesis import residuals
 from deniable.synthesis.contributions import UnitContribution, least_scale, read_target
-from deniable.synthesis.counting import MOST_CELLS, Counting, read_source, row_limit, unit_column
+from deniable.synthesis.counting import MOST_CELLS, Counting, RowSource, read_source, row_limit, unit_column
 from deniable.synthesis.domain import Attribute, Clique, Domain, attribute
 from deniable.synthesis.residuals import Residual
 
@@ -257,8 +258,8 @@ class MarginalsPlan(Plain):
         return str(self)  # what a shell shows
 
 
-def read_domain(table: str, columns: object, context: PlanningContext) -> tuple[Any, Domain]:
-    """The rows that are asked, and the domain that was declared for them."""
+def read_columns(table: str, columns: object, context: PlanningContext) -> tuple[RowSource, dict[str, Any]]:
+    """The rows that are asked, and what was declared for each of their columns."""
     source = read_source(table, context)
     if not isinstance(columns, Mapping):
         raise InvalidArgument(
@@ -267,17 +268,33 @@ def read_domain(table: str, columns: object, context: PlanningContext) -> tuple[
         )  # fmt: skip
     given = {str(name): declared for name, declared in columns.items()}
     folded = {name.casefold() for name in given}
+    if len(folded) < len(given):
+        raise InvalidArgument("columns", list(given), "each column once")
     given |= {name: None for name in source.columns if name.casefold() not in folded}
     if not given:
         raise InvalidArgument("columns", columns, "one or more columns", example("columns", {"sex": ["f", "m"]}))
     unit = unit_column(source, context)
-    attributes: list[Attribute] = []
-    for name, declared in given.items():
+    for name in given:
         column = source.column(name)
-        if unit is not None and column.name.casefold() == unit.name.casefold():
+        if unit is not None and sql_name(column) == sql_name(unit):
             raise InvalidArgument("columns", name, "columns other than the id", "Ids are made up, never read.")
-        attributes.append(attribute(name, column, declared))
-    return source, Domain(tuple(attributes))
+    return source, given
+
+
+def read_domain(
+    source: RowSource,
+    given: Mapping[str, Any],
+    *,
+    found: Mapping[str, Attribute] | None = None,
+) -> Domain:
+    """The domain of some columns; `found` has those whose values are found in the data."""
+    known = found or {}
+    return Domain(
+        tuple(
+            known[name] if name in known else attribute(name, source.column(name), declared)
+            for name, declared in given.items()
+        )
+    )
 
 
 def read_cliques(asked: object, domain: Domain, *, what: str) -> tuple[Clique, ...]:
@@ -307,7 +324,8 @@ def plan_marginals(
 ) -> MarginalsPlan:
     """The plan of consistent marginals; the arguments are those of `Session.marginals`. Reads no rows."""
     level = _checks.inner_probability("confidence", confidence, remedy=example("confidence", 0.95))
-    source, domain = read_domain(table, columns, context)
+    source, given = read_columns(table, columns, context)
+    domain = read_domain(source, given)
     asked = read_cliques(marginals, domain, what="marginals")
     rows = row_limit(per_unit, context)
     contribution = UnitContribution(rows, context.ledger.relation)

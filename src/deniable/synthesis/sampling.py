@@ -1,0 +1,68 @@
+"""Rows from a model: counts follow the probabilities as closely as whole rows can.
+
+The cliques of the tree are drawn from its root on, each given the columns that are there already. Within the rows that
+agree in those, a systematic sample of the conditional law is taken: with k rows, a cell of probability q gets k·q rows,
+rounded up or down, and all k rows get a cell. So totals are kept, and rounding adds less than one row per cell where
+independent draws would add √(k·q). Rows are shuffled first, so that the order in which cells are filled does not tie
+new columns to older ones.
+
+Rows of a synthetic table are drawn from what was released. Their number is free, and more rows do not know more.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from deniable import noise
+from deniable.synthesis.tree import Floats, JunctionTree
+
+
+def generator() -> np.random.Generator:
+    """Random numbers for rows, from a fresh seed. They protect nobody: what they are drawn from is released."""
+    return np.random.default_rng(noise.secure().words(4).tolist())
+
+
+def sample(
+    tree: JunctionTree, beliefs: Sequence[Floats], rows: int, *, random: np.random.Generator
+) -> NDArray[np.int64]:
+    """Codes of as many rows, one column for each column of the domain."""
+    codes = np.zeros((rows, len(tree.sizes)), dtype=np.int64)
+    for place, clique in enumerate(tree.cliques):
+        edge = tree.edges[place]
+        separator = () if edge is None else edge.separator
+        new = tuple(one for one in clique if one not in separator)
+        if not new:
+            continue
+        axes = [clique.index(one) for one in (*separator, *new)]
+        joint = beliefs[place].transpose(axes).reshape(int(np.prod(tree.shape(separator), dtype=np.int64)), -1)
+        given = np.zeros(rows, dtype=np.int64)
+        if separator:
+            given += np.ravel_multi_index(tuple(codes[:, one] for one in separator), tree.shape(separator))
+        cells = _drawn(joint, given, random)
+        codes[:, new] = np.array(np.unravel_index(cells, tree.shape(new))).T
+    return codes[random.permutation(rows)]
+
+
+def _drawn(joint: Floats, given: NDArray[np.int64], random: np.random.Generator) -> NDArray[np.int64]:
+    """A cell for every row, systematically within the rows of one given cell."""
+    groups, width = joint.shape
+    mass = joint.sum(axis=1, keepdims=True)
+    # A given cell of probability 0 has rows only where rounding made some: they take an even law.
+    law = np.where(mass > 0, joint / np.where(mass > 0, mass, 1.0), 1.0 / width)
+    upto = np.cumsum(law, axis=1)
+    upto[:, -1] = 1.0
+    order = np.lexsort((random.random(len(given)), given))
+    sizes = np.bincount(given, minlength=groups)
+    starts = np.cumsum(sizes) - sizes
+    sorted_groups = given[order]
+    place = np.arange(len(given)) - starts[sorted_groups]
+    offset = np.asarray(random.random(groups))
+    at = (place + offset[sorted_groups]) / np.maximum(sizes[sorted_groups], 1)
+    edges = (upto + np.arange(groups)[:, None] * 2.0).reshape(-1)
+    cells = np.searchsorted(edges, at + sorted_groups * 2.0, side="right") - sorted_groups * width
+    found = np.empty(len(given), dtype=np.int64)
+    found[order] = np.clip(cells, 0, width - 1)
+    return found
