@@ -140,12 +140,22 @@ def test_randomized_response_keeps_its_count() -> None:
     ) == Claimed(PureDP(0, relation=REPLACE))
 
 
-@pytest.mark.parametrize(
-    "name", ["SampledWithReplacementDpEvent", "TruncatedSubsampledGaussianDpEvent", "UnsupportedDpEvent"]
-)
+@pytest.mark.parametrize("name", ["SampledWithReplacementDpEvent", "UnsupportedDpEvent"])
 def test_what_is_refused_by_name(name: str) -> None:
     with pytest.raises(NotSupported, match=name):
         from_dp_accounting(their(name))
+
+
+def test_truncated_batches() -> None:
+    fields = {"dataset_size": 300, "sampling_probability": 0.01, "truncated_batch_size": 7, "noise_multiplier": 1.5}
+    one = their("TruncatedSubsampledGaussianDpEvent", **fields)
+    assert from_dp_accounting(one) == Gaussian(1.5).truncated(rate=0.01, capacity=7, size=300)
+    with pytest.raises(UnitMismatch, match="ADD_REMOVE"):
+        from_dp_accounting(one, relation=REPLACE)
+    empty = their("TruncatedSubsampledGaussianDpEvent", **{**fields, "truncated_batch_size": 0})
+    assert from_dp_accounting(empty) == Claimed(PureDP(0))
+    bare = their("TruncatedSubsampledGaussianDpEvent", **{**fields, "noise_multiplier": 0.0})
+    assert from_dp_accounting(bare) == Claimed(ApproxDP(0, 1))
 
 
 def test_strangers() -> None:

@@ -33,6 +33,7 @@ from deniable.events import (
     RandomizedResponse,
     Selected,
     TreeGaussian,
+    TruncatedSampled,
     dpsgd,
 )
 from deniable.guarantees import ZCDP, ApproxDP, PureDP
@@ -184,6 +185,18 @@ def _mixture(event: Any, relation: Relation) -> Event:
     return GaussianMixture(scale, moved, weights, relation) if scale else _everything(None, relation)
 
 
+def _truncated(event: Any, relation: Relation) -> Event:
+    """Their size is that of the larger of two neighbours, as here."""
+    if relation is not Relation.ADD_REMOVE:
+        raise UnitMismatch("a Poisson sample that is cut to a capacity is analysed under ADD_REMOVE only.")
+    if not event.sampling_probability or not event.truncated_batch_size or not event.dataset_size:
+        return _nothing(None, relation)
+    if not event.noise_multiplier:
+        return _everything(None, relation)
+    step = Gaussian(event.noise_multiplier, 1, relation)
+    return TruncatedSampled(step, event.sampling_probability, event.truncated_batch_size, event.dataset_size)
+
+
 def _selection(event: Any, relation: Relation) -> Event:
     """The best of a number of runs with the truncated negative binomial law of a mean and a shape η ≥ 0.
 
@@ -271,6 +284,7 @@ _READERS = {
     "LaplaceDpEvent": _laplace,
     "RepeatAndSelectDpEvent": _selection,
     "MixtureOfGaussiansDpEvent": _mixture,
+    "TruncatedSubsampledGaussianDpEvent": _truncated,
     "DiscreteLaplaceDpEvent": _discrete_laplace,
     "DiscreteGaussianDpEvent": _discrete_gaussian,
     "RandomizedResponseDpEvent": _randomized_response,
@@ -299,6 +313,5 @@ _READERS = {
 
 _REFUSED = {
     "SampledWithReplacementDpEvent": "a unit may be drawn several times",
-    "TruncatedSubsampledGaussianDpEvent": "truncating a Poisson sample couples the units",
     "UnsupportedDpEvent": "it has no description",
 }

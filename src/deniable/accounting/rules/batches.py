@@ -26,6 +26,7 @@ from deniable.numerics.exact import exp_up, log_up, short_above
 from deniable.numerics.rounding import float_above
 
 if TYPE_CHECKING:
+    from deniable.accounting.contour.transform import Transform
     from deniable.accounting.pairs.law import Law
     from deniable.guarantees import Curve
 
@@ -136,6 +137,15 @@ class TruncatedSampledRule(BatchesRule[TruncatedSampled]):
         full = _full(step)
         one, two = (rule_of(sampled).laws(sampled) for sampled in _sides(step))
         return tuple(blend([(1 - full, a), (full, b)]) for a, b in zip(one, two, strict=True))
+
+    def transforms(self, step: TruncatedSampled) -> tuple[Transform, Transform] | None:
+        from deniable.accounting.contour.blend import MeanTransform
+
+        one, two = (rule_of(sampled).transforms(sampled) for sampled in _sides(step))
+        full = _full(step)
+        if one is None or two is None or not 0 < full < 1:
+            return two
+        return MeanTransform(((1 - full, one[0]), (full, two[0]))), MeanTransform(((1 - full, one[1]), (full, two[1])))
 
     def cost(self, step: TruncatedSampled, orders: Orders) -> Cost:
         (one, two), full = (cost(sampled, orders) for sampled in _sides(step)), Fraction(_full(step))
