@@ -61,6 +61,7 @@ def test_a_dry_run_never_asks_the_engine(hospital: Callable, monkeypatch: pytest
     assert [stage["name"] for stage in json.loads(ran.out)["stages"]] == [
         "bounds of cost",
         "rows per unit",
+        "units beyond the limits",
         "rows clamped and left out",
     ]
 
@@ -125,7 +126,7 @@ def test_keys_may_come_from_a_file(hospital: Callable) -> None:
 
 
 WRONG = {
-    "no bounds": ([*MEAN, "--epsilon", "1", *LIMITS, *LEDGER], "bounds"),
+    "no bounds": ([*MEAN, "--error", "1", "--group-size", "9", *LIMITS, *LEDGER], "bounds"),
     "bounds the wrong way round": (
         [*MEAN, "--epsilon", "1", "--bounds", "cost=5:1", *LIMITS, *LEDGER],
         "low below high",
@@ -182,7 +183,7 @@ WRONG = {
         [*COUNT, "--epsilon", "1", "--table", "visits=empty.csv", *KEYS, *LIMITS, *LEDGER],
         "a table of a new name",
     ),
-    "no limits": ([*COUNT, "--epsilon", "1", *KEYS, *LEDGER], "--groups-per-unit 2 --rows-per-unit 4"),
+    "no limits": ([*COUNT, "--error", "9", *KEYS, *LEDGER], "--groups-per-unit 2 --rows-per-unit 4"),
     "half of the limits": ([*COUNT, "--epsilon", "1", *KEYS, *LEDGER, "--rows-per-unit", "2"], "--groups-per-unit"),
     "zero groups": (
         [*COUNT, "--epsilon", "1", *KEYS, *LEDGER, "--rows-per-unit", "2", "--groups-per-unit", "0"],

@@ -46,7 +46,9 @@ def test_every_error_is_met_and_a_smaller_epsilon_would_not_do(session: Session)
 
 
 def test_one_number_is_for_every_aggregate(session: Session) -> None:
-    plan = session.plan("SELECT COUNT(*) AS n, COUNT(cost) AS m FROM visits", error=50, per_unit=TOLD["per_unit"])
+    plan = session.plan(
+        "SELECT COUNT(*) AS n, COUNT(cost) AS m FROM visits", error=50, per_unit=TOLD["per_unit"], cover=0
+    )
     # 3 rows of one group: scale 3/ε, Pr[|X| > 50] ≤ 5 % needs ε ≈ 3·ln(20)/50 = 0.18.
     assert {name: error() <= 50 for name, error in plan.error.items()} == {"n": True, "m": True}
     assert plan.cost.epsilon == pytest.approx(2 * 0.178, rel=0.02)
@@ -59,19 +61,22 @@ def test_a_coarse_sum_does_not_pay_for_an_exact_count(session: Session) -> None:
 
 def test_given_weights_are_kept(session: Session) -> None:
     sql = "SELECT COUNT(*) AS n, SUM(cost) AS total FROM visits"
-    told = {"bounds": TOLD["bounds"], "per_unit": TOLD["per_unit"], "weights": {"n": 3}}
+    told = {"bounds": TOLD["bounds"], "per_unit": TOLD["per_unit"], "weights": {"n": 3}, "cover": 0}
     plan = session.plan(sql, error={"n": 50, "total": 50_000}, **told)
     assert [part.amount / plan.cost.epsilon for part in plan.noises] == [Fraction(3, 4), Fraction(1, 4)]
     assert plan.error["n"]() <= 50
     assert plan.error["total"]() <= 50_000
 
 
-def test_the_diagnosis_comes_on_top(session: Session) -> None:
+def test_what_stages_cost_comes_on_top(session: Session) -> None:
     sql = "SELECT SUM(cost) AS total FROM visits"
     told = {"bounds": TOLD["bounds"], "per_unit": TOLD["per_unit"]}
-    plain, looked = (session.plan(sql, error=9000, diagnose=share, **told) for share in (None, 0.2))
-    assert looked.cost.epsilon * Fraction(8, 10) == plain.cost.epsilon
-    assert looked.error["total"]() <= 9000
+    plain, covered, looked = (
+        session.plan(sql, error=9000, **shares, **told)
+        for shares in ({"cover": 0}, {}, {"cover": 0.1, "diagnose": 0.2})
+    )
+    assert covered.cost.epsilon * Fraction(9, 10) == plain.cost.epsilon == looked.cost.epsilon * Fraction(7, 10)
+    assert all(plan.error["total"]() <= 9000 for plan in (plain, covered, looked))
 
 
 REFUSED: dict[str, tuple[dict[str, Any], str]] = {

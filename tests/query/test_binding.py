@@ -249,25 +249,28 @@ def test_whatever_surveys_find_has_a_form_that_was_bound(aggregate: str, engine:
                 keys = {"day": range(1, 2 * groups + 1, 2)}
             plan = session.plan(sql, epsilon=1, keys=keys, delta=None if keys else 1e-9, **options)
             assert isinstance(plan, dn.query.StagedPlan)
-            bound, delta = _bound(plan.statements), None if keys else Fraction(1, 10**9)
-            steps = list(itertools.product(surveys.STEPS, surveys.STEPS))
-            for rows_, groups_ in [*random.sample(steps, 4), (1, 60), (1, 80), (1000, 1), (1, 1000), (1000, 60)]:
+            bound = _bound(plan.statements)
+            steps = list(itertools.product(surveys.STEPS, surveys.GROUP_STEPS))
+            most = surveys.STEPS[-1]
+            for rows_, groups_ in [*random.sample(steps, 4), (1, 60), (1, 80), (most, 1), (1, 1000), (most, 60)]:
                 wide = {survey.column: (-FURTHEST, FURTHEST) for survey in plan.bounds}
-                found = plan.settle(wide, AtMost(groups=groups_, rows=rows_), delta=delta)
+                found = plan.settle(wide, AtMost(groups=groups_, rows=rows_))
                 assert _bound(found.statements) <= bound, (sql, groups, groups_, rows_)
             for survey in plan.bounds if groups == 2 else ():
                 cells = itertools.combinations_with_replacement(range(survey.cells), 2)
                 for first, last in random.sample(list(cells), 30):
                     counts = np.zeros(survey.cells, dtype=int)
                     counts[[first, last]] = 10**9
-                    found = plan.settle({survey.column: survey.read(counts)}, AtMost(groups=1, rows=1), delta=None)
-                    assert _bound(found.statements) <= bound, (sql, survey.read(counts))
+                    ends = survey.read(counts, epsilon=Fraction(1, 2), groups=groups)
+                    found = plan.settle({survey.column: ends}, AtMost(groups=1, rows=1))
+                    looks = [look.sql for look in plan._looks(found)]
+                    assert _bound((*found.statements, *looks)) <= bound, (sql, ends)
 
 
 @pytest.mark.parametrize("broken", ["text", "peek", "check", "plain"])
 def test_a_statement_that_duckdb_cannot_bind_is_not_charged(ledger: dn.Ledger, broken: str) -> None:
     with dn.Session({"t": pa.table({"person": [1], "x": [1.0]})}, ledger=ledger) as session:
-        plan = session.plan("SELECT COUNT(*) AS n FROM t", epsilon=1, per_unit=ONE)
+        plan = session.plan("SELECT COUNT(*) AS n FROM t", epsilon=1, per_unit=ONE, cover=0)
         assert isinstance(plan, dn.query.QueryPlan)
         easy, wrong = plan.bounded.shortcut, "SELECT 0 AS g, nothing AS n FROM temp.main.t"
         assert easy is not None
@@ -287,7 +290,7 @@ def test_a_statement_that_another_engine_cannot_bind_is_not_charged(
     else:
         data = {"t": request.getfixturevalue("spark").createDataFrame(frame)}
     with dn.Session(data, ledger=ledger) as session:
-        plan = session.plan("SELECT COUNT(*) AS n FROM t", epsilon=1, per_unit=ONE)
+        plan = session.plan("SELECT COUNT(*) AS n FROM t", epsilon=1, per_unit=ONE, cover=0)
         for wrong in (
             "SELECT 0 AS g, nothing AS n FROM temp.main.t AS t",
             "SELECT 0 AS g, CAST(1 AS BIGINT) || 'a' + 1 AS n",

@@ -21,7 +21,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from deniable.errors import NotSupported
-from deniable.query import AtMost, staging, surveys
+from deniable.query import AtMost, diagnosis, staging, surveys
 from tests.query.elsewhere import ask, in_duckdb, in_postgres, in_spark, totals
 
 ENGINES = ["postgres", pytest.param("spark", marks=pytest.mark.xdist_group("spark"))]
@@ -327,8 +327,9 @@ def test_surveys_count_the_same(engine: Any, reference: Any) -> None:
         columns = [plan.question.table.find(name) for name in ("cost", "age", "big")]
         planned = [
             *(surveys.survey_bounds(rows, column, epsilon=one) for column in columns),
-            surveys.survey_limits(rows, epsilon=one),
-            surveys.survey_shares(rows, staging.grids(plan), plan.limits, epsilon=one),
+            surveys.survey_limits(rows, limited=("rows", "groups"), epsilon=one),
+            diagnosis.survey_beyond(rows, plan.grids, {"rows": 2, "groups": 1, "total": 3}, epsilon=one),
+            diagnosis.survey_shares(rows, plan.grids, plan.limits, epsilon=one),
         ]
         found = [s for s in planned if s is not None]
         return [each.run(survey.sql, groups=survey.cells, key=(0, 0)).rows.tolist() for survey in found]

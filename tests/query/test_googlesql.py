@@ -54,7 +54,7 @@ def test_options_become_the_request(session: dn.Session) -> None:
         "group by item"
     )
     assert plan.cost == dn.ApproxDP(Fraction(1, 10), Fraction(1, 10**7), unit=plan.cost.unit)
-    assert plan.limits == AtMost(groups=2, rows=1)
+    assert plan.answer.limits == AtMost(groups=2, rows=1)
     assert [part.move.sensitivity for part in plan.noises] == [2 * 3, 2]
 
 
@@ -106,7 +106,7 @@ def test_bounds_per_row_take_five_rows(session: dn.Session) -> None:
         "VAR_POP(quantity, contribution_bounds_per_row => (0, 100)) AS v FROM professors GROUP BY item",
         keys=ITEMS,
     )
-    assert plan.limits == AtMost(groups=3, rows=5)
+    assert plan.answer.limits == AtMost(groups=3, rows=5)
     assert plan.cost.epsilon == 10
     assert plan.cost.delta == Fraction(1, 100), "all groups are declared: it serves the noise, which is smaller so"
     assert plan.noise.form.name == "gaussian"

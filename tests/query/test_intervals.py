@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from deniable.query.estimates import outward, ratio_range
+from deniable.query.estimates import IntervalEnds, outward, ratio_range
 
 small = st.integers(-12, 12)
 
@@ -20,7 +20,8 @@ small = st.integers(-12, 12)
 def test_the_range_of_a_ratio(s: int, c: int, a: int, b: int) -> None:
     """Every s'/c' within the margins, c' ≥ 1, cut to the bounds, is inside the range; its ends are reached."""
     low, high = -5, 4
-    lower, upper = ratio_range(np.array([s]), np.array([c]), sum_margin=a, count_margin=b, low=low, high=high)
+    sums, counts = (IntervalEnds(np.array([x - margin]), np.array([x + margin])) for x, margin in ((s, a), (c, b)))
+    lower, upper = ratio_range(sums, counts, low=low, high=high)
     ratios = [
         min(max(Fraction(s2, c2), low), high)
         for s2, c2 in product(range(s - a, s + a + 1), range(max(1, c - b), c + b + 1))

@@ -93,7 +93,7 @@ def test_a_release_shows_what_it_prints(plan: Callable[..., Any]) -> None:
     for name, fact in release.facts:
         assert name in text
         assert fact in text
-    assert "privacy noise only" in text
+    assert "privacy noise and limits, for all but at most" in text
 
 
 def test_a_plan_shows_what_it_prints(plan: Callable[..., Any]) -> None:

@@ -54,8 +54,8 @@ def session(ledger: Ledger) -> Iterator[Session]:
 def test_the_parts_add_up_to_epsilon_and_the_event_costs_no_more(session: Session) -> None:
     plan = session.plan(SQL, epsilon=1, diagnose=0.05, **PRIVATE)
     assert isinstance(plan, StagedPlan)
-    parts = [survey.epsilon for survey in plan.surveys] + [plan.diagnosis.epsilon, plan.answer.cost.epsilon]
-    assert parts == [Fraction(1, 10), Fraction(1, 10), Fraction(1, 20), Fraction(3, 4)]
+    parts = [stage.epsilon for stage in plan.stages] + [plan.answer.cost.epsilon]
+    assert parts == [Fraction(part, 1000) for part in (65, 65, 160, 50, 660)]
     assert sum(parts) == plan.cost.epsilon == 1
     assert account(plan.event).epsilon(0) <= 1 + 1e-12
 
@@ -65,7 +65,7 @@ def test_the_event_does_not_depend_on_what_is_found(session: Session, ledger: Le
     claims = [part.guarantee for part in plan.event.parts if isinstance(part, Claimed)]
     measures = [part.amount for part in plan.answer.noises]
     assert [claim.epsilon for claim in claims] == [*measures, Fraction(1, 20)]
-    assert sum(measures) == Fraction(3, 4)
+    assert sum(measures) == Fraction(66, 100)
     one, two = plan.run(), plan.run()
     assert one.event == two.event == plan.event
     assert {charge.event for charge in ledger.charges()} == {plan.event}
@@ -90,7 +90,7 @@ def test_promises_hold_for_whatever_bounds_are_found(session: Session, found: tu
 def test_an_answer_whose_noise_is_known_is_charged_as_what_it_is(session: Session) -> None:
     plan = session.plan(SQL, epsilon=1, diagnose=0.05, **STATED)
     assert plan.settled
-    assert plan.event == plan.answer.event + plan.diagnosis.event
+    assert plan.event == plan.beyond.event + plan.answer.event + plan.diagnosis.event
     assert not any(isinstance(part, Claimed) for part in plan.event.parts)
 
 
@@ -99,10 +99,10 @@ def test_the_answer_is_planned_for_what_was_found(session: Session, monkeypatch:
 
     answered: list[planning.QueryPlan] = []
     true = planning.answer
-    monkeypatch.setattr(planning, "answer", lambda plan: answered.append(plan) or true(plan))
+    monkeypatch.setattr(planning, "answer", lambda plan, **more: answered.append(plan) or true(plan, **more))
     release = session.plan(SQL, epsilon=1, **PRIVATE).run()
     (plan,) = answered
-    assert plan.cost.epsilon == Fraction(8, 10)
+    assert plan.cost.epsilon == Fraction(71, 100)
     low, high = release.found.bounds["cost"]
     (values,) = [v for v in plan.bounded.values if v.grid is not None]
     assert (values.grid.low, values.grid.high) == (low, high)
@@ -110,7 +110,7 @@ def test_the_answer_is_planned_for_what_was_found(session: Session, monkeypatch:
     assert plan.limits == AtMost(groups=min(limits.groups, 2), rows=limits.rows)
     for part in plan.noises:
         assert part.move.sensitivity / part.scale == part.amount, "noise for the sensitivity of what was found"
-    assert sum(part.amount for part in plan.noises) == Fraction(8, 10)
+    assert sum(part.amount for part in plan.noises) == Fraction(71, 100)
 
 
 def test_found_keys_keep_the_delta_that_was_charged(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -119,7 +119,7 @@ def test_found_keys_keep_the_delta_that_was_charged(tmp_path: Path, monkeypatch:
 
     answered: list[planning.QueryPlan] = []
     true = planning.answer
-    monkeypatch.setattr(planning, "answer", lambda plan: answered.append(plan) or true(plan))
+    monkeypatch.setattr(planning, "answer", lambda plan, **more: answered.append(plan) or true(plan, **more))
     frame = pd.DataFrame({"patient": [1, 2], "city": ["Bern", "Basel"], "cost": [1.0, 2.0]})
     budget = ApproxDP(3, 1e-6)
     with (
@@ -200,15 +200,18 @@ def test_a_plan_in_stages_says_its_rules(session: Session) -> None:
     for part in (
         "cost    ε ≤ 1.00, δ = 0, one patient added or removed",
         "keys    city: 2 declared, all of them released",
-        "limits  to be found with ε = 0.1, at most 2 of 2 groups and 1000 rows of each patient in each",
-        "bounds  cost: to be found with ε = 0.1",
+        "limits  to be found with ε = 0.065, at most 2 of 2 groups and 100000 rows of each patient in each",
+        "bounds  cost: to be found with ε = 0.065",
+        "covers  noise and limits, but for the patients beyond; ε = 0.16 counts them",
         "split   n 2 : mean 1",
         "bias    ε = 0.05 for the share of rows clamped and left out",
-        "bounds of cost             0.1    20                    2",
-        "COUNT(*)                   0.5    set by what is found",
+        "bounds of cost             0.065  30.8                  2",
+        "COUNT(*)                   0.44   set by what is found",
+        "units beyond the limits    0.16   6.25                  1",
         "n         known once the bounds and limits are found",
         "-- bounds of cost\nWITH base",
         "-- groups and rows per unit\nWITH base",
+        "-- units beyond the limits\nWITH base",
         "-- rows clamped and left out\nWITH base",
         "-- answer, with the bounds and limits found in place of the widest, if there are some\nWITH base",
     ):
@@ -243,18 +246,26 @@ def test_under_replace(session: Session, tmp_path: Path) -> None:
 
 
 REFUSED: dict[str, tuple[dict[str, Any], type[Exception], str]] = {
-    "no bounds": ({**STATED, "bounds": None}, QueryError, "needs bounds for cost"),
     "another word": ({**STATED, "bounds": "secret"}, InvalidArgument, '"private"'),
     "another word for a column": ({**STATED, "bounds": {"cost": "wide"}}, InvalidArgument, "bounds"),
     "a column that is not added up": (
         {**STATED, "bounds": {"cost": (0, 1), "city": "private"}}, InvalidArgument, "columns that the query adds up"
     ),
-    "no limits": ({**STATED, "per_unit": None}, QueryError, "may own many rows"),
+    "no share to cover with": ({**STATED, "cover": -0.1}, InvalidArgument, "cover must be a share of ε from 0"),
+    "nothing for the answer": ({**STATED, "cover": 0.5, "diagnose": 0.5}, InvalidArgument, "below 0.5, which the"),
     "another word for limits": ({**STATED, "per_unit": "some"}, InvalidArgument, '"private"'),
     "no share": ({**STATED, "diagnose": 0}, InvalidArgument, "diagnose must be a share"),
     "a large share": ({**STATED, "diagnose": 0.6}, InvalidArgument, "diagnose must be a share"),
     "not a share": ({**STATED, "diagnose": "much"}, InvalidArgument, "diagnose must be a share"),
 }  # fmt: skip
+
+
+def test_an_error_needs_what_it_rests_on(session: Session, ledger: Ledger) -> None:
+    for missing, expected in (("bounds", "needs bounds for cost"), ("per_unit", "may own many rows")):
+        with pytest.raises(QueryError, match=expected) as caught:
+            session.plan(SQL, error=50, group_size=1000, **{**STATED, missing: None})
+        assert "give epsilon in place of an error" in str(caught.value)
+    assert not list(ledger.charges())
 
 
 @pytest.mark.parametrize("case", REFUSED)

@@ -33,16 +33,20 @@ def query(
     ] = None,
     bounds: Annotated[
         list[str] | None,
-        typer.Option(help="COLUMN=LOW:HIGH for every column that is added up; COLUMN=private, or private for all."),
+        typer.Option(help="COLUMN=LOW:HIGH for a column that is added up; left out, or private: found privately."),
     ] = None,
     keys: Annotated[list[str] | None, typer.Option(help="COLUMN=KEY,KEY,... or COLUMN=@FILE, for GROUP BY.")] = None,
     groups_per_unit: Annotated[int | None, typer.Option(help="How many groups one unit may be counted in.")] = None,
     rows_per_unit: Annotated[int | None, typer.Option(help="How many rows one unit may have in one group.")] = None,
     total_per_unit: Annotated[int | None, typer.Option(help="How many rows one unit may have in all groups.")] = None,
     per_unit: Annotated[
-        str | None, typer.Option(help="private, in place of the two: limits are found privately.")
+        str | None, typer.Option(help="private: the two are found privately, as when all are left out.")
     ] = None,
     weights: Annotated[list[str] | None, typer.Option(help="NAME=WEIGHT, an aggregate's part of ε.")] = None,
+    cover: Annotated[
+        float | None,
+        typer.Option(help="The share of ε with which intervals cover what limits leave out; 0: they cover the noise."),
+    ] = None,
     diagnose: Annotated[
         float | None, typer.Option(help="A share of ε, for how many rows are clamped and left out.")
     ] = None,
@@ -91,6 +95,7 @@ def query(
             per_unit=options.per_unit(groups_per_unit, rows_per_unit, per_unit, total=total_per_unit),
             weights=options.weights(weights or ()),
             confidence=confidence,
+            cover=cover,
             diagnose=diagnose,
             delta=delta,
             noise=noise,

@@ -15,8 +15,7 @@ AVG(column): a noisy sum of the distances from the middle of the bounds, over a 
 With m the middle of the grid, S the noisy sum of (x − m) and C the noisy count, the release is m + S / max(C, 1), cut
 to the bounds. Centring halves the noise of the sum for bounds that start at 0, and makes a group without values come
 out near the middle. The interval combines an interval of S and one of C, each failing with half the probability
-(union bound), over all sums and counts within them; it is cautious. It covers m + s/c of the values that were kept,
-if there are any.
+(union bound), over all sums and counts within them; it is cautious.
 
 Expected error: S/C − s/c = ((S − s) − (s/c)(C − c)) / C, and |s/c| is at most half the width, h. With margins a of S
 and b of C, the error in a group of n values is at most (a + h·b) / (n − b).
@@ -36,7 +35,7 @@ COUNT(DISTINCT column): how many people, or how many different values.
 
 A unit counts once in each of its K groups, so the number of people has sensitivity K whatever its rows. A unit's R rows
 of a group bring at most R new values, so the number of different values has sensitivity K·R; rows that the limits
-leave out cannot bring any, which is a bias that the interval does not show.
+leave out cannot bring any.
 
 MODE(column): the most common of the declared categories, by report noisy max.
 
@@ -92,7 +91,6 @@ from deniable.query.estimates import (
     divided,
     outward,
     ratio_range,
-    roomy,
     rounded,
 )
 from deniable.query.finishing import ComputedOutput
@@ -100,7 +98,7 @@ from deniable.query.grids import BinNumber, Distinct, Values, coarse, find
 from deniable.query.keys import Keys
 from deniable.query.measures import BinTree, Different, Measure, NodeCounts, UnitCounts, largest
 from deniable.query.noises import IntegerNoise
-from deniable.query.schema import AggregateOutput, Column
+from deniable.query.schema import AggregateOutput, Column, ColumnKind
 
 
 @dataclass(frozen=True)
@@ -164,14 +162,7 @@ class Average(Aggregate):
     def estimate(self, noisy: Mapping[Measure, Noisy], *, failure: Fraction) -> EstimateColumn:
         total, count = self.measures
         sums, counts = noisy[total], noisy[count]
-        low, high = ratio_range(
-            sums.values,
-            counts.values,
-            sum_margin=sums.margin(failure / 2),
-            count_margin=counts.margin(failure / 2),
-            low=total.low,
-            high=total.high,
-        )
+        low, high = ratio_range(sums.ends(failure / 2), counts.ends(failure / 2), low=total.low, high=total.high)
         value = np.clip(divided(sums.values, np.maximum(counts.values, 1)), total.low, total.high)
         step, centre = float(total.step), float(total.centre * total.step)
         least, most = ((end + total.centre) * total.step for end in (total.low, total.high))
@@ -229,14 +220,9 @@ class VarianceAggregate(Aggregate):
         squares, sums, counts = (noisy[measure] for measure in self.measures)
         square, total, _ = self.measures
         third = failure / 3
-        few = counts.margin(third)
-        a, b = ratio_range(
-            squares.values, counts.values, sum_margin=squares.margin(third), count_margin=few,
-            low=square.low, high=square.high,
-        )  # fmt: skip
-        c, d = ratio_range(
-            sums.values, counts.values, sum_margin=sums.margin(third), count_margin=few, low=total.low, high=total.high
-        )
+        few = counts.ends(third)
+        a, b = ratio_range(squares.ends(third), few, low=square.low, high=square.high)
+        c, d = ratio_range(sums.ends(third), few, low=total.low, high=total.high)
         centre = float(square.centre)
         least = np.where((c <= 0) & (d >= 0), 0.0, np.minimum(c**2, d**2))
         low, high = a + centre - np.maximum(c**2, d**2), b + centre - least
@@ -244,9 +230,7 @@ class VarianceAggregate(Aggregate):
         mean = np.clip(divided(sums.values, some), float(total.low), float(total.high))
         value = np.clip(divided(squares.values, some), float(square.low), float(square.high)) + centre - mean**2
         if self.sample:
-            wide = roomy(counts.values, few)
-            most = np.maximum(np.asarray(wide + few, dtype=np.float64), 2.0)
-            fewest = np.maximum(np.asarray(wide - few, dtype=np.float64), 2.0)
+            fewest, most = (np.maximum(np.asarray(end, dtype=np.float64), 2.0) for end in few)
             known = np.maximum(np.asarray(counts.values, dtype=np.float64), 2.0)
             low, high = low * most / (most - 1), high * fewest / (fewest - 1)
             value = value * known / (known - 1)
@@ -347,7 +331,8 @@ class ModeAggregate(Aggregate):
         far = found.law.radius(failure / self.bins.size)
         names = np.array([*self.bins.categories, None], dtype=object)[:-1]  # the None keeps every name as it is
         best = found.values.max(axis=1)
-        possible = best[:, None] - found.values <= 2 * far
+        # Units beyond the limits may have brought the whole lead of another category.
+        possible = best[:, None] - found.values <= 2 * far + (found.share or (0, 0))[1]
         among = [", ".join(str(name) for name in names[row]) for row in possible]
         return Choice(names[found.values.argmax(axis=1)], np.array(among, dtype=object))
 
@@ -389,13 +374,23 @@ class QuantileAggregate(Aggregate):
         final = np.clip((rising[:, :-1] <= 0).sum(axis=1) - 1, 0, last)
         # Where D is 0 over several bins all of them are right: the middle is, and of the ends the one next to values.
         value = {Fraction(0): final, Fraction(1): first}.get(self.level, (first + final) // 2)
-        possible = (lead[:, :-1] <= margins[:-1]) & (lead[:, 1:] >= -margins[1:])
+        # Without M rows of units beyond the limits D is lower by at most up·M and higher by at most down·M.
+        beyond = float((found.share or (0, 0))[1])
+        possible = (lead[:, :-1] <= margins[:-1] + up * beyond) & (lead[:, 1:] >= -margins[1:] - down * beyond)
         any_ = possible.any(axis=1)
         low = np.where(any_, possible.argmax(axis=1), value)
         high = np.where(any_, last - possible[:, ::-1].argmax(axis=1), value)
-        return EstimateColumn(
-            *(self._points(bins) for bins in (value, np.minimum(low, value), np.maximum(high, value)))
-        )
+        points, low, high = (self._points(bins) for bins in (value, np.minimum(low, value), np.maximum(high, value)))
+        return EstimateColumn(points, *((low, high) if found.share is None else self._unrounded(low, high)))
+
+    def _unrounded(self, low: NDArray[Any], high: NDArray[Any]) -> tuple[NDArray[Any], NDArray[Any]]:
+        """Ends that hold every value which stands on the grid points between them: half a step further."""
+        grid = self._grid
+        if self.bins.column.kind is ColumnKind.INTEGER and grid.step == 1:
+            return low, high
+        half = float(grid.step) / 2 * (1 + 1e-9)
+        ends = (np.asarray(low, dtype=np.float64) - half, np.asarray(high, dtype=np.float64) + half)
+        return np.maximum(ends[0], float(grid.low)), np.minimum(ends[1], float(grid.high))
 
     def margins(self, law: IntegerNoise, failure: Fraction) -> NDArray[np.float64]:
         """How far the noise of D may go at each edge, to one side, but for this probability."""
@@ -490,13 +485,13 @@ def build(
     if function == "count":
         return CountAggregate(output.name, values)
     if grid is None:
-        stated, private = Option("bounds", {column.name: (LOW, HIGH)}), Option("bounds", "private")
+        stated = Option("bounds", {column.name: (LOW, HIGH)})
         raise QueryError(
             Remedy(
                 f"{output.text} needs bounds for {column.name}: one value could otherwise move it without limit; "
-                f"give {stated} from what you know, or {private}, which finds them with a tenth of ε",
+                f"give {stated} from what you know, or give epsilon in place of an error: then they are found "
+                "privately",
                 stated,
-                private,
             )
         )
     if function == "quantile" and output.level is not None:

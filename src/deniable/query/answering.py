@@ -36,6 +36,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from fractions import Fraction
 from math import prod
 from typing import Any, NamedTuple
@@ -46,6 +47,7 @@ from numpy.typing import NDArray
 from deniable import _checks
 from deniable._checks import Number
 from deniable.errors import InvalidArgument
+from deniable.query.choice import AtMost
 from deniable.query.estimates import Aggregate, Choice, EstimateColumn, Noisy
 from deniable.query.finishing import ComputedKey, evaluate
 from deniable.query.formulas import KEY, VALUE, Leaf
@@ -105,11 +107,28 @@ AT_ONCE = 1 << 22
 """Integers of one measure that are handled at a time."""
 
 
+Estimates = dict[str, EstimateColumn | Choice]
+"""Released columns by the name of their aggregate."""
+
+
 class Answer(NamedTuple):
     """Released columns: keys by output name, and an estimate per aggregate."""
 
     keys: dict[str, list[Any]]
-    estimates: dict[str, EstimateColumn | Choice]
+    estimates: Estimates
+    """With intervals that cover the noise, and the limits where `Beyond` is known."""
+    noise_only: Estimates
+    """The same values with intervals for the noise alone."""
+
+
+class Beyond(NamedTuple):
+    """The units that own more than their limits or bounds let count."""
+
+    most: int
+    """At most that many, but for a probability of `failure`."""
+    about: int
+    """A noisy number of them; 0 where the limits cannot leave anything out."""
+    failure: Fraction = Fraction(0)
 
 
 def answered(
@@ -119,9 +138,12 @@ def answered(
     noises: Sequence[MeasureNoise],
     totals: Totals,
     *,
+    limits: AtMost,
+    beyond: Beyond | None,
     failure: Fraction,
 ) -> Answer:
-    """The released columns of a query whose exact totals are these."""
+    """The released columns of a query whose exact totals are these. Each interval fails with at most this probability,
+    which is divided between its noise and the number of units beyond the limits."""
     known: dict[Measure, NDArray[Any]] = {}
     for part in noises:
         if part.threshold is not None:
@@ -130,21 +152,23 @@ def answered(
     columns = _key_columns(question, keys, totals)
     by_key = {(KEY, name(column)): columns[name(column)] for column in question.groups}
     placed = [aggregate.with_keys(by_key) for aggregate in aggregates]
-    estimates = _estimates(placed, noises, totals, known, failure=failure)
+    readers = [_Intervals(failure)]
+    readers += [] if beyond is None else [_Intervals(failure - beyond.failure, limits, beyond.most)]
+    found = _estimates(placed, noises, totals, known, readers)
     released: dict[Leaf, list[Any]] = {
-        **by_key, **{(VALUE, given): found.value.tolist() for given, found in estimates.items()}
+        **by_key, **{(VALUE, given): column.value.tolist() for given, column in found[0].items()}
     }  # fmt: skip
     shown = {
         output.name: _key_output(output, by_key, columns, len(totals.rows))
         for output in question.outputs
         if isinstance(output, KeyOutput)
     }
-    for output in question.finish.hidden:
-        del estimates[output.name]
+    hidden = {output.name for output in question.finish.hidden}
+    found = [{given: column for given, column in each.items() if given not in hidden} for each in found]
     if question.finish:
         rows = question.finish.rows(released)
-        shown, estimates = _columns_of(shown, rows), _estimates_of(estimates, rows)
-    return Answer(shown, estimates)
+        shown, found = _columns_of(shown, rows), [_estimates_of(each, rows) for each in found]
+    return Answer(shown, estimates=found[-1], noise_only=found[0])
 
 
 def _key_output(
@@ -158,18 +182,36 @@ def _key_output(
     return [math.nan if value is None else float(value) for value in values] if numeric else values
 
 
+@dataclass(frozen=True)
+class _Intervals:
+    """How intervals are read off noisy measures: their failure, and what units beyond the limits may have added."""
+
+    failure: Fraction
+    limits: AtMost | None = None
+    most: int = 0
+
+    def read(self, aggregate: Aggregate, noisy: Mapping[Measure, Noisy]) -> EstimateColumn | Choice:
+        if self.limits is not None:
+            noisy = {measure: found._replace(share=self._share(measure)) for measure, found in noisy.items()}
+        return aggregate.estimate(noisy, failure=self.failure)
+
+    def _share(self, measure: Measure) -> tuple[int, int]:
+        rows = self.most * (1 if self.limits is None else measure.most_rows(self.limits))
+        return rows * min(measure.low, 0), rows * max(measure.high, 0)
+
+
 def _estimates(
     aggregates: Sequence[Aggregate],
     noises: Sequence[MeasureNoise],
     totals: Totals,
     known: Mapping[Measure, NDArray[Any]],
-    *,
-    failure: Fraction,
-) -> dict[str, EstimateColumn | Choice]:
-    """Every aggregate of every group, from measures with fresh noise; those in `known` have theirs."""
+    readers: Sequence[_Intervals],
+) -> list[Estimates]:
+    """Every aggregate of every group, from measures with fresh noise; those in `known` have theirs. All readers read
+    the same noise."""
     groups = len(totals.rows)
     size = max(1, AT_ONCE // max(part.measure.cells for part in noises))
-    found: dict[str, list[EstimateColumn | Choice]] = {aggregate.name: [] for aggregate in aggregates}
+    found: list[dict[str, list[EstimateColumn | Choice]]] = [{a.name: [] for a in aggregates} for _ in readers]
     for start in range(0, max(groups, 1), size):
         places = np.arange(start, min(start + size, groups))
         some = totals if size >= groups else totals.part(places)
@@ -179,10 +221,11 @@ def _estimates(
             )
             for part in noises
         }
-        for aggregate in aggregates:
-            some_keys = aggregate.part(places) if size < groups else aggregate
-            found[aggregate.name].append(some_keys.estimate(noisy, failure=failure))
-    return {name: _joined(parts) for name, parts in found.items()}
+        parts = [aggregate.part(places) if size < groups else aggregate for aggregate in aggregates]
+        for reader, columns in zip(readers, found, strict=True):
+            for aggregate in parts:
+                columns[aggregate.name].append(reader.read(aggregate, noisy))
+    return [{name: _joined(pieces) for name, pieces in columns.items()} for columns in found]
 
 
 def _joined(parts: Sequence[EstimateColumn | Choice]) -> EstimateColumn | Choice:
@@ -194,9 +237,7 @@ def _columns_of(columns: Mapping[str, list[Any]], rows: NDArray[np.int64]) -> di
     return {name: [values[i] for i in rows.tolist()] for name, values in columns.items()}
 
 
-def _estimates_of(
-    estimates: Mapping[str, EstimateColumn | Choice], rows: NDArray[np.int64]
-) -> dict[str, EstimateColumn | Choice]:
+def _estimates_of(estimates: Estimates, rows: NDArray[np.int64]) -> Estimates:
     return {name: type(found)(*(column[rows] for column in found)) for name, found in estimates.items()}
 
 

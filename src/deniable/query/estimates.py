@@ -1,7 +1,13 @@
 """What an aggregate is: the measures it needs, and how it reads its answer off their noisy values; and intervals.
 
-An interval here covers the privacy noise, and nothing else: not the sampling of people, not clamped values, not rows
-left out. How far the noise of one number reaches is a matter of its law (`noises.IntegerNoise`).
+An interval covers the privacy noise; where `Noisy.share` is known it covers the limits too. How far the noise of one
+number reaches is a matter of its law (`noises.IntegerNoise`).
+
+**What limits leave out.** Let O be the units beyond a limit or with a clamped value, and at most m of them. All others
+count in full. So an exact measure M of the bounded table is the measure of the table without O, plus what O still adds
+to it: m units add between m·R·min(low, 0) and m·R·max(high, 0) to one group (`measures`). The number of different
+values is no sum, but rows of O bring between 0 and m·R new ones, which is the same range. If M lies within the noise
+margin r of its noisy value x, the measure of the table without O lies in [x − r − most, x + r − least].
 """
 
 from __future__ import annotations
@@ -20,21 +26,31 @@ from deniable.query.measures import Measure
 from deniable.query.noises import IntegerNoise
 
 
+class IntervalEnds(NamedTuple):
+    """The lower and the upper ends of intervals."""
+
+    low: NDArray[Any]
+    high: NDArray[Any]
+
+
 class Noisy(NamedTuple):
     """A measure with its noise: integers per group, and the law of the noise in them."""
 
     values: NDArray[Any]
     law: IntegerNoise
+    share: tuple[int, int] | None = None
+    """The least and the most that units beyond the limits add to one group; None where an interval is for the noise
+    alone."""
 
     def margin(self, failure: Fraction) -> int:
         """How far each value may be off, but for a probability of `failure` per value."""
         return self.law.radius(failure)
 
-    def ends(self, failure: Fraction) -> tuple[NDArray[Any], NDArray[Any]]:
+    def ends(self, failure: Fraction) -> IntervalEnds:
         """The ends of an interval around each value that fails with at most this probability."""
-        far = self.margin(failure)
-        values = roomy(self.values, far)
-        return values - far, values + far
+        far, (least, most) = self.margin(failure), self.share or (0, 0)
+        values = roomy(self.values, far + max(most, -least))
+        return IntervalEnds(values - far - most, values + far - least)
 
 
 class EstimateColumn(NamedTuple):
@@ -143,27 +159,22 @@ def roomy(values: NDArray[Any], margin: int) -> NDArray[Any]:
     return values if margin < 1 << 61 else values.astype(object)
 
 
-def ratio_range(
-    sums: NDArray[Any], counts: NDArray[Any], *, sum_margin: int, count_margin: int, low: int, high: int
-) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """The range of s/c over |s − sums| ≤ sum_margin, |c − counts| ≤ count_margin, c ≥ 1, cut to [low, high].
+def ratio_range(sums: IntervalEnds, counts: IntervalEnds, *, low: int, high: int) -> IntervalEnds:
+    """The range of s/c over all s and c ≥ 1 within their intervals, cut to [low, high].
 
     s/c grows with s, and is monotone in c for a fixed s, so its extremes are at corners: the largest s over the
     smallest c when that s is positive, over the largest c when it is negative; the other way round below. Where not
-    even c = 1 is within the margin there may be no value at all, and the range is [low, high].
+    even c = 1 is within its interval there may be no value at all, and the range is [low, high].
     """
-    sums, counts = roomy(sums, sum_margin), roomy(counts, count_margin)
-    most = counts + count_margin
-    fewest = np.maximum(counts - count_margin, 1)
-    top, bottom = sums + sum_margin, sums - sum_margin
-    known = most >= 1
-    most = np.maximum(most, 1)
+    bottom, top = sums
+    known = counts.high >= 1
+    fewest, most = (np.maximum(end, 1) for end in counts)
     upper = divided(top, np.where(top >= 0, fewest, most))
     lower = divided(bottom, np.where(bottom >= 0, most, fewest))
     cut_low, cut_high = float(low), float(high)
     upper = np.where(known, np.clip(upper, cut_low, cut_high), cut_high)
     lower = np.where(known, np.clip(lower, cut_low, cut_high), cut_low)
-    return lower, upper
+    return IntervalEnds(lower, upper)
 
 
 def divided(tops: NDArray[Any], bottoms: NDArray[Any]) -> NDArray[np.float64]:

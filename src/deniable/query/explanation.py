@@ -93,19 +93,23 @@ def staged_words(plan: StagedPlan) -> Words:
         facts += _noise(answer)
     elif answer.alternatives:
         facts.append(("noise", "discrete Laplace or discrete Gaussian, whichever is smaller for what is found"))
+    if plan.beyond is not None:
+        noun = plan.cost.unit.noun
+        facts.append(("covers", f"noise and limits, but for the {noun}s beyond; ε = {_short(plan.beyond)} counts them"))
     if plan.diagnosis is not None:
         facts.append(("bias", f"ε = {_short(plan.diagnosis)} for the share of {plan.diagnosis.name}"))
     rows = [_surveyed(survey, known=True) for survey in plan.surveys]
     for place in range(len(answer.noises)):
         name, epsilon, *noise = _measured(answer, place)
         rows.append((name, epsilon, *noise) if plan.settled else (name, epsilon, "set by what is found", ""))
+    if plan.beyond is not None:
+        rows.append(_surveyed(plan.beyond, known=True))
     if plan.diagnosis is not None:
         rows.append(_surveyed(plan.diagnosis, known=plan.limits is None))
     errors = [
         (a.name, str(plan.error[a.name]) if plan.settled else "known once the bounds and limits are found")
         for a in answer.aggregates
     ]
-    stages = [*plan.surveys, *([plan.diagnosis] if plan.diagnosis is not None else [])]
     written = answer.engine.written
     title = "answer" if plan.settled else "answer, with the bounds and limits found in place of the widest"
     return Words(
@@ -113,7 +117,7 @@ def staged_words(plan: StagedPlan) -> Words:
         tuple(facts),
         (_header(answer), *rows),
         (("released", f"error of the noise, {percent(answer)}"), *errors),
-        (*((stage.name, written(stage.sql)) for stage in stages), *_written(answer, title)),
+        (*((stage.name, written(stage.sql)) for stage in plan.stages), *_written(answer, title)),
     )
 
 
@@ -374,7 +378,7 @@ def _bar(columns: dict[str, list[Any]], name: str, place: int, span: tuple[float
     if not all(map(math.isfinite, (value, low, high))) or not wide > 0:
         return ""
     x, a, b = (4 + (_BAR - 8) * (min(max(end, span[0]), span[1]) - span[0]) / wide for end in (value, low, high))
-    title = f"{escape_html(name)}: {low:g} to {high:g}, privacy noise only"
+    title = f"{escape_html(name)}: {low:g} to {high:g}"
     return (
         f"<svg width='{_BAR}' height='14' role='img' aria-label='{title}'><title>{title}</title>"
         f"<line x1='{a:.1f}' x2='{b:.1f}' y1='7' y2='7' stroke='currentColor' stroke-width='2' opacity='.45'/>"

@@ -33,15 +33,16 @@ from deniable.errors import InvalidArgument, QueryError
 from deniable.events import Event
 from deniable.guarantees import GDP, ZCDP, ApproxDP, ApproxZCDP, Guarantee, PureDP
 from deniable.ledger.records import as_purpose
+from deniable.noise import Grid
 from deniable.query import grids as gridding
 from deniable.query.aggregates import build
-from deniable.query.answering import answered, shares
+from deniable.query.answering import Beyond, answered, shares
 from deniable.query.bounding import Bounded, bounded, detailed
 from deniable.query.choice import LIMITS, ONE_ROW, AtMost
 from deniable.query.engines.base import Engine
 from deniable.query.estimates import Aggregate, ExpectedError
 from deniable.query.explanation import explain, plan_html, words
-from deniable.query.grids import Values
+from deniable.query.grids import Distinct, Values
 from deniable.query.keys import DeclaredKeys, Keys
 from deniable.query.measures import Measure, UnitCounts, move
 from deniable.query.noises import FORMS, LAPLACE, NOISES, MeasureNoise, PlanNoise, fit
@@ -161,6 +162,32 @@ class QueryPlan(Plain):
     def groups(self) -> int | None:
         """How many groups are released; None when that is private."""
         return _groups(self.keys)
+
+    @property
+    def grids(self) -> dict[Column, Grid]:
+        """Every column that is clamped, with the finest of its grids: quantiles read a coarser one."""
+        finest: dict[Column, Grid] = {}
+        for reading in self.bounded.values:
+            grid = None if isinstance(reading, Distinct) else reading.grid
+            if grid is not None and (reading.column not in finest or grid.step < finest[reading.column].step):
+                finest[reading.column] = grid
+        return finest
+
+    @property
+    def limited(self) -> tuple[str, ...]:
+        """Which limits there are: of "rows", unless only units are counted, of "groups", if there are several, and of
+        the "total", if it is stated."""
+        if self.unit is None or self.question.single:
+            return ()
+        rows = any(not isinstance(part.measure, UnitCounts) for part in self.noises)
+        groups = bool(self.keys) and self.groups != 1
+        return ("rows",) * rows + ("groups",) * groups + ("total",) * (self.limits.total is not None)
+
+    @property
+    def leaves_out(self) -> bool:
+        """Whether limits or bounds can leave out anything."""
+        fewer = "groups" in self.limited and (self.groups is None or self.limits.groups < self.groups)
+        return fewer or bool({"rows", "total"} & {*self.limited}) or bool(self.grids)
 
     @property
     def statements(self) -> tuple[Bounded, ...]:
@@ -333,17 +360,25 @@ def _cost(cost: Guarantee, noise: PlanNoise) -> Guarantee:
     return cost
 
 
-def answer(plan: QueryPlan) -> Release:
-    """Compute and add noise, without charging: for a caller that has charged an event which covers the plan's."""
+def answer(plan: QueryPlan, *, beyond: Beyond | None = None) -> Release:
+    """Compute and add noise, without charging: for a caller that has charged an event which covers the plan's. `beyond`
+    bounds the units beyond the limits; where nothing can be left out there are none."""
+    if beyond is None and not plan.leaves_out:
+        beyond = Beyond(0, 0)
     remaining = plan.context.ledger.remaining(who=plan.context.who)
     first, second = plan.context.key or noise.secure().words(2).tolist()
     totals = plan.engine.run(plan.bounded, groups=plan.groups, key=(first, second))
-    found = answered(plan.question, plan.keys, plan.aggregates, plan.noises, totals, failure=1 - plan.confidence)
+    found = answered(
+        plan.question, plan.keys, plan.aggregates, plan.noises, totals,
+        limits=plan.limits, beyond=beyond, failure=1 - plan.confidence,
+    )  # fmt: skip
     return Release(
         question=plan.question,
         keys=plan.keys,
         key_values=found.keys,
         estimates=found.estimates,
+        noise_estimates=found.noise_only,
+        beyond=beyond,
         cost=plan.cost,
         event=plan.event,
         confidence=plan.confidence,
@@ -478,14 +513,13 @@ def _limits(per_unit: AtMost | str | None, unit: Unit) -> AtMost:
             )
         return ONE_ROW
     if per_unit is None:
-        stated, private = Option("per_unit", LIMITS), Option("per_unit", "private")
+        stated = Option("per_unit", LIMITS)
         raise QueryError(
             Remedy(
                 f"one {unit.noun} may own many rows, and the noise must cover all that count; give {stated}, with "
-                f"numbers that most people stay within, from what you know, or {private}, which finds them with a "
-                "tenth of ε",
+                "numbers that most people stay within, from what you know, or give epsilon in place of an error: then "
+                "they are found privately",
                 stated,
-                private,
             )
         )
     return per_unit

@@ -1,7 +1,8 @@
 """The release: rows of private answers, an interval on every number, one line of cost.
 
-Intervals cover the privacy noise and nothing else, each with the stated confidence: not who happened to be in the
-table, not values clamped to their bounds, not rows beyond a unit's limits.
+Each interval says what it covers (`Release.covers`), with the stated confidence. By default that is the privacy noise
+and everything that limits and bounds left out, but for at most m units: `Release.beyond`. It is never who happened to
+be in the table. `Release.noise_only` has the same values with intervals for the noise alone.
 """
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ import csv
 import io
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from decimal import Decimal
 from fractions import Fraction
 from functools import cached_property
@@ -23,13 +24,14 @@ from deniable.descriptions import Description
 from deniable.errors import NotSupported
 from deniable.events import Event
 from deniable.guarantees import Guarantee
+from deniable.query.answering import Beyond
 from deniable.query.choice import AtMost
+from deniable.query.diagnosis import Findings
 from deniable.query.estimates import Choice, EstimateColumn
 from deniable.query.explanation import aligned, release_html
 from deniable.query.keys import Keys
 from deniable.query.reading import ParsedQuery
 from deniable.query.schema import KeyOutput
-from deniable.query.surveys import Findings
 
 MOST_SHOWN = 60
 """Rows that a printed release shows."""
@@ -66,6 +68,10 @@ class Release(Plain):
     key_values: Mapping[str, Sequence[Any]] = field(repr=False)
     """The keys of every released row, by output."""
     estimates: Mapping[str, EstimateColumn | Choice] = field(repr=False)
+    noise_estimates: Mapping[str, EstimateColumn | Choice] = field(repr=False)
+    """The same values with intervals for the noise alone."""
+    beyond: Beyond | None
+    """The units that own more than limits and bounds let count; None where intervals are for the noise alone."""
     cost: Guarantee
     event: Event
     confidence: Fraction
@@ -75,6 +81,28 @@ class Release(Plain):
     """Bounds and limits that were found privately."""
     findings: Findings | None = None
     """The shares of rows that were clamped and left out, where a diagnosis was paid for."""
+
+    @property
+    def noise_only(self) -> Release:
+        """The same values with intervals that cover the privacy noise alone, each with the whole confidence."""
+        return replace(self, estimates=self.noise_estimates, beyond=None)
+
+    @property
+    def _covers(self) -> str:
+        """What the intervals cover, without a noisy number."""
+        if self.beyond is None:
+            return "privacy noise only"
+        few = f"privacy noise and limits, but for the {self.cost.unit.noun}s beyond them"
+        return few if self.beyond.failure else "privacy noise; no limit or bound leaves anything out"
+
+    @property
+    def covers(self) -> str:
+        """What the intervals cover, in words."""
+        if self.beyond is None or not self.beyond.failure:
+            return self._covers
+        noun = self.cost.unit.noun
+        who = f"1 {noun} who owns" if self.beyond.most == 1 else f"{self.beyond.most:,} {noun}s who own"
+        return f"privacy noise and limits, for all but at most {who} more than every {noun} is allowed to count"
 
     @cached_property
     def columns(self) -> dict[str, list[Any]]:
@@ -133,7 +161,7 @@ class Release(Plain):
         return {
             "rows": [dict(zip(self.columns, row, strict=True)) for row in zip(*self.columns.values(), strict=True)],
             "confidence": float(self.confidence),
-            "interval": "privacy noise only",
+            "interval": self.covers,
             "cost": self.cost.to_dict(),
             "event": self.event.to_dict(),
             "remaining": self.remaining.to_dict(),
@@ -149,6 +177,8 @@ class Release(Plain):
                 "bounds": {name: [float(end) for end in ends] for name, ends in self.found.bounds.items()},
                 "per_unit": None if limits is None else {"groups": limits.groups, "rows": limits.rows},
             }
+        if self.beyond is not None:
+            more["beyond"] = {"most": self.beyond.most, "about": self.beyond.about}
         if self.findings is not None:
             dropped = self.findings.dropped
             more["diagnosis"] = {
@@ -168,7 +198,7 @@ class Release(Plain):
             self.cost,
             (
                 ("event", repr(self.event)),
-                ("intervals", f"{shown(self.confidence * 100)} % each, privacy noise only"),
+                ("intervals", f"{shown(self.confidence * 100)} % each, {self._covers}"),
                 ("remaining", self.remaining.figures),
             ),
             account(self.event, unit=self.cost.unit),
@@ -192,7 +222,12 @@ class Release(Plain):
             lines += [
                 ("clamped", f"{share} of the rows, in {column}") for column, share in self.findings.clamped.items()
             ]
-        return (*lines, ("intervals", f"{shown(self.confidence * 100)} % each, privacy noise only"))
+        if self.beyond is not None and self.beyond.failure:
+            noun = self.cost.unit.noun
+            lines.append(
+                ("beyond", f"about {self.beyond.about:,} {noun}s own more than that, at most {self.beyond.most:,}")
+            )
+        return (*lines, ("intervals", f"{shown(self.confidence * 100)} % each, {self.covers}"))
 
     def __str__(self) -> str:
         right = [bool(column) and not isinstance(column[0], str) for column in self.columns.values()]

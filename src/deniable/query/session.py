@@ -111,6 +111,7 @@ class Session:
         per_unit: AtMost | str | None = None,
         weights: Mapping[str, Number] | None = None,
         confidence: Number = 0.95,
+        cover: Number | None = None,
         diagnose: Number | None = None,
         delta: Number | None = None,
         noise: str | None = None,
@@ -124,13 +125,15 @@ class Session:
             error: how far off each value may be, at `confidence`; one number, or one per aggregate. The smallest ε that
                 gives it is found, to four digits per aggregate.
             group_size: with `error`, the smallest group in which an average must keep it.
-            bounds: per column that is added up, (low, high), (low, high, step) or "private"; the word alone is for all
-                columns. Values are clamped. Private bounds are found with a tenth of ε.
+            bounds: per column that is added up, (low, high) or (low, high, step). Values are clamped. Bounds that are
+                left out, or called "private", are found privately with a part of ε.
             keys: per column of GROUP BY, the list of keys to release; rows with others are left out.
-            per_unit: how much of one unit counts, or "private", which finds it with a tenth of ε; needed when the
-                ledger protects people by an id column.
+            per_unit: how much of one unit counts, where the ledger protects people by an id column. If it is left out,
+                or "private", it is found privately with a part of ε.
             weights: per aggregate, by name, its part of epsilon relative to the others.
             confidence: of each interval.
+            cover: the share of ε that counts the units beyond limits and bounds, so that intervals cover what these
+                leave out; 0.1, or 0.16 where some are found. With 0 intervals cover the noise alone.
             diagnose: the share of ε that is spent on saying how many rows were clamped and left out.
             delta: the δ of Gaussian noise and of keys that are found in the data; a hundredth of what the ledger has
                 left, if not given.
@@ -138,7 +141,8 @@ class Session:
         """
         return plan_query(
             sql, self.context, epsilon=epsilon, cost=cost, error=error, group_size=group_size, bounds=bounds, keys=keys,
-            per_unit=per_unit, weights=weights, confidence=confidence, diagnose=diagnose, delta=delta, noise=noise,
+            per_unit=per_unit, weights=weights, confidence=confidence, cover=cover, diagnose=diagnose,
+            delta=delta, noise=noise,
         )  # fmt: skip
 
     @public
@@ -155,6 +159,7 @@ class Session:
         per_unit: AtMost | str | None = None,
         weights: Mapping[str, Number] | None = None,
         confidence: Number = 0.95,
+        cover: Number | None = None,
         diagnose: Number | None = None,
         delta: Number | None = None,
         noise: str | None = None,
@@ -162,7 +167,8 @@ class Session:
         """Plan a query and run it; the arguments are those of `plan`."""
         return self.plan(
             sql, epsilon=epsilon, cost=cost, error=error, group_size=group_size, bounds=bounds, keys=keys,
-            per_unit=per_unit, weights=weights, confidence=confidence, diagnose=diagnose, delta=delta, noise=noise,
+            per_unit=per_unit, weights=weights, confidence=confidence, cover=cover, diagnose=diagnose,
+            delta=delta, noise=noise,
         ).run()  # fmt: skip
 
     @public

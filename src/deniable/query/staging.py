@@ -3,26 +3,28 @@
 | left out | rule |
 |---|---|
 | `epsilon` | `error` is given in its place, and ε is found |
-| `bounds` of a column that is added up | refused, with how to choose them; or `"private"`: found with a tenth of ε |
-| `per_unit` where people are protected | refused, with how to choose it; or `"private"`: found with a tenth of ε |
+| `bounds` of a column that is added up | found privately; refused beside `error` |
+| `per_unit` where people are protected | found privately, where it matters; refused beside `error` |
+| `cover` | a share of ε for the number of units beyond limits and bounds, where there can be any |
 | `keys` of a column of GROUP BY | found in the data, behind a threshold that costs δ |
 | `delta` | a hundredth of the ledger's remaining δ, where keys are found or the noise is Gaussian |
 | `noise` | the one with the smaller error (`planning`) |
 | `weights` | every aggregate gets an equal part |
 
-A plan with private bounds or limits has stages: surveys first, then the answer, then the diagnosis, all under one
-charge.
+A plan has stages: surveys of bounds and limits first, then the number of units beyond them, the answer, and the
+diagnosis, all under one charge.
 
 **What is fixed before.** The event that is charged is the sum of the surveys' events, of the answer's, and of the
-diagnosis'. Where bounds or limits are found by a survey, the noise of the answer depends on what was found, so its
-event cannot be written down beforehand; what can are its promises: whatever bounds and limits come out, every measure
-is taken with the same ε, its sensitivity is computed for what came out, and its noise is scaled to that. So each enters
-as `Claimed`. A fixed list of promises, each kept whatever the earlier outputs were, composes like independent
-ones (adaptive composition: Dwork and Roth 2014, Theorem B.1, for ε; Zhu, Dong and Wang 2022, Theorem 10, for the
-dominating pairs that the accountant uses).
+diagnosis'. The number of units beyond moves by 1, whatever the limits are. Where bounds or limits are found by a
+survey, the noise of the answer depends on what was found, so its event cannot be written down beforehand; what can are
+its promises: whatever bounds and limits come out, every measure is taken with the same ε, its sensitivity is computed
+for what came out, and its noise is scaled to that. So each enters as `Claimed`. A fixed list of promises, each kept
+whatever the earlier outputs were, composes like independent ones (adaptive composition: Dwork and Roth 2014, Theorem
+B.1, for ε; Zhu, Dong and Wang 2022, Theorem 10, for the dominating pairs that the accountant uses).
 
-**Shares.** Of the query's ε, a tenth goes to private bounds (divided evenly over the columns), a tenth to private
-limits, the stated share to the diagnosis, the rest to the answer, as exact fractions.
+**Shares.** Of the query's ε, 9 % go to limits or to bounds that must be found, 13 % to both together, divided evenly;
+16 % to the number of units beyond them, or 10 % where both are stated; the stated share to the diagnosis; the rest to
+the answer. All are exact fractions.
 """
 
 from __future__ import annotations
@@ -32,7 +34,7 @@ from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from functools import reduce
 from operator import add
-from typing import Any, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
 from deniable import _checks
 from deniable._checks import Number
@@ -40,21 +42,21 @@ from deniable._forms import Plain
 from deniable._remedies import example
 from deniable.errors import InvalidArgument, QueryError
 from deniable.events import Claimed, Event
-from deniable.guarantees import ZCDP, ApproxDP, ApproxZCDP, Guarantee, PureDP
-from deniable.noise import Grid
+from deniable.guarantees import GDP, ZCDP, ApproxDP, ApproxZCDP, Guarantee, PureDP
 from deniable.query import googlesql, planning
 from deniable.query.accuracy import solve
 from deniable.query.bounding import Bounded
-from deniable.query.choice import LIMITS, AtMost
+from deniable.query.choice import LIMITS, ONE_ROW, AtMost
+from deniable.query.diagnosis import BeyondSurvey, Diagnosis, survey_beyond, survey_shares
 from deniable.query.engines.base import Engine
 from deniable.query.estimates import ExpectedError
 from deniable.query.explanation import explain_stages, plan_html, staged_words
 from deniable.query.expressions import named_column
 from deniable.query.googlesql import GoogleForm
-from deniable.query.grids import Distinct, declared
+from deniable.query.grids import declared
 from deniable.query.keys import DeclaredKeys
 from deniable.query.measures import Measure
-from deniable.query.noises import LAPLACE, pure_within
+from deniable.query.noises import LAPLACE, MeasureNoise, PlanNoise, pure_within
 from deniable.query.planning import PlanningContext, PlanOptions, QueryPlan
 from deniable.query.reading import ParsedQuery, parse_query, read
 from deniable.query.release import Found, Release
@@ -63,14 +65,12 @@ from deniable.query.surveys import (
     MOST,
     VARIANTS,
     BoundsSurvey,
-    Diagnosis,
     LimitsSurvey,
     Survey,
     SurveyRows,
     labels,
     survey_bounds,
     survey_limits,
-    survey_shares,
     variants_of_bounds,
     widest_grid,
 )
@@ -78,7 +78,11 @@ from deniable.query.surveys import (
 PRIVATE = "private"
 """What a caller writes in place of bounds or limits that are to be found privately."""
 
-BOUNDS_SHARE = LIMITS_SHARE = Fraction(1, 10)
+SEARCH_SHARE, BOTH_SHARE = Fraction(9, 100), Fraction(13, 100)
+"""The part of ε that finds limits or bounds, and that finds both."""
+
+COVER_SHARE, STATED_COVER_SHARE = Fraction(16, 100), Fraction(10, 100)
+"""The part of ε that counts the units beyond limits and bounds, where some were found, and where all were stated."""
 
 Bounds = Mapping[str | Column, Sequence[Number]]
 """Bounds that were stated, by the text that names a column, and that were found, by the column itself."""
@@ -94,6 +98,8 @@ class StagedPlan(Plain):
     """The answer at other bounds and limits that can be found: its SQL takes every form that it can take."""
     bounds: tuple[BoundsSurvey, ...]
     limits: LimitsSurvey | None
+    beyond: BeyondSurvey | None
+    """How many units are beyond limits and bounds; None where intervals are for the noise alone."""
     diagnosis: Diagnosis | None
     cost: Guarantee
     promise: Guarantee
@@ -117,6 +123,36 @@ class StagedPlan(Plain):
         return self.answer.confidence
 
     @property
+    def engine(self) -> Engine:
+        """What runs the SQL."""
+        return self.answer.engine
+
+    @property
+    def groups(self) -> int | None:
+        """How many groups are released; None when that is private."""
+        return self.answer.groups
+
+    @property
+    def noises(self) -> tuple[MeasureNoise, ...]:
+        """The noise of every measure; at the widest, where bounds or limits are still to be found."""
+        return self.answer.noises
+
+    @property
+    def noise(self) -> PlanNoise:
+        """The noise of the answer, in its form."""
+        return self.answer.noise
+
+    @property
+    def threshold(self) -> MeasureNoise | None:
+        """What decides which groups are released, where keys are private."""
+        return self.answer.threshold
+
+    @property
+    def bounded(self) -> Bounded:
+        """The SQL of the answer."""
+        return self.answer.bounded
+
+    @property
     def surveys(self) -> tuple[Survey, ...]:
         """What is measured before the answer."""
         return (*self.bounds, *([self.limits] if self.limits is not None else []))
@@ -124,18 +160,24 @@ class StagedPlan(Plain):
     @property
     def statements(self) -> tuple[Bounded, ...]:
         """The SQL that running may execute. Bounds and limits that are found stand in it as constants."""
-        looks = [_diagnosis(variant, self.diagnosis) for variant in self.variants]
-        return (
-            *self._first,
-            *(variant.bounded for variant in self.variants),
-            *(look.sql for look in looks if look is not None),
-        )
+        looks = [look for variant in self.variants for look in self._looks(variant)]
+        return (*self._first, *(variant.bounded for variant in self.variants), *(look.sql for look in looks))
+
+    def _looks(self, answer: QueryPlan) -> list[Survey]:
+        """What is measured around an answer with its bounds and limits."""
+        beyond = None if self.beyond is None else _beyond(answer, self.beyond.epsilon)
+        diagnosis = None if self.diagnosis is None else _diagnosis(answer, self.diagnosis.epsilon)
+        return [look for look in (beyond, diagnosis) if look is not None]
 
     @property
     def _first(self) -> tuple[Bounded, ...]:
-        """The SQL of the surveys, and of the answer and its diagnosis at the widest."""
-        diagnosis = [] if self.diagnosis is None else [self.diagnosis.sql]
-        return (*(survey.sql for survey in self.surveys), self.answer.bounded, *diagnosis)
+        """The SQL of the surveys, and of the answer at the widest with what is measured around it."""
+        return (*(stage.sql for stage in self.stages), self.answer.bounded)
+
+    @property
+    def stages(self) -> tuple[Survey, ...]:
+        """Everything that is measured beside the answer."""
+        return (*self.surveys, *(look for look in (self.beyond, self.diagnosis) if look is not None))
 
     @property
     def settled(self) -> bool:
@@ -146,6 +188,7 @@ class StagedPlan(Plain):
     def event(self) -> Event:
         """What running will do to the data; fixed, whatever the surveys find."""
         parts: list[Event] = [survey.event for survey in self.surveys]
+        parts += [] if self.beyond is None else [self.beyond.event]
         parts += [self.answer.event] if self.settled else promises(self.answer, self.promise)
         if self.diagnosis is not None:
             pure = PureDP(self.diagnosis.epsilon, relation=self.cost.relation, unit=self.cost.unit)
@@ -197,7 +240,6 @@ class StagedPlan(Plain):
         return plan_html(staged_words(self))
 
     def to_dict(self) -> dict[str, Any]:
-        stages = [*self.surveys, *([self.diagnosis] if self.diagnosis is not None else [])]
         written = self.answer.engine.written
         return {
             **self.answer.to_dict(),
@@ -206,7 +248,7 @@ class StagedPlan(Plain):
             "settled": self.settled,
             "stages": [
                 {"name": s.name, "epsilon": float(s.epsilon), "scale": float(s.scale), "sql": written(s.sql)}
-                for s in stages
+                for s in self.stages
             ],
             "answer_cost": self.promise.to_dict(),
         }
@@ -249,25 +291,34 @@ def _kind(measure: Measure) -> object:
 
 def answer(plan: StagedPlan) -> Release:
     """Survey, compute and add noise, without charging: for a caller that has charged what covers the plan's event."""
-    engine = plan.answer.engine
+    engine, groups = plan.answer.engine, plan.answer.groups
+    typical = pure_epsilon(plan.promise) / len(plan.answer.noises) if plan.surveys else Fraction(1)
     found: dict[str | Column, tuple[Fraction, Fraction]] = {
-        survey.column: survey.read(survey.take(engine)) for survey in plan.bounds
+        survey.column: survey.read(survey.take(engine), epsilon=typical, groups=groups) for survey in plan.bounds
     }
-    kept = None if plan.limits is None else plan.limits.read(plan.limits.take(engine))
-    settled = plan.answer if plan.settled else plan.settle(found, kept)
-    release = planning.answer(settled)
-    looked = _diagnosis(settled, plan.diagnosis)
-    findings = None if looked is None else looked.read(looked.take(engine), failure=1 - plan.confidence)
+    limits = None if plan.limits is None else plan.limits.read(plan.limits.take(engine), epsilon=typical, groups=groups)
+    settled = plan.answer if plan.settled else plan.settle(found, limits)
+    failure, beyond, findings = 1 - plan.confidence, None, None
+    if plan.beyond is not None:
+        counted = _beyond(settled, plan.beyond.epsilon)
+        beyond = counted.read(counted.take(engine), failure=failure / 2)
+    release = planning.answer(settled, beyond=beyond)
+    if plan.diagnosis is not None and (looked := _diagnosis(settled, plan.diagnosis.epsilon)) is not None:
+        findings = looked.read(looked.take(engine), failure=failure)
     names = labels([survey.column for survey in plan.bounds])
     shown = dict(zip(names, found.values(), strict=True))
-    return replace(release, cost=plan.cost, event=plan.event, found=Found(shown, kept), findings=findings)
+    return replace(release, cost=plan.cost, event=plan.event, found=Found(shown, limits), findings=findings)
 
 
-def _diagnosis(plan: QueryPlan, planned: Diagnosis | None) -> Diagnosis | None:
-    """The diagnosis of an answer with its bounds and limits."""
-    if planned is None:
-        return None
-    return survey_shares(_rows(plan), grids(plan), plan.limits, epsilon=planned.epsilon)
+def _beyond(plan: QueryPlan, epsilon: Fraction) -> BeyondSurvey:
+    """The survey of the units beyond the bounds and limits of an answer."""
+    limits = {name: getattr(plan.limits, name) for name in plan.limited}
+    return survey_beyond(_rows(plan), plan.grids, limits, epsilon=epsilon)
+
+
+def _diagnosis(plan: QueryPlan, epsilon: Fraction) -> Diagnosis | None:
+    """The diagnosis of an answer with its bounds and limits; None where they can leave nothing out."""
+    return survey_shares(_rows(plan), plan.grids, plan.limits, epsilon=epsilon)
 
 
 def plan_query(
@@ -283,6 +334,7 @@ def plan_query(
     per_unit: AtMost | str | None = None,
     weights: Mapping[str, Number] | None = None,
     confidence: Number = 0.95,
+    cover: Number | None = None,
     diagnose: Number | None = None,
     delta: Number | None = None,
     noise: str | None = None,
@@ -316,10 +368,10 @@ def plan_query(
         delta=delta, noise=noise,
     )  # fmt: skip
     if error is not None:
-        stated = _accurate(question, stated, context, error=error, group_size=group_size, diagnose=diagnose)
+        stated = _accurate(question, stated, context, error=error, group_size=group_size)
     elif group_size is not None:
         raise InvalidArgument("group_size", group_size, "left out unless error is given")
-    plan = stage(question, stated, context, diagnose=diagnose)
+    plan = stage(question, stated, context, cover=cover, diagnose=diagnose, on_top=error is not None)
     for statement in plan.statements:
         context.engine.bind(statement)
     return plan
@@ -369,9 +421,8 @@ def _accurate(
     *,
     error: Number | Mapping[str, Number],
     group_size: int | None,
-    diagnose: Number | None,
 ) -> PlanOptions:
-    """The options with the ε, and the weights, that give the error; the diagnosis' share comes on top."""
+    """The options with the ε, and the weights, that give the error."""
     bounds: object = options.bounds
     named = bounds.values() if isinstance(bounds, Mapping) else [bounds]
     if any(isinstance(given, str) for given in (options.per_unit, *named)):
@@ -380,61 +431,114 @@ def _accurate(
             f'Give epsilon, or state what is "{PRIVATE}".',
         )  # fmt: skip
     found = solve(question, options, context, error=error, group_size=group_size)
-    share = Fraction(0) if diagnose is None else _checks.exact(diagnose)
-    epsilon = found.epsilon / (1 - share) if 0 <= share < 1 else found.epsilon
-    return replace(options, epsilon=epsilon, weights=found.weights or options.weights, noise=found.noise)
+    return replace(options, epsilon=found.epsilon, weights=found.weights or options.weights, noise=found.noise)
 
 
-def stage(question: ParsedQuery, options: PlanOptions, context: PlanningContext, *, diagnose: Number | None) -> Plan:
-    """The plan of a query whose bounds or limits may be private, and which may be diagnosed."""
+def stage(
+    question: ParsedQuery,
+    options: PlanOptions,
+    context: PlanningContext,
+    *,
+    cover: Number | None,
+    diagnose: Number | None,
+    on_top: bool = False,
+) -> Plan:
+    """The plan of a query whose bounds or limits may have to be found, whose intervals may cover what they leave out,
+    and which may be diagnosed. `on_top`: the ε is that of the answer, and the shares of the stages come on top of it.
+    """
     per_unit: object = options.per_unit
     stated, private = _private_columns(question, options.bounds)
     if isinstance(per_unit, str) and per_unit != PRIVATE:
         raise InvalidArgument("per_unit", per_unit, 'limits, or the word "private"', example("per_unit", LIMITS))
-    searched = per_unit == PRIVATE
-    diagnosed = Fraction(0) if diagnose is None else _share(diagnose)
-    if not (private or searched or diagnosed):
-        return planning.plan(question, replace(options, bounds=stated or None), context)
+    people = context.ledger.unit.column is not None
+    if per_unit == PRIVATE and not people:
+        raise InvalidArgument("per_unit", per_unit, "left out: this ledger protects single rows", "A row is one row.")
+    searched = people and (per_unit is None or per_unit == PRIVATE)
+    if searched:
+        options = replace(options, per_unit=None)
+
     keys = DeclaredKeys(options.keys, question, context.engine.look).groups()
     cost = planning.promise(options, context, [k.column.name for k in keys if k.private])
-    promise = part_of(cost, 1 - diagnosed - (BOUNDS_SHARE if private else 0) - (LIMITS_SHARE if searched else 0))
+
+    def plan(ends: Bounds, limit: AtMost) -> QueryPlan:
+        """The answer at some bounds and limits that can be found."""
+        limited = replace(options, bounds={**stated, **ends} or None)
+        return planning.plan(question, replace(limited, per_unit=limit) if searched else limited, context)
+
+    ends: Bounds = {column: _widest(column) for column in private}
+    narrow = plan(ends, ONE_ROW)
+    if searched and not narrow.limited:
+        options, searched = replace(options, per_unit=ONE_ROW), False
+    unpaid = not narrow.leaves_out or isinstance(cost, GDP)  # which no Laplace noise fits
+    shares = StageShares.of(
+        search=bool(private) + searched, cover=0 if cover is None and unpaid else cover, diagnose=diagnose
+    )
+    if on_top:
+        cost = part_of(cost, 1 / shares.answer)
+    promise = part_of(cost, shares.answer) if shares.answer < 1 else cost
     if options.cost is None:
         options = replace(options, epsilon=pure_epsilon(promise))
     else:
         options = replace(options, cost=promise, delta=None)
-    options = replace(options, bounds=stated or None, per_unit=None if searched else options.per_unit)
-
-    def plan(ends: Bounds, limit: AtMost) -> QueryPlan:
-        """The answer at some bounds and limits that can be found."""
-        limited = replace(options, bounds={**stated, **ends} or None, per_unit=limit if searched else options.per_unit)
-        return planning.plan(question, limited, context)
-
     # Planned at the widest that can be found, so that what is refused is refused before the charge.
-    widest = plan({column: _widest(column) for column in private}, MOST)
+    widest = plan(ends, MOST)
+    if shares.answer == 1:
+        return widest
+
+    def part(share: Fraction) -> Fraction:
+        """The ε of a survey that has this share."""
+        return pure_epsilon(part_of(cost, share))
+
     rows = _rows(widest)
-    if searched and not rows.people:
-        raise InvalidArgument("per_unit", per_unit, "left out: this ledger protects single rows", "A row is one row.")
-    each = pure_epsilon(part_of(cost, BOUNDS_SHARE / max(1, len(private))))
+    each = shares.search / max(1, bool(private) + searched)
     variants = zip(variants_of_bounds(private), VARIANTS, strict=True) if private or searched else ()
-    found = StagedPlan(
+    beyond = _beyond(widest, part(shares.cover)) if shares.cover and narrow.leaves_out else None
+    diagnosis = _diagnosis(widest, part(shares.diagnose)) if shares.diagnose else None
+    if shares.cover and beyond is None:
+        raise InvalidArgument("cover", cover, _NOTHING, "Its intervals cover everything as they are.")
+    if shares.diagnose and diagnosis is None:
+        raise InvalidArgument("diagnose", diagnose, _NOTHING, "Spend it on the answer.")
+    return StagedPlan(
         answer=widest,
         variants=tuple(plan(ends, limit) for ends, limit in variants),
-        bounds=tuple(survey_bounds(rows, column, epsilon=each) for column in private),
-        limits=survey_limits(rows, epsilon=pure_epsilon(part_of(cost, LIMITS_SHARE))) if searched else None,
-        diagnosis=(
-            survey_shares(rows, grids(widest), widest.limits, epsilon=pure_epsilon(part_of(cost, diagnosed)))
-            if diagnosed
-            else None
-        ),
+        bounds=tuple(survey_bounds(rows, column, epsilon=part(each / len(private))) for column in private),
+        limits=survey_limits(rows, limited=narrow.limited, epsilon=part(each)) if searched else None,
+        beyond=beyond,
+        diagnosis=diagnosis,
         cost=_whole(cost, widest, settled=not (private or searched)),
         promise=promise,
-        options=options,
+        options=replace(options, bounds=stated or None),
     )
-    if diagnosed and found.diagnosis is None:
-        raise InvalidArgument(
-            "diagnose", diagnose, "left out: this query clamps nothing and leaves no row out", "Spend it on the answer."
+
+
+_NOTHING = "left out: this query clamps nothing and leaves no row out"
+
+
+class StageShares(NamedTuple):
+    """How ε is divided over the stages."""
+
+    search: Fraction
+    cover: Fraction
+    diagnose: Fraction
+
+    @property
+    def answer(self) -> Fraction:
+        """What is left for the answer."""
+        return 1 - sum(self, Fraction(0))
+
+    @classmethod
+    def of(cls, *, search: int, cover: Number | None, diagnose: Number | None) -> StageShares:
+        """The shares where so many kinds of things are searched; a `cover` that is left out has a default."""
+        default = COVER_SHARE if search else STATED_COVER_SHARE
+        shares = cls(
+            (Fraction(0), SEARCH_SHARE, BOTH_SHARE)[search],
+            default if cover is None else _share("cover", cover, zero=True),
+            Fraction(0) if diagnose is None else _share("diagnose", diagnose),
         )
-    return found
+        if shares.answer <= 0:
+            left = _checks.shown(1 - shares.search - shares.cover)
+            raise InvalidArgument("diagnose", diagnose, f"below {left}, which the other shares leave of ε")
+        return shares
 
 
 def part_of(cost: Guarantee, share: Fraction) -> Guarantee:
@@ -474,7 +578,7 @@ def _private_columns(question: ParsedQuery, given: object) -> tuple[dict[str | C
         and a.column.low is None
     )
     if given is None or (isinstance(given, str) and given == PRIVATE):
-        return {}, tuple(needed) if given else ()
+        return {}, tuple(needed)
     if not isinstance(given, Mapping):
         raise InvalidArgument(
             "bounds", given, 'a mapping from column to (low, high), or the word "private"',
@@ -482,19 +586,20 @@ def _private_columns(question: ParsedQuery, given: object) -> tuple[dict[str | C
         )  # fmt: skip
     stated = {name: ends for name, ends in given.items() if not (isinstance(ends, str) and ends == PRIVATE)}
     asked = {named_column(question.scope, name) for name in given if name not in stated}
+    known = {named_column(question.scope, name) for name in stated}
     for column in asked:
         if column not in needed:
             raise InvalidArgument("bounds", {column.name: PRIVATE}, "private for columns that the query adds up")
         if not column.kind.numeric:
             raise InvalidArgument("bounds", {column.name: PRIVATE}, "about a column of numbers")
-    return stated, tuple(column for column in needed if column in asked)
+    return stated, tuple(column for column in needed if column not in known)
 
 
-def _share(diagnose: Number) -> Fraction:
+def _share(name: str, given: Number, *, zero: bool = False) -> Fraction:
+    expected = f"a share of ε {'from' if zero else 'above'} 0 and at most 0.5"
     return _checks.between(
-        "diagnose", diagnose, low=0, high=Fraction(1, 2), open_low=True,
-        expected="a share of ε above 0 and at most 0.5", remedy=example("diagnose", 0.05),
-    )  # fmt: skip
+        name, given, low=0, high=Fraction(1, 2), open_low=not zero, expected=expected, remedy=example(name, 0.05)
+    )
 
 
 def _widest(column: Column) -> tuple[Fraction, Fraction]:
@@ -504,13 +609,3 @@ def _widest(column: Column) -> tuple[Fraction, Fraction]:
 
 def _rows(plan: QueryPlan) -> SurveyRows:
     return SurveyRows(plan.question, plan.keys, plan.unit, plan.context.ledger.relation)
-
-
-def grids(plan: QueryPlan) -> dict[Column, Grid]:
-    """Every column that is clamped, with the finest of its grids: quantiles read a coarser one."""
-    found: dict[Column, Grid] = {}
-    for reading in plan.bounded.values:
-        grid = None if isinstance(reading, Distinct) else reading.grid
-        if grid is not None and (reading.column not in found or grid.step < found[reading.column].step):
-            found[reading.column] = grid
-    return found

@@ -1,4 +1,4 @@
-"""Small private measurements around an answer: bounds and limits that were not stated, and what they cost in bias.
+"""Small private measurements before an answer: bounds and limits that were not stated.
 
 A survey: whole numbers to which every unit adds a little, released with noise.
 
@@ -7,39 +7,31 @@ So the vector moves by at most D = most in L1 when a unit is added, removed or b
 when one is replaced. Discrete Laplace noise of scale D/ε in every cell is ε-DP (Ghosh, Roughgarden and Sundararajan
 2009). What is read off the noisy cells is post-processing.
 
-**Bounds.** Bounds from the data, privately: `bounds="private"`.
+**Counts further out.** Limits and bounds are decided by few people far out, whose number the noise hides.
+`OutwardCounts` estimates the counts of the cells by going outward. A cell counts while the next few reach
+`NEAR` noise scales together, or if it reaches `FAR` of them alone, which any empty cell does about once in a hundred
+surveys. Beyond the last one counts fall as those before did, faster and faster, as in a geometric law: the ratio q of
+the last three cells to the three before becomes q², q⁴, … So people that no private survey sees are expected, as many
+as would stay unseen, and nobody is expected behind a table in which everybody owns the same.
 
-Every unit adds two ones to a histogram over public cells: one at its lowest value and one at its highest (a single row
-is its own lowest and highest and adds one). The cells are 1–2–5 steps on both sides of 0, to a billion: from 1 for
-whole numbers, from a millionth for others. Values beyond are counted at the ends. The bounds are the outer edges of
-the outermost cells whose noisy count reaches a threshold that empty cells reach, all together, once in ten thousand
-times; where no cell does, those of the cell with the largest count.
+**Limits.** How many groups and rows of one person count. Every person adds a one to each of two histograms over the
+public numbers of `STEPS`: one by the rows they have in their fullest group, one by the number of groups they are in; to
+one of them only where the other does not matter. The limits are those with the least expected error of a count, as the
+estimated counts tell: the noise K·R/ε, plus the rows left out of one group on average, plus a part of what the units
+beyond the limits add to an interval. At the least, one more row of R costs K/ε and brings one row of everybody who
+owns more: so it holds all but a number of people that does not grow with the table, not a quantile. More than the last
+step counts as the last step: limits are never above it.
 
-The choice reads noisy counts only. Clamping a few units in cells below the threshold is the point: their noise would
-cost everybody more than their values are worth. This is the histogram of Dwork and Lei (2009, their scale estimate),
-over cells that are fixed beforehand, so that it needs no δ.
+**Bounds.** Every unit adds two ones to a histogram over public cells: one at its lowest value and one at its highest (a
+single row is its own lowest and highest and adds one). The cells are 1–2–5 steps on both sides of 0, to a billion: from
+1 for whole numbers, from a millionth for others. Values beyond are counted at the ends. Each bound is the outer edge of
+a cell, with the least of the noise that it causes and of what it cuts off, by the estimated counts. The lower bound is
+0 where nobody is below and the values are not all of one size. This is the histogram of Dwork and Lei (2009, their
+scale estimate), over cells that are fixed beforehand, so that it needs no δ.
 
-**Limits.** How many groups and rows of one person should count, privately: `per_unit="private"`.
-
-Every person adds a one to each of two histograms over the public numbers of `STEPS`: one by the number of groups they
-are in, one by the rows they have in their fullest group (without GROUP BY only the second). The limit is the first step
-that, by the noisy counts, holds all but one in twenty people. More than the last step counts as the last step: limits
-are never above it.
-
-Whatever limits come out, the answer is computed within them and its noise is scaled to them, so they cannot make it
-less private; a bad choice costs accuracy, which the plan's diagnosis shows.
-
-**Diagnosis.** What bounding did to the rows: the share that was clamped and the share that was left out, privately.
-
-`diagnose=0.05` spends 5 % of ε on it. Every unit has a weight w, the number of its rows, but at most `most` = groups ×
-rows of its limits; it adds w to the first cell, the expected number of its w rows that are left out to the second, and
-to one more cell for every column with bounds the number of its w rows whose value lies outside of them. All are whole
-numbers between 0 and w. So a unit adds at most cells × w in all, and replacing it changes each cell by at most w.
-
-A unit with c_g rows in each of m groups keeps Σ min(c_g, R) rows if m ≤ K, and K/m of that on average if m > K: the
-groups that stay are drawn evenly. That average needs no key and depends on the unit's own rows alone.
-
-The shares are ratios of noisy numbers, each with an interval for the noise (the union bound over both parts).
+Whatever limits and bounds come out, the answer is computed within them and its noise is scaled to them, so they cannot
+make it less private, and the number of units beyond them is measured afterwards (`diagnosis`), so they cannot make it
+less honest. A bad choice costs accuracy, and the release shows how much.
 
 >>> [float(edge) for edge in edges(0)], [float(edge) for edge in edges(1)], [float(edge) for edge in edges(-6)]
 ([0.0, 0.0], [1.0, 2.0], [-100.0, -50.0])
@@ -48,7 +40,7 @@ The shares are ratios of noisy numbers, each with an interval for the noise (the
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any, NamedTuple
@@ -59,12 +51,10 @@ from numpy.typing import NDArray
 from deniable import noise
 from deniable.events import DiscreteLaplace
 from deniable.noise import Grid
-from deniable.numerics.discrete import laplace_radius
 from deniable.query import bounding
 from deniable.query.bounding import Bounded
 from deniable.query.choice import AtMost
 from deniable.query.engines.base import Engine
-from deniable.query.estimates import divided, ratio_range
 from deniable.query.grids import Values
 from deniable.query.keys import Keys
 from deniable.query.reading import ParsedQuery
@@ -155,8 +145,57 @@ class Survey(ABC):
 FURTHEST = 10**9
 """Bounds that are found lie within this of 0; every plan that can be made with wider ones can be made with them."""
 
-STRAY = Fraction(1, 10_000)
-"""The probability that any empty cell reaches the threshold."""
+NEAR, FAR = 3, 7
+"""Noise scales that the next cells, or a cell on its own, must reach."""
+
+_WINDOW = 3
+"""Cells that are looked at together."""
+
+
+@dataclass(frozen=True)
+class OutwardCounts:
+    """Estimated counts of cells that go outward, from noisy ones."""
+
+    counts: NDArray[np.float64]
+    last: int
+    """The last cell whose noisy count is more than noise."""
+
+    @classmethod
+    def of(cls, noisy: NDArray[Any], scale: Fraction, *, start: int | None = None) -> OutwardCounts:
+        """The estimate; `scale` is that of the noise in every cell. Where no cell is more than noise it begins at
+        `start`, or at the fullest one."""
+        seen, unit = noisy.astype(np.float64), float(scale)
+        (strong,) = np.nonzero(seen >= FAR * unit)
+        weak = int(np.argmax(seen)) if start is None else start
+        last = int(strong[-1]) if strong.size else weak
+        while last + 1 < len(seen):
+            ahead = np.cumsum(seen[last + 1 : last + 1 + _WINDOW])
+            (clear,) = np.nonzero(ahead >= NEAR * unit * np.sqrt(np.arange(1, len(ahead) + 1)))
+            if not clear.size:
+                break
+            last += 1 + int(clear[0])
+        counts = np.maximum(seen, 0.0)
+        counts[last + 1 :] = _fall(seen[: last + 1], len(seen) - last - 1, most=NEAR * unit)
+        return cls(counts, last)
+
+    def beyond(self, place: int) -> float:
+        """How many lie further out than a cell."""
+        return float(self.counts[place + 1 :].sum())
+
+
+def _fall(seen: NDArray[np.float64], size: int, *, most: float) -> NDArray[np.float64]:
+    """Counts that are expected further out, at most `most` in each window."""
+    found = np.zeros(size)
+    many, before = (max(float(part.sum()), 0.0) for part in (seen[-_WINDOW:], seen[-2 * _WINDOW : -_WINDOW]))
+    ratio = many / before if before > 0 else 1.0
+    if len(seen) <= _WINDOW or ratio >= 1:
+        return found
+    for start in range(0, size, _WINDOW):
+        ratio = ratio**2
+        many = min(many * ratio, most)
+        part = np.array([0.6, 0.3, 0.1])[: size - start]
+        found[start : start + _WINDOW] = many * part
+    return found
 
 
 def widest_grid(column: Column) -> Grid:
@@ -211,18 +250,32 @@ class BoundsSurvey(Survey):
     def name(self) -> str:
         return f"bounds of {self.column.name}"
 
-    @property
-    def threshold(self) -> int:
-        """The smallest count that an empty cell hardly reaches: Pr[X ≥ t] ≤ one cell's share of `STRAY`."""
-        return laplace_radius(self.scale, 2 * STRAY / self.cells) + 1
-
-    def read(self, noisy: NDArray[Any]) -> tuple[Fraction, Fraction]:
-        """The bounds that noisy counts suggest."""
-        (full,) = np.nonzero(noisy >= self.threshold)
-        first, last = (int(full[0]), int(full[-1])) if full.size else (int(np.argmax(noisy)),) * 2
+    def read(self, noisy: NDArray[Any], *, epsilon: Fraction, groups: int | None) -> tuple[Fraction, Fraction]:
+        """The bounds that noisy counts suggest, for an answer with this ε about so many groups."""
         step, middle = widest_grid(self.column).step, side(self.column)
-        low, high = edges(first - middle)[0] * step, edges(last - middle)[1] * step
+        top = self._end(noisy, epsilon, groups) - middle
+        bottom = middle - self._end(noisy[::-1], epsilon, groups)
+        low, high = edges(bottom)[0] * step, edges(top)[1] * step
+        if 0 < 4 * low < high:
+            low = Fraction(0)
+        if low < 4 * high < 0:
+            high = Fraction(0)
         return (low, high) if low < high else (low, low + step)
+
+    def _end(self, noisy: NDArray[Any], epsilon: Fraction, groups: int | None) -> int:
+        """The cell at whose outer edge values are cut off, going to the right."""
+        middle = side(self.column)
+        outward = OutwardCounts.of(noisy, self.scale)
+        if outward.last <= middle:  # the values end at 0 or before
+            return outward.last
+        outer = np.array([float(edges(cell - middle)[1]) for cell in range(self.cells)])
+        price, many = 2 / float(epsilon), groups or SOME_GROUPS
+        places = range(outward.last, self.cells) if outward.last < self.cells - 1 else (outward.last,)
+        errors = [
+            outer[place] * price + float((outward.counts * np.maximum(outer * 0.7 - outer[place], 0)).sum()) / many
+            for place in places
+        ]
+        return places[int(np.argmin(errors))]
 
 
 def survey_bounds(rows: SurveyRows, column: Column, *, epsilon: Fraction) -> BoundsSurvey:
@@ -248,10 +301,19 @@ def _value_cell(middle: int) -> str:
     return f"CASE WHEN v = 0 THEN {middle} WHEN v > 0 THEN {middle} + {number} ELSE {middle} - {number} END"
 
 
-STEPS = (1, 2, 3, 4, 5, 6, 8, 10, 12, 15, 20, 25, 30, 40, 50, 60, 80, 100, 150, 200, 300, 500, 1000)
-"""The limits that can come out."""
+STEPS = (
+    1, 2, 3, 4, 5, 6, 8, 10, 12, 15, 20, 25, 30, 40, 50, 60, 80, 100, 150, 200, 300, 500, 1000,
+    2000, 5000, 10_000, 20_000, 50_000, 100_000,
+)  # fmt: skip
+"""The limits of rows that can come out."""
 
-MOST = AtMost(groups=STEPS[-1], rows=STEPS[-1])
+GROUP_STEPS = STEPS[:23]
+"""The limits of groups that can come out: up to 1,000."""
+
+SOME_GROUPS = 10
+"""How many groups are assumed where their number is private."""
+
+MOST = AtMost(groups=GROUP_STEPS[-1], rows=STEPS[-1])
 """The widest limits that can come out."""
 
 VARIANTS = (
@@ -261,170 +323,91 @@ VARIANTS = (
 """Limits that can come out, with which SQL takes every form that it can take with others, beside the widest: `choice`
 has other steps below 64 groups, and its shortcut other marks where numbers are large."""
 
-HELD = Fraction(19, 20)
-"""The share of people that a limit should hold."""
-
 
 @dataclass(frozen=True)
 class LimitsSurvey(Survey):
-    """The limits of one query."""
+    """The limits of one query: of rows, of groups, or of both; the other one does not matter, and is 1."""
 
-    grouped: bool
+    rows: bool
+    groups: bool
 
     @property
     def cells(self) -> int:
-        return len(STEPS) * self.most
+        return len(STEPS) * self.rows + len(GROUP_STEPS) * self.groups
 
     @property
     def most(self) -> int:
-        return 2 if self.grouped else 1
+        return self.rows + self.groups
 
     @property
     def name(self) -> str:
-        return "groups and rows per unit" if self.grouped else "rows per unit"
+        return " and ".join(["groups"] * self.groups + ["rows"] * self.rows) + " per unit"
 
-    def read(self, noisy: NDArray[Any]) -> AtMost:
-        """The limits that noisy counts suggest."""
-        parts = [_step(part) for part in np.split(np.asarray(noisy), self.most)]
-        return AtMost(groups=parts[1] if self.grouped else 1, rows=parts[0])
+    def read(self, noisy: NDArray[Any], *, epsilon: Fraction, groups: int | None) -> AtMost:
+        """The limits with the least expected error, for an answer with this ε about so many groups."""
+        rows = self._error(noisy[: len(STEPS)], STEPS) if self.rows else _ONE
+        spread = self._error(noisy[len(STEPS) * self.rows :], GROUP_STEPS) if self.groups else _ONE
+        many = groups or SOME_GROUPS
+        errors = {
+            (k, r): k * r / float(epsilon)
+            + (lost_r * spread.mean + lost_k * rows.mean) / many
+            + (far_r + far_k) * r / 4
+            for r, lost_r, far_r in rows.places
+            for k, lost_k, far_k in spread.places
+        }
+        k, r = min(errors, key=errors.__getitem__)
+        return AtMost(groups=k if groups is None else min(k, groups), rows=r)
+
+    def _error(self, noisy: NDArray[Any], steps: tuple[int, ...]) -> _Losses:
+        """What each step leaves out."""
+        outward = OutwardCounts.of(noisy, self.scale, start=0)
+        lowest = np.array([1, *(step + 1 for step in steps[:-1])])
+        inside = np.sqrt(lowest * np.array(steps, dtype=np.float64))
+        people = max(float(outward.counts.sum()), 1.0)
+        return _Losses(
+            float((outward.counts * inside).sum()) / people,
+            tuple(
+                (step, float((outward.counts * np.maximum(inside - step, 0)).sum()), outward.beyond(place))
+                for place, step in enumerate(steps)
+            ),
+        )
 
 
-def survey_limits(rows: SurveyRows, *, epsilon: Fraction) -> LimitsSurvey:
-    """The survey of the limits over the rows that count."""
-    grouped = bool(rows.keys)
-    cells = f"SELECT {_count_cell('c')} AS g FROM units"
-    if grouped:
-        cells += f" UNION ALL SELECT {len(STEPS)} + {_count_cell('k')} AS g FROM units"
+class _Losses(NamedTuple):
+    """Estimates about one kind of limit: the mean that people own, and of each step how much it leaves out in all, and
+    how many people are beyond it."""
+
+    mean: float
+    places: tuple[tuple[int, float, float], ...]
+
+
+_ONE = _Losses(1.0, ((1, 0.0, 0.0),))
+"""Of a limit that does not matter."""
+
+
+def survey_limits(rows: SurveyRows, *, limited: Collection[str], epsilon: Fraction) -> LimitsSurvey:
+    """The survey of the limits over the rows that count; `limited` says whether "rows" and "groups" matter."""
+    of_rows, of_groups = "rows" in limited, "groups" in limited
+    parts = [f"SELECT {_count_cell('c', STEPS)} AS g FROM units"] if of_rows else []
+    shift = f"{len(STEPS)} + " if of_rows else ""
+    parts += [f"SELECT {shift}{_count_cell('k', GROUP_STEPS)} AS g FROM units"] if of_groups else []
     text = (
         f"WITH {rows.base([])},\n"
         f"shares AS (\n  SELECT u, COUNT(*) AS c FROM base GROUP BY u, {rows.group}\n),\n"
         "units AS MATERIALIZED (\n  SELECT MAX(c) AS c, COUNT(*) AS k FROM shares GROUP BY u\n),\n"
-        f"cells AS (\n  {cells}\n)\n"
+        f"cells AS (\n  {' UNION ALL '.join(parts)}\n)\n"
         "SELECT g, COUNT(*) AS n FROM cells GROUP BY g"
     )
-    return LimitsSurvey(Bounded(text, rows.lists, ()), epsilon, rows.relation, grouped)
+    return LimitsSurvey(Bounded(text, rows.lists, ()), epsilon, rows.relation, of_rows, of_groups)
 
 
-def _count_cell(count: str) -> str:
+def _count_cell(count: str, steps: tuple[int, ...]) -> str:
     """SQL of the place of a count among the steps."""
-    cases = " ".join(f"WHEN {count} <= {step} THEN {place}" for place, step in enumerate(STEPS[:-1]))
-    return f"CASE {cases} ELSE {len(STEPS) - 1} END"
-
-
-def _step(noisy: NDArray[Any]) -> int:
-    """The first step that holds the wanted share of a noisy total; the first one where the total is noise."""
-    upto = np.cumsum(noisy.astype(object))
-    total = int(upto[-1])
-    held = [place for place, count in enumerate(upto) if count >= HELD * total]
-    return STEPS[held[0]] if total > 0 and held else STEPS[0]
-
-
-_FURTHEST = 1 << 52
-
-
-class Share(NamedTuple):
-    """A noisy share of rows with the ends of its interval."""
-
-    value: float
-    low: float
-    high: float
-
-    def __str__(self) -> str:
-        return f"{100 * self.value:.1f} % ({100 * self.low:.1f} to {100 * self.high:.1f})"
-
-
-class Findings(NamedTuple):
-    """The share of rows left out, and per column the share of rows whose value was clamped."""
-
-    dropped: Share | None
-    clamped: dict[str, Share]
-
-
-@dataclass(frozen=True)
-class Diagnosis(Survey):
-    """The shares of one query."""
-
-    weight: int
-    columns: tuple[str, ...]
-    people: bool
-
-    @property
-    def cells(self) -> int:
-        return 1 + self.people + len(self.columns)
-
-    @property
-    def most(self) -> int:
-        return self.cells * self.weight
-
-    @property
-    def name(self) -> str:
-        return "rows clamped and left out" if self.people else "rows clamped"
-
-    @property
-    def event(self) -> DiscreteLaplace:
-        """A unit's part of a cell lies between 0 and its weight, so replacing it moves no more than adding it."""
-        reach = self.most if self.relation is Relation.REPLACE else None
-        return DiscreteLaplace(self.most / self.epsilon, self.most, self.relation, reach=reach, coordinates=self.cells)
-
-    def read(self, noisy: NDArray[Any], *, failure: Fraction) -> Findings:
-        """The shares; each interval fails with at most this probability."""
-        far = laplace_radius(self.scale, failure / 2)
-        whole = np.full(self.cells - 1, noisy[0], dtype=object)
-        parts = noisy[1:].astype(object)
-        lows, highs = ratio_range(parts, whole, sum_margin=far, count_margin=far, low=0, high=1)
-        values = np.clip(divided(parts, np.maximum(whole, 1)), 0.0, 1.0)
-        shares = [Share(*(float(x) for x in three)) for three in zip(values, lows, highs, strict=True)]
-        dropped = shares.pop(0) if self.people else None
-        return Findings(dropped, dict(zip(self.columns, shares, strict=True)))
-
-
-def survey_shares(
-    rows: SurveyRows, grids: Mapping[Column, Grid], limits: AtMost, *, epsilon: Fraction
-) -> Diagnosis | None:
-    """The diagnosis of a query; None where nothing can be clamped or left out."""
-    if not grids and not rows.people:
-        return None
-    both = [Values(column, each) for column, grid in grids.items() for each in (grid, wider(grid))]
-    outside = [f"CAST(v{2 * i + 1} <> v{2 * i + 2} AS INTEGER)" for i in range(len(grids))]
-    weight = limits.groups * limits.rows if rows.people else 1
-    if rows.people:
-        sums = "".join(f", SUM({flag}) AS x{i}" for i, flag in enumerate(outside))
-        more = "".join(f", SUM(x{i}) AS x{i}" for i in range(len(grids)))
-        kept = f"SUM(LEAST(c, {limits.rows})) * (LEAST(COUNT(*), {limits.groups}) / CAST(COUNT(*) AS DOUBLE))"
-        units = (
-            f"shares AS (\n  SELECT u, COUNT(*) AS c{sums} FROM base GROUP BY u, {rows.group}\n),\n"
-            f"units AS (\n  SELECT SUM(c) AS c, SUM(c) - {kept} AS d{more} FROM shares GROUP BY u\n)"
-        )
-    else:
-        listed = "".join(f", {flag} AS x{i}" for i, flag in enumerate(outside))
-        units = f"units AS (\n  SELECT 1 AS c{listed} FROM base\n)"
-    parts = [_part(part) for part in (["d"] if rows.people else []) + [f"x{i}" for i in range(len(grids))]]
-    cells = ["SUM(w)", *(f"SUM({part})" for part in parts)]
-    listed_cells = "\n  UNION ALL ".join(
-        f"SELECT {i} AS g, CAST(COALESCE({cell}, 0) AS BIGINT) AS n FROM weighed" for i, cell in enumerate(cells)
-    )
-    text = (
-        f"WITH {rows.base(both)},\n{units},\n"
-        f"weighed AS MATERIALIZED (\n  SELECT *, CAST(LEAST(c, {weight}) AS BIGINT) AS w FROM units\n)\n"
-        f"{listed_cells}"
-    )
-    names = labels(tuple(grids))
-    return Diagnosis(Bounded(text, rows.lists, ()), epsilon, rows.relation, weight, names, rows.people)
+    cases = " ".join(f"WHEN {count} <= {step} THEN {place}" for place, step in enumerate(steps[:-1]))
+    return f"CASE {cases} ELSE {len(steps) - 1} END"
 
 
 def labels(columns: Sequence[Column]) -> tuple[str, ...]:
     """A name for each column, by which a reader tells them apart: where two have one name, with their table."""
     names = [column.name for column in columns]
     return tuple(each.name if names.count(each.name) == 1 else name(each) for each in columns)
-
-
-def wider(grid: Grid) -> Grid:
-    """The grid with one more step at either end: a value that lies elsewhere on it was clamped."""
-    ends = (max((grid.lowest - 1), -_FURTHEST), min((grid.highest + 1), _FURTHEST))
-    return Grid(low=ends[0] * grid.step, high=ends[1] * grid.step, step=grid.step)
-
-
-def _part(part: str) -> str:
-    """A unit's rows of one kind, in proportion to its weight, as a whole number between 0 and the weight."""
-    share = f"CAST(ROUND(w * (CAST({part} AS DOUBLE) / CAST(c AS DOUBLE))) AS BIGINT)"
-    return f"LEAST(GREATEST(COALESCE({share}, 0), 0), w)"

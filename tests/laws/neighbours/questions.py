@@ -91,6 +91,11 @@ QUESTIONS: dict[str, tuple[str, dict[str, Any]]] = {
         "SELECT city, SUM(cost) AS c FROM visits GROUP BY city",
         {"bounds": "private", "per_unit": "private", "keys": {"city": CITIES}, "diagnose": 0.2},
     ),
+    "nothing stated": (
+        "SELECT city, COUNT(*) AS n, AVG(cost) AS c, MEDIAN(cost) AS m FROM visits GROUP BY city",
+        {"per_unit": None, "delta": 1e-6},
+    ),
+    "noise alone": ("SELECT SUM(cost) AS c FROM visits", {"bounds": {"cost": (0, 50)}, "cover": 0}),
     "diagnosis": ("SELECT AVG(cost) AS c FROM visits", {"bounds": {"cost": (0, 50)}, "diagnose": 0.2}),
     "an error in place of ε": ("SELECT COUNT(*) AS n FROM visits", {"error": 5, "epsilon": None}),
     "quantiles": (
@@ -213,7 +218,7 @@ ENTRY_POINTS = [
     *(
         EntryPoint(
             f"Session.plan, {name}",
-            STAGED if ("of the data" in name and "keys" not in name) or "diagnose" in options else PLAIN,
+            PLAIN if options.get("cover") == 0 else STAGED,
             UNITS,
             question(sql, options),
             mix=mix,

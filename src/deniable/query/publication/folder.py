@@ -254,10 +254,11 @@ def method_note(publication: Publication, charge: Charge, facts: Mapping[str, Ma
         "",
         "## How to read the intervals",
         "",
-        f"A number `n` comes with `n_low` and `n_high`. With probability {sure} each, the interval holds the number "
-        "that the same bounded query would give without noise. It does not cover values that were clamped to their "
-        f"bounds, rows of a {noun} beyond the limits, rows that are missing, or what would have come out for "
-        "other people. Small and negative counts are left as they are, so that sums stay right on average.",
+        f"A number `n` comes with `n_low` and `n_high`. With probability {sure} each, the interval holds the true "
+        f"number of the table without the few {noun}s who own more than limits and bounds let count; each table says "
+        "how many they are at most. Where it says nothing of them, the interval covers the noise alone. No interval "
+        "covers rows that are missing, or what would have come out for other people. Small and negative counts are "
+        "left as they are, so that sums stay right on average.",
     ]
     for name, plan in publication.plans.items():
         lines += ["", *_table(publication, name, plan, facts.get(name, {}))]
@@ -298,6 +299,8 @@ def _findings(facts: Mapping[str, Any]) -> list[str]:
     ]
     if found.get("per_unit"):
         lines.append(f"- found: limits: {AtMost(**found['per_unit']).words}")
+    if beyond := facts.get("beyond"):
+        lines.append(f"- beyond limits and bounds: at most {beyond['most']:,} (about {beyond['about']:,})")
     seen = facts.get("diagnosis", {})
     if seen.get("left_out"):
         lines.append(f"- left out by the limits: {_share(seen['left_out'])} of the rows")

@@ -226,7 +226,7 @@ def pools(table: Table, plans: Iterable[Plan], *, unit: str | None) -> dict[str,
         answer = plan if isinstance(plan, QueryPlan) else plan.answer
         for keys in answer.keys:
             _add(found, table, keys.column, keys.texts or ())
-        for column, grid in staging.grids(answer).items():
+        for column, grid in answer.grids.items():
             ends = (grid.low, (grid.low + grid.high) / 2, grid.high, grid.low - grid.step, grid.high + 1000 * grid.step)
             _add(found, table, column, [shown(end) for end in ends])
     return found
