@@ -101,8 +101,10 @@ class Release(Plain):
         if self.beyond is None or not self.beyond.failure:
             return self._covers
         noun = self.cost.unit.noun
-        who = f"1 {noun} who owns" if self.beyond.most == 1 else f"{self.beyond.most:,} {noun}s who own"
-        return f"privacy noise and limits, for all but at most {who} more than every {noun} is allowed to count"
+        return (
+            f"privacy noise and limits, for all but at most {self.beyond.most:,} {noun}s who own more than every "
+            f"{noun} is allowed to count"
+        )
 
     @cached_property
     def columns(self) -> dict[str, list[Any]]:
