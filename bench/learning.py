@@ -13,7 +13,7 @@ What these figures are not: the defaults of the library were settled by measurin
 Adult among them, and ranges are round numbers around the data (`tables/small.py`).
 
 diffprivlib runs in its own environment (bench/peers/diffprivlib.txt), with pure ε, on the first split: it has no δ
-here, so its promise is stronger. `--peer` runs it.
+here, so its promise is stronger. `--peer` names the tables for it.
 """
 
 from __future__ import annotations
@@ -138,9 +138,9 @@ def peer(table: BenchTable, epsilon: float) -> str:
         np.savez(path, X=train, y=known, Xt=test, yt=truth)
         command = [PEER / "bin" / "python", __file__, "--inside", str(path), json.dumps(told)]
         try:
-            done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=120)
+            done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=30)
         except subprocess.TimeoutExpired:
-            return "> 120 s"
+            return "> 30 s"
     return done.stdout.strip() if done.returncode == 0 else "failed"
 
 
@@ -167,8 +167,8 @@ def line(table: BenchTable, epsilon: float, options: argparse.Namespace, *, addi
     found, value, took = fits(table, epsilon, options.splits, additive=additive)
     mean, goal = found[measure], (table.additive_goals if additive else table.goals).get(epsilon)
     met = "" if goal is None else "yes" if (mean >= goal if table.classes else mean <= goal) else "NO"
-    other = peer(table, epsilon) if options.peer and not additive else ""
-    if options.keep:
+    other = peer(table, epsilon) if table.name in options.peer and not additive else ""
+    if not options.only:
         theirs = float(other) if other.replace(".", "").isdigit() else None
         ratio = None if not theirs else mean / theirs if table.classes else theirs / mean
         metric = f"{name}, ε = {epsilon:g}"
@@ -184,9 +184,8 @@ def main() -> None:
     named = os.environ.get("DENIABLE_DATA")
     parser.add_argument("--data", type=Path, default=Path(named) if named else None)
     parser.add_argument("--splits", type=int, default=3)
-    parser.add_argument("--only", nargs="*", default=[], help="names of tables")
-    parser.add_argument("--peer", action="store_true", help="run diffprivlib beside")
-    parser.add_argument("--keep", action="store_true", help="add to the history and write a report")
+    parser.add_argument("--only", nargs="*", default=[], help="names of tables; then nothing joins the history")
+    parser.add_argument("--peer", nargs="*", default=[], help="names of tables on which diffprivlib runs too")
     parser.add_argument("--inside", nargs=2, help=argparse.SUPPRESS)
     options = parser.parse_args()
     if options.inside:
@@ -212,7 +211,7 @@ def main() -> None:
             for epsilon in EPSILONS:
                 lines.append(line(table, epsilon, options, additive=additive, free=free))
                 print(lines[-1], flush=True)
-    if options.keep:
+    if not options.only:
         history.keep("learning", "\n".join(lines))
 
 

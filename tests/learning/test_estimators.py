@@ -93,6 +93,26 @@ def test_several_classes_are_one_model_with_one_epsilon() -> None:
     assert gaussians[0].count == 100
 
 
+def test_log_probabilities_are_logarithms() -> None:
+    for classes in ([0, 1], [0, 1, 2]):
+        model = LogisticRegression(**PUBLIC, classes=classes).fit(X, Y)
+        assert np.exp(model.predict_log_proba(X)) == pytest.approx(model.predict_proba(X))
+        assert np.isfinite(model.predict_log_proba(X * 1e6)).all()
+
+
+def test_class_weights_are_declared_and_count_at_most_one() -> None:
+    plain, few, scaled = (
+        LogisticRegression(**PUBLIC, classes=[0, 1], class_weight=given, source=InsecureSource(1)).fit(X, Y)
+        for given in (None, {0: 1, 1: 0.05}, {0: 20, 1: 1})
+    )
+    assert few.predict(X).mean() < 0.8 * plain.predict(X).mean()
+    assert scaled.coef_ == pytest.approx(few.coef_)
+    assert few.size_ < 1400  # what counts: about 1000 and 1000/20 records
+    for wrong in ("balanced", {2: 1}, {0: -1}, {}, {0: "x"}):
+        with pytest.raises(InvalidArgument, match="class_weight"):
+            LogisticRegression(**PUBLIC, classes=[0, 1], class_weight=wrong).fit(X, Y)
+
+
 def test_coefficients_are_in_the_units_of_the_columns() -> None:
     """Columns a hundred times as large, with a norm a hundred times as large, give the same predictions."""
     known = {"epsilon": 5, "delta": 1e-6, "classes": [0, 1], "solver": "gradient_descent"}

@@ -22,14 +22,19 @@ if TYPE_CHECKING:
     from deniable.learning.columns import HatEncoder as HatEncoder
     from deniable.learning.disclosure import DataProblems as DataProblems
     from deniable.learning.disclosure import disclose_data_problems as disclose_data_problems
+    from deniable.learning.estimators import PCA as PCA
     from deniable.learning.estimators import AdditiveClassifier as AdditiveClassifier
     from deniable.learning.estimators import AdditiveRegressor as AdditiveRegressor
+    from deniable.learning.estimators import Covariance as Covariance
+    from deniable.learning.estimators import GaussianNB as GaussianNB
     from deniable.learning.estimators import GeometricMedian as GeometricMedian
+    from deniable.learning.estimators import KMeans as KMeans
     from deniable.learning.estimators import LinearRegression as LinearRegression
     from deniable.learning.estimators import LinearSVC as LinearSVC
     from deniable.learning.estimators import LogisticRegression as LogisticRegression
     from deniable.learning.estimators import Mean as Mean
     from deniable.learning.estimators import Ridge as Ridge
+    from deniable.learning.estimators import StandardScaler as StandardScaler
     from deniable.learning.optimizers import FTRL as FTRL
     from deniable.learning.optimizers import SGD as SGD
     from deniable.learning.optimizers import AdditiveDescent as AdditiveDescent
@@ -53,8 +58,8 @@ _HOMES = {
     "columns": ("Columns", "HatEncoder"),
     "disclosure": ("DataProblems", "disclose_data_problems"),
     "estimators": (
-        "AdditiveClassifier", "AdditiveRegressor", "GeometricMedian", "LinearRegression", "LinearSVC",
-        "LogisticRegression", "Mean", "Ridge",
+        "PCA", "AdditiveClassifier", "AdditiveRegressor", "Covariance", "GaussianNB", "GeometricMedian", "KMeans",
+        "LinearRegression", "LinearSVC", "LogisticRegression", "Mean", "Ridge", "StandardScaler",
     ),
     "optimizers": (
         "FTRL", "SGD", "AdditiveDescent", "FrankWolfe", "GradientDescent", "LastIterate", "Localisation",

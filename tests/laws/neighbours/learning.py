@@ -119,6 +119,7 @@ def weights(rows: list[Record]) -> Any:
 
 CLASSIFIED = {"classes": [0, 1]}
 BOUNDED = {"label_bounds": (-1, 2)}
+BOXED = {"data_norm": None, "bounds": (-1, 1)}
 MODELS: dict[str, tuple[type, dict[str, Any]]] = {
     "LogisticRegression": (learning.LogisticRegression, CLASSIFIED),
     "multinomial": (learning.LogisticRegression, {"classes": [0, 1, 2]}),
@@ -128,6 +129,11 @@ MODELS: dict[str, tuple[type, dict[str, Any]]] = {
     "Ridge": (learning.Ridge, BOUNDED),
     "AdditiveClassifier": (learning.AdditiveClassifier, {**CLASSIFIED, "data_norm": None, "columns": (-1, 1)}),
     "AdditiveRegressor": (learning.AdditiveRegressor, {**BOUNDED, "data_norm": None, "columns": (-1, 1)}),
+    "Covariance": (learning.Covariance, BOXED),
+    "PCA": (learning.PCA, BOXED),
+    "StandardScaler": (learning.StandardScaler, BOXED),
+    "GaussianNB": (learning.GaussianNB, {**BOXED, **CLASSIFIED}),
+    "KMeans": (learning.KMeans, {**BOXED, "n_clusters": 2}),
     "Mean": (learning.Mean, {}),
     "GeometricMedian": (learning.GeometricMedian, {"steps": 5}),
 }
@@ -142,7 +148,8 @@ SOLVERS: dict[str, list[tuple[Any, dict[str, Any]]]] = {
         (learning.FrankWolfe(steps=5, radius=3.0), {}), ("exponential", {"size": COUNT, "fit_intercept": False}),
         ("exponential", {"size": 1, "fit_intercept": False}),
         ("auto", {"relation": "replace"}), ("auto", {"fit_intercept": False}),
-        ("whitened", {"C": 1e-3}), ("objective", {"relation": "replace"}), ("output", {"relation": "replace"}),
+        ("whitened", {"C": 1e-3}), ("auto", {"class_weight": {0: 1, 1: 3}}),
+        ("objective", {"relation": "replace"}), ("output", {"relation": "replace"}),
         ("phased", {"relation": "replace"}), ("localisation", {"relation": "replace"}),
         ("last_iterate", {"relation": "replace"}), (learning.FTRL(steps=4, radius=3.0), {"relation": "replace"}),
         (learning.TextbookGradientDescent(radius=1.0), {"relation": "replace"}),
@@ -160,6 +167,11 @@ SOLVERS: dict[str, list[tuple[Any, dict[str, Any]]]] = {
     "Ridge": [("auto", {}), ("auto", {"relation": "replace", "fit_intercept": False}), ("statistics", {"alpha": 1e-6})],
     "AdditiveClassifier": [("auto", {}), ("auto", {"size": 10**4}), ("auto", {"classes": [0, 1, 2]})],
     "AdditiveRegressor": [("auto", {}), ("auto", {"relation": "replace"})],
+    "Covariance": [("auto", {}), ("auto", {"relation": "replace"})],
+    "PCA": [("auto", {"n_components": 1}), ("auto", {"size": COUNT})],
+    "StandardScaler": [("auto", {}), ("auto", {"relation": "replace"})],
+    "GaussianNB": [("auto", {}), ("auto", {"classes": [0, 1, 2]}), ("auto", {"relation": "replace"})],
+    "KMeans": [("auto", {}), ("auto", {"relation": "replace"}), ("auto", {"n_clusters": 40})],
     "Mean": [("auto", {}), ("auto", {"delta": 0}), ("auto", {"size": COUNT, "center": 5.0}),
              ("auto", {"relation": "replace"})],
     "GeometricMedian": [("auto", {}), ("gradient_descent", {}), ("exponential", {"size": COUNT}),
@@ -172,9 +184,16 @@ def model_of(name: str, **changes: Any) -> Any:
     return kind(**{"epsilon": 2.0, "delta": 1e-5, "data_norm": 1.2, **known, **changes})
 
 
+UNLABELLED = ("Mean", "GeometricMedian", "Covariance", "PCA", "StandardScaler", "KMeans")
+
+
 def released(model: Any) -> dict[str, Any]:
     """What a fit shows. Which solver `auto` takes is noise where it follows a noisy count."""
-    names = ("coef_", "intercept_", "location_", "classes_", "event_", "n_features_in_", "feature_names_in_")
+    names = (
+        "coef_", "intercept_", "location_", "classes_", "event_", "n_features_in_", "feature_names_in_", "covariance_",
+        "correlation_", "deviation_", "components_", "explained_variance_", "mean_", "scale_", "theta_", "var_",
+        "class_prior_", "cluster_centers_", "size_",
+    )  # fmt: skip
     found = {name: getattr(model, name) for name in names if hasattr(model, name)}
     return found | {"repr": repr(model), "state": sorted(vars(model))}
 
@@ -191,7 +210,7 @@ def fit(name: str, table: str, solver: Any, changes: dict[str, Any]) -> Callable
         ledger = world.ledger(unit="row", budget=budget)
         rows = records(own, unit, relation=relation)
         model = model_of(name, solver=solver, ledger=ledger, **changes)
-        if name in ("Mean", "GeometricMedian"):
+        if name in UNLABELLED:
             model.fit(TABLES[table](rows), sample_weight=weights(rows))
         else:
             model.fit(TABLES[table](rows), labels(rows, table), sample_weight=weights(rows))
@@ -243,10 +262,26 @@ def apply(name: str, method: str, table: str) -> Callable[[World, Any], Any]:
     return call
 
 
+def fit_and_apply(name: str, method: str) -> Callable[[World, Any], Any]:
+    """The shape of what a fit and its use on the same records give; the values are noise."""
+
+    def call(world: World, unit: Any) -> Any:
+        rows = TABLES["objects"](records(TWO, unit))
+        model = model_of(name, ledger=world.ledger(unit="row"))
+        found = np.asarray(getattr(model, method)(rows))
+        return found.shape[1:], str(found.dtype), len(found) == len(rows)
+
+    return call
+
+
 METHODS = {
-    "AdditiveClassifier": ("decision_function", "predict", "predict_proba", "score"),
+    "PCA": ("transform",),
+    "StandardScaler": ("transform",),
+    "GaussianNB": ("predict", "predict_proba", "predict_log_proba", "score"),
+    "KMeans": ("predict", "transform"),
+    "AdditiveClassifier": ("decision_function", "predict", "predict_proba", "predict_log_proba", "score"),
     "AdditiveRegressor": ("predict", "score"),
-    "LogisticRegression": ("decision_function", "predict", "predict_proba", "score"),
+    "LogisticRegression": ("decision_function", "predict", "predict_proba", "predict_log_proba", "score"),
     "LinearSVC": ("decision_function", "predict", "score"),
     "LinearRegression": ("predict", "score"),
     "Ridge": ("predict", "score"),
@@ -309,6 +344,22 @@ ENTRY_POINTS = [
         for name in ENCODERS
         for table in TABLES
         if table != "sparse" and (name != "Columns" or table in ("frame", "polars"))
+    ),
+    *(
+        EntryPoint(
+            f"{name}.{method}",
+            (f"deniable.learning.{name}.{method}",),
+            VALUES,
+            fit_and_apply(name, method),
+            mix=mix,
+            sample=2,
+        )
+        for name, method in (
+            ("PCA", "fit_transform"),
+            ("StandardScaler", "fit_transform"),
+            ("KMeans", "fit_transform"),
+            ("KMeans", "fit_predict"),
+        )
     ),
     EntryPoint("cross_val_score", ("deniable.learning.cross_val_score",), UNITS, cross_validate, mix=mix, sample=4),
 ]

@@ -44,6 +44,15 @@ class LogisticRegression(LinearClassifier):
     def _loss(self, classes: int) -> LinearLoss:
         return Logistic() if classes == 2 else Multinomial(classes)
 
+    def predict_log_proba(self, X: Any) -> Array:
+        """The logarithm of the probability of every class."""
+        from scipy.special import log_expit
+
+        scores = self.decision_function(X)
+        if scores.ndim == 1:
+            return np.column_stack([log_expit(-scores), log_expit(scores)])
+        return Multinomial(len(self.classes_)).log_chances(scores)
+
     def predict_proba(self, X: Any) -> Array:
         """The probability of every class."""
         from scipy.special import expit

@@ -14,9 +14,9 @@ from sklearn.base import ClassifierMixin
 from sklearn.utils.validation import check_is_fitted
 
 from deniable import _checks
-from deniable.errors import NotSupported
+from deniable.errors import InvalidArgument, NotSupported
 from deniable.learning.choice import MethodTable, compare
-from deniable.learning.declared import declared_classes
+from deniable.learning.declared import Declared, declared_classes
 from deniable.learning.estimators.base import Array, PrivateEstimator, magnitude
 from deniable.learning.losses.base import LinearLoss
 from deniable.learning.optimizers import (
@@ -168,10 +168,13 @@ class LinearClassifier(ClassifierMixin, LinearModel):  # type: ignore[misc]
 
     classes : all labels that may occur. They are not read from the data.
     C : inverse strength of the regularisation, as in scikit-learn; None leaves it to the solver.
+    class_weight : how much a record of each class counts, {class: weight}, declared. The largest counts 1, as no record
+        may count more. "balanced" is refused: it would read the classes' sizes from the data.
     """
 
     classes: Any = None
     C: Any = None
+    class_weight: Any = None
 
     def _by_name(self) -> Sequence[Method]:
         passes = (PhasedSGD(), Localisation(), LastIterate(), FTRL())
@@ -188,11 +191,12 @@ class LinearClassifier(ClassifierMixin, LinearModel):  # type: ignore[misc]
         """Fit privately. Everything is checked before the ledger is charged; records are read after it."""
         self._declare(X)
         norm, (labels, known) = self._bound("data_norm"), declared_classes(self.classes)
-        loss = self._loss(len(labels))
+        loss, shares = self._loss(len(labels)), self._class_shares(labels, known)
         rows = self._rows(X, reset=True)
         codes = known.codes(read_labels(y, rows.shape[0]))
-        weights = counted_weights(codes >= 0, sample_weight)
-        codes = np.maximum(codes, 0)
+        codes, weights = np.maximum(codes, 0), counted_weights(codes >= 0, sample_weight)
+        if shares is not None:
+            weights = weights * shares[codes]
         strength = 0.0 if self.C is None else 1 / magnitude("C", self.C)
         signs = 2.0 * codes - 1 if loss.outputs == 1 else codes
         coefficients, constants = self._fitted(rows, signs, loss, norm=norm, strength=strength, weights=weights)
@@ -200,6 +204,21 @@ class LinearClassifier(ClassifierMixin, LinearModel):  # type: ignore[misc]
         self.coef_ = np.atleast_2d(coefficients.T)
         self.intercept_ = np.atleast_1d(np.asarray(constants, dtype=np.float64))
         return self
+
+    def _class_shares(self, labels: Array, known: Declared) -> Array | None:
+        """What a record of each class counts, at most 1."""
+        if self.class_weight is None:
+            return None
+        remedy = "For example class_weight={0: 1, 1: 5}. Sizes of classes in the data are private."
+        if not isinstance(self.class_weight, dict) or not self.class_weight:
+            raise InvalidArgument("class_weight", self.class_weight, "a dictionary of classes and weights", remedy)
+        codes = known.codes(np.fromiter(self.class_weight, dtype=object))
+        if (codes < 0).any():
+            raise InvalidArgument("class_weight", self.class_weight, "a dictionary of declared classes", remedy)
+        shares = np.ones(len(labels))
+        for code, weight in zip(codes, self.class_weight.values(), strict=True):
+            shares[code] = magnitude("class_weight", weight)
+        return np.asarray(shares / shares.max())
 
     def decision_function(self, X: Any) -> Array:
         """The signed margin (log odds) of the second class, or one score per class."""

@@ -100,6 +100,11 @@ class Multinomial(LinearLoss):
         chances[np.arange(len(labels)), labels.astype(np.intp)] -= 1
         return chances
 
+    def log_chances(self, margins: Array) -> NDArray[np.float64]:
+        """The logarithm of the probability of every class."""
+        away = margins - margins.max(axis=1)[:, None]
+        return np.asarray(away - np.log(_column_sums(np.exp(away)))[:, None])
+
     def chances(self, margins: Array) -> NDArray[np.float64]:
         """The probability of every class."""
         raised = np.exp(margins - margins.max(axis=1)[:, None])
