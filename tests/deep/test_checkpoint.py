@@ -224,7 +224,7 @@ def test_whoever_is_refused_holds_nothing(tmp_path: Path) -> None:
     with pytest.raises(UnitMismatch) as held:  # the exception keeps the trainer that was refused alive
         Trainer.resume(tmp_path / "run.pt", model, sgd(model), cross_entropy, ledger=people)
     other = nn.Linear(2, 3)
-    with pytest.raises(RuntimeError, match="Missing key"):
+    with pytest.raises(DataError, match="Missing key"):
         Trainer.resume(tmp_path / "run.pt", other, sgd(other), cross_entropy, ledger=book)
     resumed = Trainer.resume(tmp_path / "run.pt", model, sgd(model), cross_entropy, ledger=book)
     assert resumed.progress.step == 1, held
@@ -293,6 +293,50 @@ def test_what_is_no_checkpoint_is_refused(tmp_path: Path) -> None:
     torch.save({"model": {}}, tmp_path / "plain.pt")
     with pytest.raises(DataError, match="is not a checkpoint"):
         Trainer.resume(tmp_path / "plain.pt", model, sgd(model), cross_entropy)
+
+
+EDITS: dict[str, Any] = {
+    **{f"without {name}": lambda held, name=name: held.pop(name) for name in (
+        "plan", "run", "step", "order", "torch", "cuda", "charge", "noise", "model", "optimizer",
+    )},
+    **{f"{name} = {value!r}": lambda held, name=name, value=value: held.update({name: value}) for name, value in (
+        ("plan", "{}"), ("plan", 3), ("run", 3), ("run", "another"), ("step", "2"), ("step", -1), ("step", 1.5),
+        ("step", True), ("step", 99), ("torch", 3), ("torch", torch.zeros(3)), ("cuda", 3), ("charge", 3),
+        ("noise", {"key": 1}), ("model", 3), ("model", {}), ("optimizer", 3), ("optimizer", {}),
+        ("order", torch.arange(3)), ("order", torch.zeros(200, dtype=torch.int64)), ("order", torch.arange(200.0)),
+        ("order", torch.arange(200)),
+    )},
+}  # fmt: skip
+
+
+def test_an_edited_checkpoint_is_refused_in_a_sentence_and_holds_nothing(tmp_path: Path) -> None:
+    """Also a plan with less noise, beside a ledger. The whole one goes on afterwards, and has paid once."""
+    model, path = network(), tmp_path / "run.pt"
+    book = ledger(tmp_path / "a.ledger", relation="replace", epsilon=1000)
+    settings: dict[str, Any] = {"relation": "replace", "sampling": FixedBatches(), "steps": 10}
+    trainer = Trainer(model, sgd(model), cross_entropy, plan(**settings), ledger=book)
+    taken(trainer, 2).save(path)
+    trainer.close()
+    whole = path.read_bytes()
+    weaker = {"weaker plan": lambda held: held.update(plan=plan(**settings, noise_multiplier=1).to_json())}
+    for name, edit in {**EDITS, **weaker}.items():
+        held = torch.load(path, weights_only=True)
+        edit(held)
+        torch.save(held, path)
+        refused = network()
+        try:
+            Trainer.resume(path, refused, sgd(refused), cross_entropy, ledger=book)
+        except DeniableError:
+            path.write_bytes(whole)
+        else:
+            pytest.fail(name)
+    again = network()
+    for other, optimizer in ((nn.Sequential(nn.Linear(4, 3)), sgd), (network(), adam)):
+        with pytest.raises(DataError, match="another model or another optimizer"):
+            Trainer.resume(path, other, optimizer(other), cross_entropy, ledger=book)
+    resumed = Trainer.resume(path, again, sgd(again), cross_entropy, ledger=book)
+    assert (resumed.fit(table()).progress.step, len(list(book.charges()))) == (10, 1)
+    resumed.close()
 
 
 # with a ledger

@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
+import copy
 import math
+import os
+import pickle
+import warnings
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -22,10 +27,12 @@ from deniable.deep import (
     Trainer,
     WithoutReplacement,
 )
+from deniable.deep.data import Rows
 from deniable.deep.trainer import Batch
 from deniable.errors import DataError, DeniableError, InvalidArgument, NotSupported
 from deniable.events import Gaussian, Repeated, Sampled
 from tests.deep.models import cross_entropy, flat, ledger, network, plan, sgd, table
+from tests.laws.neighbours.training import ACTS, Items
 
 ALARM = 1e-7
 
@@ -277,6 +284,85 @@ def test_a_model_that_mixes_from_now_on_is_refused_before_a_row_is_looked_at(tmp
     assert torch.equal(flat(model), weights)
     model.eval()
     assert trainer.step(batch).step == 2
+
+
+class Interrupted(nn.Module):
+    """A layer during which somebody presses Ctrl-C."""
+
+    now = False
+
+    def forward(self, x: Tensor) -> Tensor:
+        if Interrupted.now:
+            raise KeyboardInterrupt
+        return x
+
+
+@pytest.mark.parametrize("mode", ["fast", "two_pass", "vmap"])
+def test_an_interrupted_step_is_spent_and_leaves_nothing_behind(mode: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    model = nn.Sequential(nn.Linear(4, 3), Interrupted())
+    trainer = Trainer(model, sgd(model), cross_entropy, plan(batch=200), mode=mode)
+    batches = trainer.batches(table())
+    before, identities = flat(model).clone(), [id(each) for each in model.parameters()]
+    batch = next(batches)
+    monkeypatch.setattr(Interrupted, "now", True)
+    with pytest.raises(KeyboardInterrupt):
+        trainer.step(batch)
+    monkeypatch.undo()
+    assert torch.equal(flat(model), before)
+    assert [id(each) for each in model.parameters()] == identities
+    assert all(each.grad is None for each in model.parameters())
+    assert trainer.progress.step == 1
+    with pytest.raises(DeniableError, match="was used before"):
+        trainer.step(batch)
+    assert trainer.step(next(batches)).step == 2
+    assert (model[0].weight + 0).grad_fn is not None  # torch's modes are off again
+
+
+@pytest.mark.parametrize("way", [copy.copy, copy.deepcopy, pickle.dumps])
+def test_a_trainer_is_not_copied(way: Any) -> None:
+    """Each copy could take all the steps of a plan that was charged once."""
+    model = network()
+    with pytest.raises(DeniableError, match="pays for one run"):
+        way(Trainer(model, sgd(model), cross_entropy, plan()))
+
+
+def test_a_forked_process_takes_no_step(monkeypatch: pytest.MonkeyPatch) -> None:
+    model = network()
+    trainer = Trainer(model, sgd(model), cross_entropy, plan())
+    batch = next(trainer.batches(table()))
+    own = os.getpid()
+    monkeypatch.setattr(os, "getpid", lambda: own + 1)
+    for act in (lambda: trainer.step(batch), lambda: trainer.batches(table()), lambda: trainer.save("nowhere.pt")):
+        with pytest.raises(DeniableError, match="forked"):
+            act()
+    monkeypatch.undo()
+    assert trainer.step(batch).step == 1
+
+
+def test_what_is_not_callable_is_refused_before_anything_is_paid(tmp_path: Path) -> None:
+    model, book = network(), ledger(tmp_path / "a.ledger")
+    for settings in ({"loss": 3}, {"observers": 3}, {"observers": [3]}, {"generator": 3}):
+        with pytest.raises(InvalidArgument, match=next(iter(settings))):
+            Trainer(model, sgd(model), **{"loss": cross_entropy, "plan": plan(), "ledger": book, **settings})
+    trainer = Trainer(model, sgd(model), cross_entropy, plan(), ledger=book)
+    wrong: tuple[dict[str, Any], ...] = ({"every": 0}, {"every": 1.5}, {"every": "x"}, {"on_step": 3})
+    for given in wrong:
+        with pytest.raises(InvalidArgument, match=next(iter(given))):
+            trainer.fit(table(), checkpoint=tmp_path / "run.pt", **given)
+    assert (list(book.charges()), trainer.progress.step, (tmp_path / "run.pt").exists()) == ([], 0, False)
+
+
+@pytest.mark.parametrize("name", ACTS)
+def test_whatever_a_row_does_when_it_is_read_is_no_matter_of_anybody_else(name: str) -> None:
+    """It is read or not; it raises nothing, and nobody is warned."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        found = Rows(Items(ACTS[name])).read([0])
+    if isinstance(found, tuple):
+        assert type(found[0]) is Tensor
+        assert not found[0].requires_grad
+    else:
+        assert isinstance(found, Exception)
 
 
 def test_parameters_that_an_optimizer_is_given_later_are_refused_before_anything_is_paid(tmp_path: Any) -> None:

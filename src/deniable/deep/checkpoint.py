@@ -2,9 +2,9 @@
 
 Two files. The *checkpoint* holds the plan, the run's key in the ledger, the step, model, optimizer, the order of the
 units (drawn before the first checkpoint, and never again), and torch's generator state (for dropout). It holds no key
-of the noise: a resumed run draws fresh ones. The *journal* beside it says how many steps have begun. It is on disk
-before a step touches the data, some steps ahead, so a crash can only make it too large; and a process takes back only
-what it wrote ahead itself.
+of the noise: a resumed run draws fresh ones. The *journal* beside it says how many steps have begun, and has a digest
+of the order, so that a checkpoint with another one is refused. It is on disk before a step touches the data, some steps
+ahead, so a crash can only make it too large; and a process takes back only what it wrote ahead itself.
 
 A resumed run goes on at the step after the last one that may have begun. Steps that were lost in a crash stay
 spent: their noisy sums may have been seen, and computing them again with fresh noise would be a second release. A run
@@ -14,15 +14,19 @@ therefore never takes more noisy steps than its plan, whatever happens to it.
 from __future__ import annotations
 
 import fcntl
+import hashlib
 import json
 import os
 import pickle
 import weakref
 import zipfile
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import torch
+from torch import Tensor
 
 from deniable import _files
 from deniable.errors import DataError, LedgerError
@@ -64,13 +68,54 @@ def read(path: Path, *, mmap: bool = False) -> dict[str, Any]:
         raise DataError(f"the checkpoint at {path} cannot be read; it is damaged or holds more than numbers") from error
     if not isinstance(found, dict) or found.get("deniable_checkpoint") != FORMAT:
         raise DataError(f"{path} is not a checkpoint of format {FORMAT}")
+    wrong = [name for name, fits in _PARTS.items() if name not in found or not fits(found[name])]
+    if wrong:
+        raise DataError(
+            f"the checkpoint at {path} is not as trainer.save wrote it: {', '.join(wrong)}. Bring the file that was"
+            " written, or start a new run and pay for it."
+        )
     return found
+
+
+def _is_count(value: Any) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool) and value >= 0
+
+
+def _is_state(value: Any) -> bool:
+    """Whether it is the state of one of torch's generators."""
+    return isinstance(value, Tensor) and value.dtype == torch.uint8 and value.dim() == 1
+
+
+_PARTS: dict[str, Callable[[Any], bool]] = {
+    "plan": lambda value: isinstance(value, str),
+    "run": lambda value: isinstance(value, str),
+    "step": _is_count,
+    "order": lambda value: value is None or (isinstance(value, Tensor) and value.dtype in (torch.int32, torch.int64)),
+    "torch": lambda value: _is_state(value) and value.shape == torch.get_rng_state().shape,
+    "cuda": lambda value: isinstance(value, list) and all(map(_is_state, value)),
+    "charge": lambda value: value is None or (isinstance(value, list) and len(value) == 2),
+    "noise": lambda value: isinstance(value, dict),
+    "model": lambda value: isinstance(value, dict),
+    "optimizer": lambda value: isinstance(value, dict),  # what is in it differs with the way ranks share a model
+}
+"""What a checkpoint holds, and whether a value can be that."""
+
+
+def digest_of(order: Any) -> str:
+    """A digest of the order of the units, for the journal: it shows whether a checkpoint holds the one that was drawn.
+
+    An order is drawn without looking at anybody, so its digest says nothing about them.
+    """
+    values = None if order is None else np.ascontiguousarray(np.asarray(order), dtype=np.int64)
+    return "" if values is None else hashlib.sha256(repr(values.shape).encode() + values.tobytes()).hexdigest()
 
 
 class Journal:
     """How many steps of one run have begun, in a file that one process holds at a time."""
 
-    def __init__(self, checkpoint: Path, *, run: str, create: bool) -> None:
+    def __init__(self, checkpoint: Path, *, run: str, create: bool, order: str = "") -> None:
+        self.order = order
+        """The digest of the order of the units, which a run keeps from its first step to its last."""
         self._path = checkpoint.with_name(checkpoint.name + ".journal")
         self._run = run
         if not create and not self._path.exists():
@@ -99,13 +144,20 @@ class Journal:
             return 0
         try:
             found = json.loads(text)
-            run, begun = found["run"], int(found["begun"])
+            run, begun, order = found["run"], int(found["begun"]), str(found.get("order", self.order))
         except (ValueError, KeyError, TypeError):
             self.close()
             raise LedgerError(f"{self._path.name} cannot be read; without it nobody knows which steps began.") from None
         if run != self._run:
             self.close()
             raise LedgerError(f"{self._path.name} belongs to another run; choose another place for this one.")
+        if begun and self.order and order != self.order:  # one without any order is refused by the trainer
+            self.close()
+            raise DataError(
+                f"{self._path.name} tells of another order of the units than the checkpoint holds, and {begun} steps"
+                " have begun. Another order would let a unit take part more often than was paid for. Bring the"
+                " checkpoint that was written, or start a new run and pay for it."
+            )
         return begun
 
     def begin(self, step: int, *, last: int) -> None:
@@ -120,7 +172,7 @@ class Journal:
                 f"{self._path.name} says that {self._least} steps of run {self._run!r} have begun, and this trainer is"
                 f" at step {begun}. Trainer.resume goes on behind them; a new run needs another place."
             )
-        line = json.dumps({"run": self._run, "begun": begun}).encode().ljust(511) + b"\n"
+        line = json.dumps({"run": self._run, "begun": begun, "order": self.order}).encode().ljust(511) + b"\n"
         os.pwrite(self._file, line, 0)
         os.fsync(self._file)
         self.begun = begun

@@ -12,6 +12,7 @@ collation or the form of the result fails, contributes nothing: no row decides w
 
 from __future__ import annotations
 
+import warnings
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
@@ -103,16 +104,25 @@ class Rows:
         if self._columns is not None:
             return self.take(np.asarray(rows, dtype=np.int64))
         try:
-            if hasattr(self._dataset, "__getitems__"):
-                items = self._dataset.__getitems__(list(rows))
-            else:
-                items = [self._dataset[row] for row in rows]
-            batch: tuple[Any, Any] = plain(_pair(self._collate(items)))
-            if row_count(batch) != len(rows):
-                raise DataError("collate must return one row for each item")
-            Form.of(batch)
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")  # who sees that a row was warned of knows something about it
+                return self._collated(rows)
+        except KeyboardInterrupt:
+            raise
         except Exception as error:  # noqa: BLE001  whatever one row does to the user's code
             return error
+        except BaseException as error:  # noqa: BLE001  libraries written in Rust panic so, and a row may ask to exit
+            return DataError(f"a row could not be read ({type(error).__name__})")
+
+    def _collated(self, rows: Sequence[int]) -> tuple[Any, Any]:
+        if hasattr(self._dataset, "__getitems__"):
+            items = self._dataset.__getitems__(list(rows))
+        else:
+            items = [self._dataset[row] for row in rows]
+        batch: tuple[Any, Any] = tree_map(_strided, plain(_pair(self._collate(items))))
+        if row_count(batch) != len(rows):
+            raise DataError("collate must return one row for each item")
+        Form.of(batch)
         return batch
 
 
@@ -266,6 +276,16 @@ def _joined(batches: list[Any]) -> Any:
     leaves, forms = zip(*(tree_flatten(batch) for batch in batches), strict=True)
     joined = [torch.cat(each) if isinstance(each[0], Tensor) else each[0] for each in zip(*leaves, strict=True)]
     return tree_unflatten(joined, forms[0])
+
+
+def _strided(value: Any) -> Any:
+    """A tensor as one that every later operation takes: numbers in memory, without a gradient or a class of its own."""
+    if not isinstance(value, Tensor):
+        return value
+    value = value.detach().as_subclass(Tensor)
+    if value.layout != torch.strided or value.is_nested or value.is_quantized or value.is_meta:
+        raise DataError("rows are dense tensors with their numbers in memory")
+    return value
 
 
 def plain(value: Any) -> Any:

@@ -7,6 +7,8 @@ data past the clipping; one that holds other parameters, or not all, would train
 from __future__ import annotations
 
 import inspect
+from collections.abc import Mapping
+from typing import Any
 
 import torch
 from torch import nn
@@ -35,3 +37,14 @@ def check(optimizer: torch.optim.Optimizer, model: nn.Module) -> None:
         )  # fmt: skip
     if held - {id(each) for each in model.parameters()}:
         raise InvalidArgument("optimizer", type(optimizer).__name__, "given parameters of this model only")
+
+
+def check_state(optimizer: torch.optim.Optimizer, state: Mapping[str, Any]) -> None:
+    """Refuse the state of another kind of optimizer, which torch would load and stumble over in the first step.
+
+    Another version of torch may know more options, or fewer; another kind has options of its own and lacks others.
+    """
+    for own, stored in zip(optimizer.param_groups, state["param_groups"], strict=True):
+        missing, foreign = sorted(own.keys() - stored.keys()), sorted(stored.keys() - own.keys() - {"initial_lr"})
+        if missing and foreign:
+            raise ValueError(f"its optimizer has {foreign[0]}, and this {type(optimizer).__name__} has {missing[0]}")

@@ -34,7 +34,7 @@ import torch
 from numpy.typing import ArrayLike
 from torch import Tensor, nn
 
-from deniable import _files, noise
+from deniable import _checks, _files, noise
 from deniable._signatures import public
 from deniable.deep import checkpoint, optimizers
 from deniable.deep.charging import charge, check_charge
@@ -137,6 +137,13 @@ class Trainer:
         """Everything but the charge."""
         if not isinstance(plan, Plan):
             raise InvalidArgument("plan", plan, "a dn.deep.Plan", "It states what will be executed and charged.")
+        if not callable(loss):
+            raise InvalidArgument("loss", type(loss).__name__, "a function of the output and the targets")
+        if not isinstance(observers, Sequence) or not all(map(callable, observers)):
+            raise InvalidArgument("observers", type(observers).__name__, "a list of functions")
+        if generator is not None and not isinstance(generator, Generator):
+            raise InvalidArgument("generator", type(generator).__name__, "a generator, as dn.deep.SecureGenerator()")
+        self._process = os.getpid()
         self._workers = workers_of(model, plan)
         optimizers.check(optimizer, self._workers.model)
         self.model, self.optimizer, self._plan = self._workers.model, optimizer, plan
@@ -230,7 +237,19 @@ class Trainer:
         source = self._generator.source(self._step, purpose="sampling")
         return self.plan.sampling.draw(self.plan.schedule, step=self._step, size=size, order=self._order, source=source)
 
+    def __reduce_ex__(self, protocol: Any) -> Any:
+        """Copies are refused: each could take all steps of a plan that was charged once."""
+        raise DeniableError(
+            "a trainer cannot be copied or sent elsewhere: its charge pays for one run. Make it in the process that"
+            " trains; trainer.save and Trainer.resume move a run."
+        )
+
     def _refuse_closed(self) -> None:
+        if os.getpid() != self._process:
+            raise DeniableError(
+                "this process was forked from the one that made the trainer, and a charge pays for one run. Make the"
+                " trainer in the process that trains; trainer.save and Trainer.resume move a run."
+            )
         if self._closed:
             raise DeniableError(
                 "this trainer is closed: another process may have gone on with its run. Save before you close, and go"
@@ -302,6 +321,9 @@ class Trainer:
 
         A file at `checkpoint` that is not of this run is refused before the first step, unless `overwrite` is given.
         """
+        often = _checks.count("every", every)
+        if on_step is not None and not callable(on_step):
+            raise InvalidArgument("on_step", type(on_step).__name__, "a function of the progress")
         with ExitStack() as refused:
             if checkpoint is not None:  # what can refuse to be written does so before the charge
                 refused.callback(self._leave_place, kept=self._place)
@@ -314,7 +336,7 @@ class Trainer:
             progress = self.step(batch)
             if on_step is not None:
                 on_step(progress)
-            if checkpoint is not None and (progress.step % every == 0 or progress.step == progress.steps):
+            if checkpoint is not None and (progress.step % often == 0 or progress.step == progress.steps):
                 self.save(checkpoint)
         return self
 
@@ -349,7 +371,7 @@ class Trainer:
                 " second checkpoint elsewhere could be resumed to take them again; save to the same place."
             )
         if self._journal is None:
-            journal = checkpoint.Journal(where, run=self.run, create=True)
+            journal = checkpoint.Journal(where, run=self.run, create=True, order=checkpoint.digest_of(self._order))
             try:
                 journal.mark(self._step)  # refused where another process began more steps of this run
             except LedgerError:
@@ -408,7 +430,9 @@ class Trainer:
         trainer.run = found["run"]
         with ExitStack() as refused:
             refused.callback(trainer._let_go)  # whoever may not go on must not keep others from it
-            begun = max(found["step"], trainer._workers.once(lambda: trainer._taken_up(where)))
+            begun = max(found["step"], trainer._workers.once(lambda: trainer._taken_up(where, found["order"])))
+            if begun > plan.steps:
+                raise DataError(f"the checkpoint at {where} is at step {begun}, and its plan has {plan.steps}")
             if begun and plan.sampling.ordered and found["order"] is None:
                 raise DataError(
                     f"the checkpoint at {where} does not hold the order of the units, and {begun} steps have begun."
@@ -423,7 +447,13 @@ class Trainer:
             )
             if found["charge"] is not None:
                 trainer._pay()
-            trainer._workers.load(found, optimizer)
+            try:
+                trainer._workers.load(found, optimizer)
+            except (RuntimeError, KeyError, ValueError, TypeError, AttributeError) as error:
+                raise DataError(
+                    f"the checkpoint at {where} is of another model or another optimizer ({error}). Make both as they"
+                    " were when the run began."
+                ) from error
             trainer._noising.load(trainer._workers.own(found["noise"]))
             refused.pop_all()
         if found["order"] is not None:
@@ -434,10 +464,13 @@ class Trainer:
         trainer._step = begun
         return trainer
 
-    def _taken_up(self, where: Path) -> int:
-        """Take over the journal of a checkpoint; how many steps have begun."""
-        self._journal, self._place = checkpoint.Journal(where, run=self.run, create=False), where
-        return self._journal.begun
+    def _taken_up(self, where: Path, order: Tensor | None) -> int:
+        """Take over the journal of a checkpoint that holds an order; how many steps have begun."""
+        journal = checkpoint.Journal(where, run=self.run, create=False, order=checkpoint.digest_of(order))
+        if order is None:  # the one that was drawn now counts, if no step has begun
+            journal.order = checkpoint.digest_of(self._order)
+        self._journal, self._place = journal, where
+        return journal.begun
 
     def close(self) -> None:
         """Let another process go on with this run from its checkpoint. This trainer takes no more steps."""

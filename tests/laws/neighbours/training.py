@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 import random
+import warnings
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -47,13 +48,68 @@ LOOKED_UP: dict[str, Any] = {
 
 
 class Reading:
-    """An item that raises when the data set is asked for it."""
+    """An item that does something when the data set is asked for it."""
+
+    def __init__(self, act: Callable[[], Any]) -> None:
+        self.act = act
+
+
+class Panic(BaseException):
+    """How a library written in Rust fails: no `Exception`."""
+
+
+def _raise(error: BaseException) -> Callable[[], Any]:
+    def act() -> Any:
+        raise error
+
+    return act
+
+
+def _warn() -> Any:
+    import torch
+
+    warnings.warn("a row of one person is odd: secret 4711", stacklevel=1)
+    return torch.zeros(WIDTH), torch.tensor(0)
+
+
+def _tensor_of(kind: str) -> Callable[[], Any]:
+    def act() -> Any:
+        import numpy as np
+        import torch
+
+        if kind == "frozen":
+            array = np.zeros(WIDTH, dtype=np.float32)
+            array.flags.writeable = False
+            return array, 0
+        made: Any = torch.zeros(WIDTH)
+        if kind == "nowhere":
+            made = made.to("meta")
+        elif kind == "sparse":
+            made = made.to_sparse()
+        elif kind == "a parameter":
+            made = torch.nn.Parameter(made)
+        elif kind == "nested":
+            made = torch.nested.nested_tensor([made, made])
+        return made, torch.tensor(0)
+
+    return act
+
+
+ACTS: dict[str, Any] = {
+    "a broken file": [Reading(_raise(OSError("a file of one person is broken: secret 4711")))],
+    "a panic": [Reading(_raise(Panic("secret 4711")))],
+    "an exit": [Reading(_raise(SystemExit(3)))],
+    "an end": [Reading(_raise(StopIteration()))],
+    "a warning": [Reading(_warn)],
+    **{kind: [Reading(_tensor_of(kind))] for kind in ("frozen", "nowhere", "sparse", "a parameter", "nested")},
+}
+"""What a data set may do when it is asked for one item."""
 
 
 ITEMS: dict[str, Any] = {
     "removed": REMOVED,
     "no item": [None],
-    "not to be read": [Reading],
+    "not to be read": ACTS["a broken file"],
     "text": ["seven"],
     "an item of one": [([0.5] * WIDTH,)],
     "an item of three": [([0.5] * WIDTH, 1, 2)],
@@ -123,8 +179,8 @@ class Items:
         import torch
 
         item = self._given[at]
-        if item is Reading:
-            raise OSError("a file of one person is broken: secret 4711")
+        if isinstance(item, Reading):
+            return item.act()
         x, y = item
         return torch.as_tensor(x), torch.as_tensor(y)
 
@@ -316,6 +372,7 @@ def runs() -> list[EntryPoint]:
         "tokens": (fit(tokens, own=TOKENS, model=looking_up), LOOKED_UP, 8),
         "tokens, vmap": (fit(tokens, own=TOKENS, model=looking_up, mode="vmap"), LOOKED_UP, 3),
         "items": (fit(Items), ITEMS, 16),
+        "items that act": (fit(Items, plan={"steps": 1}), ACTS, 3),
         "items, one replaced": (fit(Items, plan=replaced), ITEMS, 4),
         "items, not converted": (fit(Untouched, own=[(x[0], y) for x, y in OWN], model=scalars), ITEMS, 6),
     }

@@ -9,6 +9,7 @@ from typing import Any, TypeVar
 import torch
 from torch import Tensor, nn
 
+from deniable.deep import optimizers
 from deniable.deep.data import Indices
 from deniable.deep.fingerprints import Fingerprint
 from deniable.deep.noises import NoiseShares
@@ -128,5 +129,6 @@ class Alone:
 
     def load(self, found: dict[str, Any], optimizer: torch.optim.Optimizer) -> None:
         """Model and optimizer from a checkpoint, which every rank has read."""
+        optimizers.check_state(optimizer, found["optimizer"])
         self.model.load_state_dict(found["model"])
         optimizer.load_state_dict(found["optimizer"])
