@@ -106,6 +106,7 @@ READS_NO_PRIVATE_DATA: dict[str, str] = {
     "deniable.learning.*.plot": "draws what was released",
     "deniable.learning.Columns.*_params": "declared columns, by name",
     "deniable.learning.AdditiveDescent.*": "a matrix from public parameters",
+    "deniable.learning.*.plan_size": "numbers from theorems",
     "deniable.learning.*.compare_solvers": "what theorems predict, from public numbers",
     "deniable.learning.*.refuse": "says whether a method applies, from public parameters",
     "deniable.learning.*.work": "a step inside a method, before its noise; it releases nothing",

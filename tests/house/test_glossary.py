@@ -186,11 +186,22 @@ def test_a_query_and_its_plan_take_the_same_arguments() -> None:
     assert plan == sql
 
 
+LINEAR = (
+    "AdditiveClassifier",
+    "AdditiveRegressor",
+    "LinearRegression",
+    "LinearSVC",
+    "LogisticRegression",
+    "Ridge",
+)
+
+
 def test_nothing_public_hides_its_arguments() -> None:
     """`**options` hides what a caller may give. Where it stays, what is given goes to somebody else's function."""
     passed_on = {
         "deep.HuggingFaceTrainer": "to transformers.Trainer",
         "deep.HuggingFaceTrainer.training_step": "to transformers.Trainer",
+        **{f"learning.{name}.plan_size": "to learning.planning.plan_size" for name in LINEAR},
         "learning.Columns": "columns of a table, by name",
         "learning.Columns.set_params": "columns of a table, by name",
         "learning.cross_val_score": "to sklearn.model_selection.cross_val_score",

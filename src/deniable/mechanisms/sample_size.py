@@ -94,7 +94,8 @@ def size(
     trusted with the data, and about ln(2/β)/(2 tanh²(ε/2) α²) when nobody is.
 
     Args:
-        mechanism: the function that makes the mechanism, such as `mechanisms.mean`.
+        mechanism: the function that makes the mechanism, such as `mechanisms.mean`; or a linear model, such as
+            `learning.LogisticRegression`, with its `columns`.
         size: the number of people.
         epsilon: the privacy budget.
         error: the error that is still good enough.
@@ -113,6 +114,10 @@ def size(
     >>> print(central_and_local(epsilon=0.5, error=0.01))
     with a trusted curator: n = 600; with randomised response: n = 307483 (512 times as many)
     """
+    planner = getattr(mechanism, "plan_size", None)
+    if planner is not None:  # a model that plans by its own theorems, which have no confidence
+        plan: SizePlan = planner(size=size, epsilon=epsilon, error=error, **settings)
+        return plan
     exact_confidence = _checks.inner_probability("confidence", confidence, remedy="For example 0.95.")
     family = _MechanismFamily(mechanism, settings, exact_confidence, relative)
     arguments = {"epsilon": epsilon, "error": error, **({"size": size} if family.depends_on_size else {})}

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from sklearn.base import RegressorMixin
@@ -43,6 +43,8 @@ class LinearRegression(RegressorMixin, LinearModel):  # type: ignore[misc]
     """
 
     label_bounds: Any = None
+
+    planned_lipschitz: ClassVar[float] = 2.0  # |m − y| for margins and labels in [−1, 1]
 
     def _methods(self) -> Sequence[Method]:
         return (Whitened(),)

@@ -7,7 +7,7 @@ from abc import abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
 from statistics import NormalDist
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from sklearn.base import ClassifierMixin
@@ -31,6 +31,7 @@ from deniable.learning.optimizers import (
 )
 from deniable.learning.optimizers.base import Data, Method, Task
 from deniable.learning.optimizers.whitening import Outlook
+from deniable.learning.planning import LearningPlan, plan_size
 from deniable.learning.privacy import make_target
 from deniable.learning.reading import counted_weights, read_labels
 from deniable.learning.table import IntegerTable
@@ -138,6 +139,18 @@ class LinearModel(PrivateEstimator):
     def _label_middle(self) -> float:
         """The label of margin 0."""
         return 0.0
+
+    planned_lipschitz: ClassVar[float] = 1.0
+    """How much a record's loss may change with θ, for plans of sizes."""
+
+    @classmethod
+    def plan_size(cls, **question: Any) -> LearningPlan:
+        """The missing one of n, ε and the excess risk: what `dn.size` asks. See `planning.plan_size`.
+
+        Args:
+            question: the arguments of `planning.plan_size`: columns, and two of size, epsilon and error.
+        """
+        return plan_size(cls, **question)
 
     def compare_solvers(self, *, columns: int, size: int) -> MethodTable:
         """What every solver's theorem predicts for this model, and which of them do not apply.
