@@ -193,7 +193,7 @@ CASES: dict[str, tuple[str, dict[str, Any]]] = {
         "SELECT COUNT_IF(city ILIKE 'BERN_') AS a, COUNT_IF(city LIKE '5_!%' ESCAPE '!') AS b, "
         "COUNT_IF(city NOT LIKE '%!_%' ESCAPE '!') AS c, COUNT_IF(city NOT ILIKE '%z_R%') AS d, "
         "COUNT(DISTINCT city, age, ok) AS e, SUM(cost) FILTER (WHERE ok) AS f, "
-        "COUNT(*) FILTER (WHERE NOT ok) * 2 AS g FROM t",
+        "COUNT(*) FILTER (WHERE NOT ok) * 2 AS g, CORR(cost, age) AS h, REGR_SLOPE(ratio, big) AS i FROM t",
         {"per_unit": AtMost(groups=1, rows=40)},
     ),
     "conditions": (

@@ -15,9 +15,12 @@ from hypothesis import strategies as st
 
 from deniable.errors import InvalidArgument, QueryError
 from deniable.query import AtMost
+from deniable.query.association import read_association
 from deniable.query.cells import Pick, Span, exact
+from deniable.query.expressions import with_ranges
 from deniable.query.finishing import ComputedOutput
 from deniable.query.formulas import KEY, VALUE, RowFormula
+from deniable.query.parsing import parse_expression
 from deniable.query.reading import read
 from deniable.query.schema import Column, ColumnKind, Table
 
@@ -259,6 +262,57 @@ def test_an_error_cannot_be_asked_of_a_formula(make_plan: Any) -> None:
     plan = make_plan(VISITS, "SELECT COUNT(*) * 2 AS x FROM t", per_unit=AtMost(groups=1, rows=1))
     with pytest.raises(InvalidArgument, match="error"):
         solve(plan.question, plan.options, plan.context, error=5, group_size=None)
+
+
+ASSOCIATED = [
+    "COVAR_POP(age, cost)", "COVAR_SAMP(cost, age)", "CORR(cost, age)", "REGR_SLOPE(cost, age)",
+    "REGR_INTERCEPT(age, cost)",
+]  # fmt: skip
+
+
+def test_associations_are_those_of_sql(make_plan: Any) -> None:
+    """Of the rows that have both values; other functions can be applied to them."""
+    listed = ", ".join(f"{call} AS a{i}" for i, call in enumerate(ASSOCIATED))
+    found = released(make_plan, f"SELECT {listed}, ROUND(CORR(age, cost), 2) AS r FROM t")
+    visits = VISITS  # noqa: F841
+    expected = duckdb.sql(f"SELECT {', '.join(ASSOCIATED)} FROM visits").fetchall()[0]
+    assert [found[f"a{i}"][0] for i in range(len(ASSOCIATED))] == pytest.approx(list(expected), rel=1e-4)
+    assert found["r"] == [pytest.approx(round(expected[2], 2))]
+
+
+@settings(max_examples=40, deadline=None)
+@given(st.lists(st.tuples(st.floats(0, 9), st.floats(-3, 3)), min_size=1, max_size=12), st.data())
+def test_intervals_of_associations_hold_the_truth(pairs: list[tuple[float, float]], data: st.DataObject) -> None:
+    """Whatever noise the sums have, within their margins, the interval holds what the values give."""
+    ranges = {"age": (Fraction(0), Fraction(9)), "cost": (Fraction(-3), Fraction(3))}
+    u, v = np.array(pairs).T
+    u, v = u - 4.5, v
+    exact_sums = {
+        "c": len(u),
+        "u": u.sum(),
+        "v": v.sum(),
+        "uv": (u * v).sum(),
+        "uu": (u * u).sum(),
+        "vv": (v * v).sum(),
+    }
+    for call in ("COVAR_POP", "CORR", "REGR_SLOPE", "REGR_INTERCEPT"):
+        node = parse_expression(f"{call}(age, cost)")
+        linked = read_association(with_ranges(read("SELECT COUNT(*) FROM t", (TABLE,)).scope, ranges), node)
+        assert linked is not None
+        cells = {}
+        for name in linked.sums:
+            off = data.draw(st.integers(-3, 3))
+            cells[name] = Span(exact_sums[name] + off, exact_sums[name] + off - 3, exact_sums[name] + off + 3)
+        found = linked.of(cells)
+        a, b, c = (part - part.mean() for part in (u, v, v))
+        cov, spread = float((a * b).mean()), float((c * c).mean())
+        truth = {"COVAR_POP": cov, "CORR": cov / max(math.sqrt((a * a).mean() * spread), 1e-300)}.get(call)
+        if call.startswith("REGR"):
+            slope = cov / spread if spread > 1e-9 else None
+            mean = None if slope is None else u.mean() + 4.5 - slope * v.mean()
+            truth = slope if call == "REGR_SLOPE" else mean
+        if truth is not None and spread > 1e-9 and (a * a).mean() > 1e-9:
+            assert found.low - 1e-9 <= truth <= found.high + 1e-9, (call, found, truth)
 
 
 def test_truth_of_cells() -> None:

@@ -229,19 +229,16 @@ def test_people_are_added_up_and_nobody_matters_more_than_planned(
 
 REFUSED = [
     ("OPTIONS(epsilon=1, privacy_unit_column=id, max_rows_contributed=5) COUNT(*)", "max_rows_contributed", 77),
-    ("OPTIONS(epsilon=1, privacy_unit_column=id, min_privacy_units_per_group=5) COUNT(*)", "min_privacy_units", 77),
-    (
-        "OPTIONS(epsilon=1, privacy_unit_column=id, group_selection_strategy=PUBLIC_GROUPS) COUNT(*)",
-        "group_selection",
-        77,
-    ),
-    ("OPTIONS(epsilon=1, privacy_unit_column=id, kappa=5) COUNT(*)", "old name of max_groups_contributed", 77),
+    ("OPTIONS(epsilon=1, privacy_unit_column=id, min_privacy_units_per_group=0) COUNT(*)", "whole number, 1 or", 105),
+    ("OPTIONS(epsilon=1, group_selection_strategy=GAUSSIAN_THRESHOLD) COUNT(*)", "the strategies are LAPLACE", 78),
+    ("OPTIONS(epsilon=1, group_selection_strategy=PUBLIC_GROUPS) item, COUNT(*) ", "needs keys that are known", None),
     ("OPTIONS(epsilon=1, privacy_unit_column=id, k_threshold=5) COUNT(*)", "follows from epsilon and delta", 77),
-    ("OPTIONS(epsilon=1, privacy_unit_column=professors.id) COUNT(*)", "a column's name alone", 73),
     ("COUNT(*)", "needs OPTIONS", 13),
-    ("OPTIONS(epsilon=1, privacy_unit_column=id) ANON_SUM(price CLAMPED BETWEEN 0 AND 1)", "write SUM, with", 77),
+    ("OPTIONS(epsilon=1) ANON_MEDIAN(price)", "ANON_MEDIAN is not supported", 53),
+    ("OPTIONS(epsilon=1) ROUND(price CLAMPED BETWEEN 0 AND 1)", "CLAMPED in ROUND is not supported", 65),
+    ("OPTIONS(epsilon=1) ANON_SUM(price CLAMPED BETWEEN 2 AND 1)", "the lower one first", None),
+    ("OPTIONS(epsilon=1) SUM(price) / COUNT(*)", "not supported in this form", 53),
     ("OPTIONS(privacy_unit_column=id) COUNT(*)", "epsilon is missing", None),
-    ("OPTIONS(epsilon=1) COUNT(*)", "privacy_unit_column is missing", None),
     ("OPTIONS(epsilon=1, epsilon=2, privacy_unit_column=id) COUNT(*)", "epsilon is given twice", 53),
     ("OPTIONS(epsilon=@e, privacy_unit_column=id) COUNT(*)", "not a number|not expected", None),
     (
@@ -249,7 +246,6 @@ REFUSED = [
         "ledger protects id",
         None,
     ),
-    ("OPTIONS(epsilon=1, privacy_unit_column=id) COUNT(*)", "needs contribution_bounds_per_group", None),
     (
         "OPTIONS(epsilon=1, privacy_unit_column=id) SUM(price, contribution_bounds_per_row => (0, 1))",
         "of SUM is not",
@@ -281,8 +277,9 @@ REFUSED = [
 def test_what_differs_is_refused_by_name_and_position(
     session: dn.Session, text: str, said: str, column: int | None
 ) -> None:
+    grouped = " GROUP BY item" if " item," in text else ""
     with pytest.raises(QueryError, match=said) as caught:
-        session.plan(f"SELECT WITH DIFFERENTIAL_PRIVACY {text} FROM professors")
+        session.plan(f"SELECT WITH DIFFERENTIAL_PRIVACY {text} FROM professors{grouped}")
     if column is not None:
         assert caught.value.column == column
 
@@ -290,11 +287,6 @@ def test_what_differs_is_refused_by_name_and_position(
 @pytest.mark.parametrize(
     ("sql", "said", "column"),
     [
-        (
-            "SELECT WITH ANONYMIZATION OPTIONS(epsilon=1) ANON_SUM(price CLAMPED BETWEEN 0 AND 1) FROM professors",
-            "WITH ANONYMIZATION is not supported; write WITH DIFFERENTIAL_PRIVACY",
-            13,
-        ),
         (
             "SELECT WITH aggregation_threshold OPTIONS(threshold=5) COUNT(*) FROM professors",
             "WITH aggregation_threshold is not supported",
@@ -321,12 +313,73 @@ def test_a_text_may_name_the_forms(session: dn.Session) -> None:
     assert exact(plan)["COUNT(*)"] == [9]
 
 
-def test_groups_need_a_limit(session: dn.Session) -> None:
-    with pytest.raises(QueryError, match="max_groups_contributed is missing"):
-        session.plan(
-            "SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS(epsilon=1, privacy_unit_column=id) item, "
-            "COUNT(*, contribution_bounds_per_group => (0, 1)) FROM professors GROUP BY item"
+def test_what_is_left_out_is_the_ledgers_or_found(session: dn.Session) -> None:
+    """The unit is the ledger's, one group of a unit counts, and bounds are found with a tenth of ε."""
+    plan = session.plan(
+        "SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS(epsilon=1, delta=1e-6) item, "
+        "COUNT(*, contribution_bounds_per_group => (0, 1)) FROM professors GROUP BY item"
+    )
+    assert plan.limits == AtMost(groups=1, rows=1)
+    found = session.plan(
+        "SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS(epsilon=10, privacy_unit_column=members.id) COUNT(*) AS n, "
+        "AVG(quantity) AS q FROM (SELECT * FROM professors) AS members"
+    )
+    assert [survey.column.name for survey in found.bounds] == ["COUNT(*) per id", "AVG(quantity) per id"]
+    assert found.cost.epsilon == 10
+    release = found.run()
+    assert set(release.columns) == {"n", "n_low", "n_high", "q", "q_low", "q_high"}
+    rows = session.plan("SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS(epsilon=1) VAR_POP(quantity) AS v FROM professors")
+    assert [survey.column.name for survey in rows.bounds] == ["quantity"]
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ("ANON_SUM(quantity CLAMPED BETWEEN 0 AND 50)", "SUM(quantity, contribution_bounds_per_group => (0, 50))"),
+        ("ANON_COUNT(* CLAMPED BETWEEN 0 AND 2)", "COUNT(*, contribution_bounds_per_group => (0, 2))"),
+        ("ANON_AVG(price CLAMPED BETWEEN -1 AND 2)", "AVG(price, contribution_bounds_per_group => (-1, 2))"),
+        ("ANON_VAR_POP(price CLAMPED BETWEEN 0 AND 2)", "VAR_POP(price, contribution_bounds_per_row => (0, 2))"),
+        (
+            "ANON_PERCENTILE_CONT(price, 0.5 CLAMPED BETWEEN 0 AND 2)",
+            "PERCENTILE_CONT(price, 0.5, contribution_bounds_per_row => (0, 2))",
+        ),
+    ],
+)
+def test_the_old_form_means_the_same(session: dn.Session, old: str, new: str) -> None:
+    rest = "FROM professors GROUP BY item"
+    anonymous = "SELECT WITH ANONYMIZATION OPTIONS(epsilon=10, delta=.01, kappa=3) item"
+    first = session.plan(f"{anonymous}, {old} AS x {rest}", keys=ITEMS)
+    second = session.plan(f"SELECT WITH DIFFERENTIAL_PRIVACY {OPTIONS} item, {new} AS x {rest}", keys=ITEMS)
+    assert first.bounded.text == second.bounded.text
+    assert first.event == second.event
+
+
+def test_quantiles_are_several_outputs(session: dn.Session) -> None:
+    plan = session.plan(
+        "SELECT WITH ANONYMIZATION OPTIONS(epsilon=5) ANON_QUANTILES(quantity, 4 CLAMPED BETWEEN 0 AND 100) AS q "
+        "FROM professors"
+    )
+    assert [a.name for a in plan.aggregates] == ["q_0", "q_25", "q_50", "q_75", "q_100"]
+    assert len(plan.noises) == 1
+
+
+@pytest.mark.parametrize(
+    ("least", "expected"), [(2, ["PEN", "PENCIL"]), (4, ["PEN"]), (5, []), (1, ["PEN", "PENCIL", "SCISSORS"])]
+)
+def test_small_groups_are_left_out(tmp_path: Path, least: int, expected: list[str]) -> None:
+    """min_privacy_units_per_group looks at the noisy number of units, which is measured and not shown. Keys that are
+    expressions can be named after GROUP BY."""
+    dn.Ledger.create(tmp_path / "l", unit="id", budget=dn.PureDP(10**12))
+    with dn.Session({"professors": PROFESSORS}, ledger=tmp_path / "l") as session:
+        release = session.sql(
+            "SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS(epsilon=1e9, max_groups_contributed=3, "
+            f"min_privacy_units_per_group={least}) UPPER(item) AS what, "
+            "COUNT(*, contribution_bounds_per_group => (0, 9)) AS n "
+            "FROM professors GROUP BY UPPER(item) HAVING UPPER(item) <> 'x' ORDER BY UPPER(item)",
+            keys={"what": ["PENCIL", "SCISSORS", "PEN"]},
         )
+    assert release.columns["what"] == expected
+    assert list(release.columns) == ["what", "n", "n_low", "n_high"]
 
 
 @pytest.mark.parametrize(

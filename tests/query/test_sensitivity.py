@@ -63,7 +63,8 @@ SUMS = [
     "SUM(cost * age)", "AVG(CASE WHEN age > 3 THEN cost ELSE -age END)", "SUM(FLOOR(cost) % 3)",
     "COUNT_IF(cost / age > 1)",
     "SUM(CAST(year AS DOUBLE) / 7 - 288)", "COUNT(DISTINCT person)", "COUNT(*) FILTER (WHERE age > 2)",
-    "SUM(cost) / COUNT(*)", "ROUND(AVG(age) FILTER (WHERE cost > 0), 1) - COUNT(1)",
+    "CORR(cost, age)", "REGR_INTERCEPT(age, cost)", "SUM(cost) / COUNT(*)",
+    "ROUND(AVG(age) FILTER (WHERE cost > 0), 1) - COUNT(1)",
 ]  # fmt: skip
 DETAILS = [
     "COUNT(DISTINCT t.city)", "COUNT(DISTINCT t.city, age)", "COUNT(DISTINCT cost)", "COUNT(DISTINCT UPPER(t.city))",

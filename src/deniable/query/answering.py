@@ -151,6 +151,7 @@ def answered(
             totals = totals.part(kept)
     columns = _key_columns(question, keys, totals)
     by_key = {(KEY, name(column)): columns[name(column)] for column in question.groups}
+    by_key |= {(KEY, before): columns[after] for before, after in question.renamed.items()}
     placed = [aggregate.with_keys(by_key) for aggregate in aggregates]
     readers = [_Intervals(failure)]
     readers += [] if beyond is None else [_Intervals(failure - beyond.failure, limits, beyond.most)]

@@ -65,10 +65,10 @@ _REFUSED = {
     "order": "the rows of a subquery have no order; leave it out",
     "qualify": "window functions have no private form here",
 }
-_WIDEST = 1 << 50
+WIDEST = 1 << 50
 """Steps of the grid that one row's value may be away from 0 in a sum."""
 
-_FINE = Fraction(1, 10**6)
+FINE = Fraction(1, 10**6)
 """The step in which numbers without bounds are added up."""
 
 _MOST_ROWS = 1000
@@ -568,8 +568,8 @@ def _summed(scope: Scope, node: exp.Expr, column: Column) -> tuple[str, Column]:
     if stated is not None and stated[0] < stated[1]:
         grid = grids.choose(column, stated)
     else:
-        step = Fraction(1) if column.kind is ColumnKind.INTEGER else _FINE
-        grid = Grid(low=-_WIDEST * step, high=_WIDEST * step, step=step)
+        step = Fraction(1) if column.kind is ColumnKind.INTEGER else FINE
+        grid = Grid(low=-WIDEST * step, high=WIDEST * step, step=step)
     steps = grids.grid_index(column, grid)
     total = person_total(f"SUM({steps})", grid.step)
     found = Column(shown(node), ColumnKind.REAL, "DOUBLE")

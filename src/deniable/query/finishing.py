@@ -21,9 +21,10 @@ from numpy.typing import NDArray
 from sqlglot import exp
 
 from deniable.errors import QueryError
-from deniable.query.cells import Cell, exact
+from deniable.query.association import Association, read_association
+from deniable.query.cells import Cell, compared, exact, numbered
 from deniable.query.expressions import expression
-from deniable.query.formulas import KEY, VALUE, Leaf, RowFormula, of_keys, read_formula, read_truth
+from deniable.query.formulas import KEY, VALUE, Leaf, RowFormula, connected, of_keys, read_formula, read_truth
 from deniable.query.schema import AggregateOutput, Column, ColumnKind, KeyOutput
 from deniable.query.scope import Scope, bare, is_literal, shown
 from deniable.query.values import name as sql_name
@@ -71,6 +72,13 @@ class Finish:
     def __bool__(self) -> bool:
         return self.having is not None or bool(self.order) or self.limit is not None or self.offset > 0
 
+    def only_from(self, people: AggregateOutput, least: int) -> Finish:
+        """The same, of groups whose number of people is `least` or more; it is measured, and not shown."""
+        count, bound = _value(people.name, ColumnKind.INTEGER), exact(least)
+        test = RowFormula(ColumnKind.BOOLEAN, lambda row: compared(count.evaluate(row), ">=", bound), count.leaves)
+        having = test if self.having is None else connected([self.having, test], every=True)
+        return replace(self, having=having, hidden=(*self.hidden, people))
+
     def rows(self, columns: Columns) -> NDArray[np.int64]:
         """The rows to show, in order, of the released columns."""
         size = len(next(iter(columns.values())))
@@ -116,7 +124,14 @@ class Finisher:
                 _check_number(self.scope, node, part)
                 part = parts.setdefault(meaning(part), replace(part, name=f"part {len(parts) + 1}"))
                 return _value(part.name, _kind(part))
-            return self._key(node) or self._unreleased(node)
+            linked = read_association(self.scope, node)
+            if linked is None:
+                return self._key(node) or self._unreleased(node)
+            names = {
+                letters: parts.setdefault(meaning(part), replace(part, name=f"part {len(parts) + 1}")).name
+                for letters, part in linked.sums.items()
+            }
+            return _associated(linked, names)
 
         formula = read_formula(self.scope, node, find)
         name = alias or re.sub(r"\W+", "_", shown(node)).strip("_").lower()
@@ -202,6 +217,15 @@ class Finisher:
         raise self.scope.refuse(
             node, f"column {column.name} is neither grouped nor aggregated; add it to GROUP BY or aggregate it"
         )
+
+
+def _associated(linked: Association, names: Mapping[str, str]) -> RowFormula:
+    """The formula of a correlation or its like, over aggregates of these names."""
+    return RowFormula(
+        ColumnKind.REAL,
+        lambda row: linked.of({letters: numbered(row[VALUE, name]) for letters, name in names.items()}),
+        frozenset((VALUE, name) for name in names.values()),
+    )
 
 
 def _of_output(output: Output) -> RowFormula:

@@ -295,23 +295,24 @@ def _between(scope: Scope, node: exp.Between, find: Find) -> RowFormula:
     scope.only(node, "this", "low", "high")
     low = _meeting(scope, node, node.this, ">=", node.args["low"], find)
     high = _meeting(scope, node, node.this, "<=", node.args["high"], find)
-    return _connected([low, high], every=True)
+    return connected([low, high], every=True)
 
 
 def _listed(scope: Scope, node: exp.In, find: Find) -> RowFormula:
     scope.only(node, "this", "expressions")
     if not node.expressions:
         raise scope.refuse(node, "IN is supported with a list of values only, of what is released")
-    return _connected([_meeting(scope, node, node.this, "=", item, find) for item in node.expressions], every=False)
+    return connected([_meeting(scope, node, node.this, "=", item, find) for item in node.expressions], every=False)
 
 
 def _connective(scope: Scope, node: exp.Expr, find: Find) -> RowFormula:
     scope.only(node, "this", "expression")
     parts = [read_truth(scope, part, find) for part in node.flatten()]
-    return _connected(parts, every=isinstance(node, exp.And))
+    return connected(parts, every=isinstance(node, exp.And))
 
 
-def _connected(parts: Sequence[RowFormula], *, every: bool) -> RowFormula:
+def connected(parts: Sequence[RowFormula], *, every: bool) -> RowFormula:
+    """AND of conditions, or OR where not `every`."""
     leaves = frozenset[Leaf]().union(*(part.leaves for part in parts))
     sure = all(part.sure for part in parts)
     return RowFormula(

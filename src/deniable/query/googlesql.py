@@ -6,13 +6,16 @@ blanks in these places, so that every position in a message is one of the text a
 | GoogleSQL | here |
 |---|---|
 | `epsilon`, `delta` | `epsilon` for the whole query; `delta` for the choice of groups, where they are found |
-| `privacy_unit_column` | must be the column that the ledger protects |
-| `max_groups_contributed` | `groups` of `per_unit`; needed where there is a GROUP BY |
+| `privacy_unit_column` | must be the column that the ledger protects, which is taken where it is left out |
+| `max_groups_contributed`, or `kappa` | `groups` of `per_unit`; 1 where it is left out, as in BigQuery |
+| `min_privacy_units_per_group` | groups whose noisy number of units is smaller are left out |
+| `group_selection_strategy` | `LAPLACE_THRESHOLD`, which is done; `PUBLIC_GROUPS` where all keys are known |
 | `contribution_bounds_per_group` of COUNT, SUM, AVG | one number per unit and group, clamped: see `per_person` |
 | `contribution_bounds_per_row` of PERCENTILE_CONT, VAR_POP, STDDEV_POP | `bounds`; at most 5 rows per group of a unit |
+| bounds that are left out | `bounds="private"`: found with a tenth of epsilon |
+| `WITH ANONYMIZATION`, `ANON_SUM(x CLAMPED BETWEEN 0 AND 9)` | the same, under the old names |
 
-Whatever else GoogleSQL has is refused by name and position, as are bounds that are left out: it would find them in the
-data, with a part of ε that it does not show.
+Whatever else GoogleSQL has is refused by name and position.
 
 **Per person.** One number per person and group: what GoogleSQL aggregates, and clamps, before it adds up over people.
 
@@ -48,9 +51,10 @@ from deniable import _checks
 from deniable.errors import QueryError
 from deniable.noise import Grid
 from deniable.query import grids
+from deniable.query.derived import FINE, WIDEST, person_total
 from deniable.query.parsing import DIALECT, UNCLOSED
 from deniable.query.schema import AggregateOutput, Column, ColumnKind, KeyOutput
-from deniable.query.values import double, name, quoted
+from deniable.query.values import name, quoted
 
 if TYPE_CHECKING:
     from deniable.query.reading import ParsedQuery
@@ -61,19 +65,20 @@ ROWS = 5
 values that are not NULL (`kPerUserArrayAggLimit`); BigQuery's pages do not say."""
 
 _PER_GROUP = ("COUNT", "SUM", "AVG")
-_PER_ROW = ("PERCENTILE_CONT", "VAR_POP", "STDDEV_POP")
+_PER_ROW = ("PERCENTILE_CONT", "VAR_POP", "STDDEV_POP", "QUANTILES")
+_STRATEGIES = ("LAPLACE_THRESHOLD", "PUBLIC_GROUPS")
+_OLD = "ANON_"
+"""How the names of aggregates begin in WITH ANONYMIZATION."""
+
 _REFUSED = {
-    "kappa": "it is the old name of max_groups_contributed",
     "k_threshold": "the threshold for groups follows from epsilon and delta",
     "report_format": "a release has intervals of its own",
     "max_rows_contributed": "it limits rows over all groups; here they are limited in each: use max_groups_contributed",
-    "min_privacy_units_per_group": "the threshold for groups follows from epsilon and delta",
-    "group_selection_strategy": "groups are found behind a threshold, or are those of keys=… and of public tables",
 }
 
 
 _FORMS = ("DIFFERENTIAL_PRIVACY", "ANONYMIZATION", "AGGREGATION_THRESHOLD")
-"""What may follow SELECT WITH in GoogleSQL; the first is read."""
+"""What may follow SELECT WITH in GoogleSQL; the first two are read."""
 
 _LONGEST = 40
 """Letters of a number."""
@@ -107,10 +112,14 @@ class GoogleForm:
     text: str
     epsilon: Fraction
     delta: Fraction | None
-    unit: str
+    unit: str | None
     groups: int | None
     per_group: tuple[Ends, ...]
     per_row: tuple[Ends, ...]
+    least: int = 1
+    """How many units a group must have to be shown."""
+    public: bool = False
+    """Whether all groups must be known beforehand."""
 
 
 def form(sql: str) -> GoogleForm | None:
@@ -148,13 +157,14 @@ class _Pass:
 
     def __init__(self, sql: str, tokens: list[Token]) -> None:
         self._sql, self._tokens, self._letters = sql, tokens, list(sql)
+        self._renamed: dict[int, str] = {}
 
     def form(self, start: int) -> GoogleForm:
         """The form, whose SELECT is the token at `start`."""
         mode = self._at(start + 2)
         if start > 0:
             raise self._refused(mode, "a private query within another one is not supported; start with SELECT WITH")
-        if mode.text.upper() != _FORMS[0]:
+        if mode.text.upper() not in _FORMS[:2]:
             raise self._refused(mode, f"WITH {mode.text} is not supported; write WITH {_FORMS[0]} OPTIONS(epsilon = …)")
         if self._at(3).text.upper() != "OPTIONS":
             raise self._refused(mode, f"{_FORMS[0]} needs OPTIONS(epsilon = …, delta = …, privacy_unit_column = …)")
@@ -163,17 +173,22 @@ class _Pass:
         per_group, per_row = self._calls(after)
         self._respell(after)
         self._check_words(after)
-        for needed in ("epsilon", "privacy_unit_column"):
-            if needed not in options:
-                raise self._refused(self._tokens[3], f"{needed} is missing from OPTIONS")
+        if "epsilon" not in options:
+            raise self._refused(self._tokens[3], "epsilon is missing from OPTIONS")
+        strategy = options.get("group_selection_strategy")
+        if strategy is not None and strategy.text.upper() not in _STRATEGIES:
+            listed = " and ".join(_STRATEGIES)
+            raise self._refused(strategy.token, f"{strategy.text} is not supported; the strategies are {listed}")
         return GoogleForm(
             text="".join(self._letters),
             epsilon=self._number(options["epsilon"]),
             delta=self._number(options["delta"]) if "delta" in options else None,
-            unit=options["privacy_unit_column"].text,
-            groups=self._count(options["max_groups_contributed"]) if "max_groups_contributed" in options else None,
+            unit=options["privacy_unit_column"].text if "privacy_unit_column" in options else None,
+            groups=self._count(options, "max_groups_contributed"),
             per_group=per_group,
             per_row=per_row,
+            least=self._count(options, "min_privacy_units_per_group") or 1,
+            public=strategy is not None and strategy.text.upper() == _STRATEGIES[1],
         )
 
     def _options(self, i: int) -> tuple[dict[str, OptionValue], int]:
@@ -182,7 +197,11 @@ class _Pass:
         self._expect(i, TokenType.L_PAREN)
         while True:
             name = self._at(i + 1).text.lower()
-            known = ("epsilon", "delta", "privacy_unit_column", "max_groups_contributed")
+            name = "max_groups_contributed" if name == "kappa" else name
+            known = (
+                "epsilon", "delta", "privacy_unit_column", "max_groups_contributed", "min_privacy_units_per_group",
+                "group_selection_strategy",
+            )  # fmt: skip
             if name not in known:
                 why = _REFUSED.get(name, f"the options are {', '.join(known)}")
                 raise self._refused(self._at(i + 1), f"{name} is not supported; {why}")
@@ -190,8 +209,8 @@ class _Pass:
                 raise self._refused(self._at(i + 1), f"{name} is given twice")
             self._expect(i + 2, TokenType.EQ)
             found[name], i = self._value(i + 3)
-            if name == "privacy_unit_column" and self._at(i).token_type is TokenType.DOT:
-                raise self._refused(self._at(i - 1), "privacy_unit_column is a column's name alone, no path")
+            while name == "privacy_unit_column" and self._at(i).token_type is TokenType.DOT:  # members.id
+                found[name], i = self._value(i + 1)
             if self._at(i).token_type is TokenType.R_PAREN:
                 return found, i + 1
             self._expect(i, TokenType.COMMA)
@@ -200,10 +219,11 @@ class _Pass:
         """The contribution bounds of every call, per group and per row, in the order of the text."""
         found: dict[str, list[Ends]] = {"contribution_bounds_per_group": [], "contribution_bounds_per_row": []}
         for i in range(start, len(self._tokens)):
-            if self._at(i).token_type is TokenType.L_PAREN and self._at(i - 1).text.upper().startswith("ANON_"):
-                old = self._at(i - 1).text.upper()
-                remedy = f"write {old.removeprefix('ANON_')}, with contribution bounds"
-                raise self._refused(self._at(i - 1), f"{old} is of the old form; {remedy}")
+            if self._at(i).token_type is TokenType.L_PAREN and self._at(i - 1).text.upper().startswith(_OLD):
+                self._rename(self._at(i - 1))
+            if self._at(i).text.upper() == "CLAMPED" and self._at(i).token_type is TokenType.VAR:
+                kind, ends = self._clamped(i)
+                found[kind].append(ends)
             if self._at(i).token_type is not TokenType.FARROW:
                 continue
             name, call = self._at(i - 1), self._opening(i)
@@ -224,6 +244,31 @@ class _Pass:
                 self._at(start), "bounds per group and per row in one query are not supported; ask two queries"
             )
         return per_group, per_row
+
+    def _rename(self, token: Token) -> None:
+        """ANON_SUM is called SUM."""
+        name = token.text.upper().removeprefix(_OLD)
+        if name not in (*_PER_GROUP, *_PER_ROW):
+            raise self._refused(token, f"{token.text} is not supported; the aggregates are {', '.join(_PER_GROUP)}")
+        self._blank(token.start, token.start + len(_OLD) - 1)
+        self._renamed[token.start] = name
+
+    def _clamped(self, i: int) -> tuple[str, Ends]:
+        """CLAMPED BETWEEN low AND high, at the end of a call."""
+        call = self._opening(i)
+        function = self._at(call - 1).text.upper().removeprefix(_OLD)
+        if function not in (*_PER_GROUP, *_PER_ROW):
+            raise self._refused(self._at(i), f"CLAMPED in {function} is not supported; write it in an aggregate")
+        self._expect(i + 1, TokenType.BETWEEN)
+        low, after = self._signed(i + 2)
+        self._expect(after, TokenType.AND)
+        high, after = self._signed(after + 1)
+        self._expect(after, TokenType.R_PAREN)
+        if low >= high:
+            raise self._refused(self._at(after), "contribution bounds need the lower one first")
+        self._blank(self._at(i).start, self._at(after - 1).end)
+        kind = "contribution_bounds_per_group" if function in _PER_GROUP else "contribution_bounds_per_row"
+        return kind, Ends(self._at(call - 1).start, self._at(after).end, low, high)
 
     def _opening(self, i: int) -> int:
         """The bracket of the call that a token stands in."""
@@ -273,8 +318,16 @@ class _Pass:
 
     def _check_words(self, start: int) -> None:
         """Refuse the first word that plain SQL would read otherwise, such as a prefix of a text, or a comment by #."""
-        kept = [token for token in self._tokens[start:] if not self._letters[token.start].isspace()]
-        theirs = [(token, word) for token in kept for word in _words(token)]
+        kept = [
+            token
+            for token in self._tokens[start:]
+            if token.start in self._renamed or not self._letters[token.start].isspace()
+        ]
+        theirs = [
+            (token, word)
+            for token in kept
+            for word in ([self._renamed[token.start]] if token.start in self._renamed else _words(token))
+        ]
         ours = [word for token in sqlglot.tokenize("".join(self._letters), read=DIALECT)[1:] for word in _words(token)]
         for i, (token, word) in enumerate(theirs):
             if ours[i : i + 1] != [word]:
@@ -290,10 +343,12 @@ class _Pass:
             pass
         raise self._refused(value.token, f"{value.text} is not a number; here it must be one, written out")
 
-    def _count(self, value: OptionValue) -> int:
-        number = self._number(value)
+    def _count(self, options: dict[str, OptionValue], name: str) -> int | None:
+        if name not in options:
+            return None
+        number = self._number(options[name])
         if number.denominator != 1 or number < 1:
-            raise self._refused(value.token, "max_groups_contributed must be a whole number, 1 or more")
+            raise self._refused(options[name].token, f"{name} must be a whole number, 1 or more")
         return number.numerator
 
     def _at(self, i: int) -> Token:
@@ -315,15 +370,9 @@ class _Pass:
         return QueryError(message, line=before.count("\n") + 1, column=token.start - (before.rfind("\n") + 1) + 1)
 
 
-_WIDEST = 1 << 50
-"""Steps of the grid that one row's value may be away from 0."""
-
-
-def per_person(question: ParsedQuery, person: str, bounds: Sequence[Ends | None]) -> ParsedQuery:
-    """The question of a GoogleSQL text as one over people; `bounds` are those of each output's call."""
-    if not question.table.has(person):
-        raise QueryError(f"privacy_unit_column={person} is not a column of {question.table.name}")
-    unit = question.table.find(person)
+def per_person(question: ParsedQuery, unit: Column, bounds: Sequence[Ends | None]) -> ParsedQuery:
+    """The question of a GoogleSQL text as one over people, who are told apart by `unit`; `bounds` are those of each
+    output's call, None where they are to be found."""
     columns, grouped = {quoted(unit.name): name(unit)}, dict[str, Column]()
     group, value = question.table.unused("group"), question.table.unused("value")
     for i, column in enumerate(question.groups, start=1):
@@ -359,24 +408,17 @@ def _person_value(output: AggregateOutput, ends: Ends | None, unit: Column, alia
     text, rows = output.text, output.column
     if output.function not in ("count", "sum", "avg") or output.distinct:
         raise QueryError(f"{text} has no form per person; the aggregates are COUNT, SUM and AVG")
-    if ends is None:
-        raise QueryError(
-            f"{text} needs contribution_bounds_per_group => (low, high); where they are left out, GoogleSQL finds them "
-            "in the data"
-        )
-    column = Column(f"{text} per {unit.name}", ColumnKind.REAL, "DOUBLE", f"t.{alias}", ends.low, ends.high)
+    low, high = (None, None) if ends is None else (ends.low, ends.high)
+    column = Column(f"{text} per {unit.name}", ColumnKind.REAL, "DOUBLE", f"t.{alias}", low, high)
     if output.function == "count":
         counted = "COUNT(*)" if rows is None else f"COUNT({grids.presence(rows)})"
         return counted, replace(column, kind=ColumnKind.INTEGER, type="BIGINT")
     if rows is None:
         raise QueryError(f"{text} needs a column")
-    grid = grids.choose(rows, (ends.low, ends.high))
-    steps = grids.grid_index(rows, Grid(low=-_WIDEST * grid.step, high=_WIDEST * grid.step, step=grid.step))
-    whole = f"TRY_CAST(SUM({steps}) AS DOUBLE)"
-    if grid.step.denominator > 1:
-        whole += f" / {double(float(grid.step.denominator))}"
-    if grid.step.numerator > 1:
-        whole += f" * {double(float(grid.step.numerator))}"
+    step = Fraction(1) if rows.kind is ColumnKind.INTEGER else FINE
+    step = step if ends is None else grids.choose(rows, (ends.low, ends.high)).step
+    steps = grids.grid_index(rows, Grid(low=-WIDEST * step, high=WIDEST * step, step=step))
+    whole = person_total(f"SUM({steps})", step)
     if output.function == "avg":
         return f"{whole} / NULLIF(COUNT({steps}), 0)", column
     return whole, column

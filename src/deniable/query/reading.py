@@ -21,6 +21,7 @@ from sqlglot import exp
 
 from deniable.errors import QueryError
 from deniable.query import googlesql
+from deniable.query.association import ASSOCIATIONS
 from deniable.query.derived import SubqueryReader, read_groups
 from deniable.query.expressions import condition, expression, number, number_of, tupled
 from deniable.query.finishing import ComputedOutput, Finish, Finisher, Output, meaning
@@ -35,6 +36,7 @@ from deniable.query.scope import (
     bare,
     check_private,
     is_literal,
+    owner_column,
     relation,
     shown,
     written,
@@ -74,7 +76,7 @@ LEVELS: dict[type[exp.Expr], Fraction] = {
 """What MEDIAN, MIN and MAX are quantiles of. The least and the largest value are single people's, so they are answered
 by the 1 % and the 99 % quantile."""
 
-_KNOWN = "COUNT, SUM, AVG, VARIANCE, STDDEV, MEDIAN, QUANTILE_CONT, MIN, MAX, MODE"
+_KNOWN = "COUNT, SUM, AVG, VARIANCE, STDDEV, MEDIAN, QUANTILE_CONT, MIN, MAX, MODE, COVAR_POP, CORR, REGR_SLOPE"
 _CLAUSES = (
     "expressions",
     "from",
@@ -90,6 +92,9 @@ _CLAUSES = (
     "with_",
 )
 
+
+_MOST_LEVELS = 100
+"""Parts into which QUANTILES divides."""
 
 _TOO_DEEP = "the SQL is nested too deeply; write a shorter condition"
 
@@ -230,7 +235,11 @@ def _google_question(statement: Statement, form: GoogleForm, tables: tuple[Table
     """What a GoogleSQL text asks: of people's numbers, or of rows where bounds are per row."""
     sql, tree = statement.sql, statement.tree
     question = _question(statement, tables, {})
-    calls = [bare(node.this if isinstance(node, exp.Alias) else node) for node in tree.expressions]
+    calls = [
+        bare(node.this if isinstance(node, exp.Alias) else node)
+        for node in tree.expressions
+        for _ in range(_many(node))
+    ]
     for call, output in zip(calls, question.outputs, strict=True):
         if isinstance(output, ComputedOutput):
             remedy = "select the aggregates, and compute with what is released"
@@ -241,8 +250,11 @@ def _google_question(statement: Statement, form: GoogleForm, tables: tuple[Table
     bounds = [next((ends for ends in stated if ends.holds(call)), None) for call in calls]
     if not set(stated) <= set(bounds):
         raise QueryError("contribution bounds belong to the calls of the SELECT list; elsewhere name the output")
-    if not form.per_row:
-        return googlesql.per_person(question, form.unit, bounds)
+    unit = _google_unit(question, form)
+    wise = {output.function for output in question.outputs if isinstance(output, AggregateOutput)}
+    if not form.per_row and (form.per_group or not wise or wise & {"count", "sum", "avg"}):
+        people = AggregateOutput("units", "count", None, "COUNT(*)")
+        return _at_least(googlesql.per_person(question, unit, bounds), people, form.least)
     outputs: list[Output] = []
     known: dict[str, Ends] = {}
     for call, output, ends in zip(calls, question.outputs, bounds, strict=True):
@@ -256,7 +268,32 @@ def _google_question(statement: Statement, form: GoogleForm, tables: tuple[Table
         if (first.low, first.high) != (ends.low, ends.high):
             raise refusal(call, f"{output.column.name} has two contribution bounds; one query knows one", sql)
         outputs.append(replace(output, column=replace(output.column, low=ends.low, high=ends.high)))
-    return replace(question, outputs=tuple(outputs))
+    people = AggregateOutput("units", "count", unit, f"COUNT(DISTINCT {unit.name})", distinct=True)
+    return _at_least(replace(question, outputs=tuple(outputs)), people, form.least)
+
+
+def _google_unit(question: ParsedQuery, form: GoogleForm) -> Column:
+    """The column that says whose a row is: that of the ledger, which the text may name once more."""
+    unit = owner_column(question.table)
+    if unit is None and form.unit is not None and not isinstance(question.table, DerivedTable):
+        if not question.table.has(form.unit):
+            raise QueryError(f"privacy_unit_column={form.unit} is not a column of {question.table.name}")
+        return question.table.find(form.unit)
+    if unit is None:
+        raise QueryError("this form is for ledgers that protect people by a column, and this one protects rows")
+    if form.unit is not None and form.unit.casefold() != unit.name.casefold():
+        raise QueryError(f"privacy_unit_column is {form.unit}, and the ledger protects {unit.name}")
+    return unit
+
+
+def _at_least(question: ParsedQuery, people: AggregateOutput, least: int) -> ParsedQuery:
+    """The question, whose groups are shown if their noisy number of units is `least` or more."""
+    if least == 1:
+        return question
+    names = {output.name.casefold() for output in question.outputs}
+    while people.name in names:
+        people = replace(people, name=people.name + "_")
+    return replace(question, finish=question.finish.only_from(people, least))
 
 
 def is_key(output: Output) -> TypeGuard[KeyOutput]:
@@ -298,7 +335,7 @@ def _is_computed(node: exp.Expr) -> bool:
 
 
 def _has_aggregate(node: exp.Expr) -> bool:
-    return any(type(_spelled(part)) in FUNCTIONS for part in node.walk())
+    return any(type(_spelled(part)) in FUNCTIONS or type(part) in ASSOCIATIONS for part in node.walk())
 
 
 def _check_known(scope: Scope, node: exp.Expr) -> None:
@@ -306,7 +343,8 @@ def _check_known(scope: Scope, node: exp.Expr) -> None:
     for part in node.walk():
         spelled = _spelled(part)
         unknown = isinstance(part, exp.Anonymous) and str(part.this).upper() != "DATE_PART"
-        if type(spelled) not in FUNCTIONS and (unknown or isinstance(part, exp.AggFunc)):
+        known = type(spelled) in FUNCTIONS or type(part) in ASSOCIATIONS
+        if not known and (unknown or isinstance(part, exp.AggFunc)):
             remedy = f"the aggregates are {_KNOWN} of a column"
             if "HISTOGRAM" in written(part).upper():
                 remedy = "for a histogram, COUNT(*) with GROUP BY WIDTH_BUCKET(x, low, high, buckets)"
@@ -388,14 +426,30 @@ def _counts_rows(scope: Scope, inner: exp.Expr | None) -> bool:
     return inner is not None and is_literal(inner) and not isinstance(bare(inner), exp.Null)
 
 
+def _levels(node: exp.Expr) -> tuple[exp.Expr, list[exp.Expr]]:
+    """The argument and the levels of a list of quantiles; no levels where a node is none."""
+    if isinstance(node, exp.Anonymous) and str(node.this).upper() == "QUANTILES" and len(node.expressions) == 2:
+        inner, many = node.expressions
+        number = int(many.name) if isinstance(many, exp.Literal) and many.name.isdigit() else 0
+        levels = [Fraction(i, number) for i in range(number + 1)] if number <= _MOST_LEVELS else []
+        return inner, [exp.Literal.number(str(float(level))) for level in levels]
+    given = node.args.get("expression") or node.args.get("quantile")
+    listed = FUNCTIONS.get(type(node)) == "quantile" and isinstance(given, exp.Array)
+    return node.this, list(given.expressions) if listed and given is not None else []
+
+
+def _many(node: exp.Expr) -> int:
+    """How many outputs an item of the SELECT list has."""
+    return max(1, len(_levels(bare(node.this if isinstance(node, exp.Alias) else node))[1]))
+
+
 def _quantiles(scope: Scope, node: exp.Expr, alias: str | None) -> tuple[AggregateOutput, ...]:
-    """QUANTILE_CONT(x, [0.25, 0.5, 0.75]) as one output for each level; they share their measures."""
-    levels = node.args.get("expression") or node.args.get("quantile")
-    if FUNCTIONS.get(type(node)) != "quantile" or not isinstance(levels, exp.Array) or not levels.expressions:
-        return ()
+    """QUANTILE_CONT(x, [0.25, 0.5, 0.75]), and QUANTILES(x, 4) of GoogleSQL, as one output for each level; they share
+    their measures."""
+    inner, levels = _levels(node)
     found = []
-    for level in levels.expressions:
-        single = type(node)(this=node.this.copy(), expression=level.copy())
+    for level in levels:
+        single = exp.PercentileCont(this=inner.copy(), expression=level.copy())
         output = _read_aggregate(scope, single, alias, shown(single), None)
         percent = f"{float((output.level or Fraction(0)) * 100):g}".replace(".", "_")
         found.append(replace(output, name=f"{output.name}_{percent}"))

@@ -363,6 +363,7 @@ def plan_query(
     question = read(parse_query(sql), context.tables, declared(bounds))
     if form is not None:
         epsilon, per_unit, delta = _google_options(form, question, keys, context)
+        bounds = PRIVATE if _private_columns(question, PRIVATE)[1] else None
     stated = PlanOptions(
         epsilon=epsilon, cost=cost, bounds=bounds, keys=keys, per_unit=per_unit, weights=weights, confidence=confidence,
         delta=delta, noise=noise,
@@ -396,20 +397,19 @@ def _check_google(form: GoogleForm, given: Mapping[str, object], context: Planni
     for name, value in given.items():
         if value not in (None, {}):
             raise InvalidArgument(name, value, "left out: WITH DIFFERENTIAL_PRIVACY states it")
-    unit = context.ledger.unit
-    if unit.column is None or unit.column.casefold() != form.unit.casefold():
-        raise QueryError(f"privacy_unit_column is {form.unit}, and the ledger protects {unit.column or 'rows'}")
+    if context.ledger.unit.column is None:
+        raise QueryError("this form is for ledgers that protect people by a column, and this one protects rows")
 
 
 def _google_options(
     form: GoogleForm, question: ParsedQuery, keys: Mapping[str, object] | None, context: PlanningContext
 ) -> tuple[Fraction, AtMost, Fraction | None]:
     """The ε, the limits and the δ that a GoogleSQL text states."""
-    if question.groups and form.groups is None:
-        raise QueryError("max_groups_contributed is missing from OPTIONS: one unit may be in many groups")
     known = DeclaredKeys(keys, question, context.engine.look)
     private = any(known.of(column) is None for column in question.groups)
-    limits = AtMost(groups=form.groups or 1, rows=googlesql.ROWS if form.per_row else 1)
+    if form.public and private:
+        raise QueryError("PUBLIC_GROUPS needs keys that are known: give keys=…, or join a public table and group by it")
+    limits = AtMost(groups=form.groups or 1, rows=1 if question.people is not None else googlesql.ROWS)
     pure = isinstance(context.ledger.remaining(who=context.who), PureDP)
     return form.epsilon, limits, form.delta if private or not pure else None
 
