@@ -130,6 +130,11 @@ def parse(sql: str) -> exp.Select:
         trees = sqlglot.parse(sql, read=DIALECT, error_level=ErrorLevel.RAISE)
     except ParseError as failure:
         _check_known_words(sql, tokens)
+        if len(tokens) > 2 and tokens[1].text.upper() == "TOP" and tokens[2].token_type is TokenType.NUMBER:
+            line, column = _place(sql, tokens[1].start)
+            raise QueryError(
+                f"TOP is not supported; write LIMIT {tokens[2].text} at the end", line=line, column=column
+            ) from None
         raise _unreadable(failure) from None
     except AttributeError:  # what sqlglot makes of some brackets that are not closed
         raise QueryError("the SQL could not be read; a bracket may not be closed") from None

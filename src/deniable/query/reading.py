@@ -65,7 +65,7 @@ FUNCTIONS: dict[type[exp.Expr], str] = {
 }
 """The aggregates that are known, by the node that stands for them."""
 
-SPELLINGS = {"MEAN": exp.Avg, "VAR": exp.Variance}
+SPELLINGS = {"MEAN": exp.Avg, "VAR": exp.Variance, "STDEV": exp.Stddev}
 """Other names of aggregates, which sqlglot does not know."""
 
 LEVELS: dict[type[exp.Expr], Fraction] = {
