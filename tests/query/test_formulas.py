@@ -287,14 +287,8 @@ def test_intervals_of_associations_hold_the_truth(pairs: list[tuple[float, float
     ranges = {"age": (Fraction(0), Fraction(9)), "cost": (Fraction(-3), Fraction(3))}
     u, v = np.array(pairs).T
     u, v = u - 4.5, v
-    exact_sums = {
-        "c": len(u),
-        "u": u.sum(),
-        "v": v.sum(),
-        "uv": (u * v).sum(),
-        "uu": (u * u).sum(),
-        "vv": (v * v).sum(),
-    }
+    products = {"u": u, "v": v, "uv": u * v, "uu": u * u, "vv": v * v}
+    exact_sums = {"c": len(u), **{name: float(values.sum()) for name, values in products.items()}}
     for call in ("COVAR_POP", "CORR", "REGR_SLOPE", "REGR_INTERCEPT"):
         node = parse_expression(f"{call}(age, cost)")
         linked = read_association(with_ranges(read("SELECT COUNT(*) FROM t", (TABLE,)).scope, ranges), node)
