@@ -78,6 +78,8 @@ READS_NO_PRIVATE_DATA: dict[str, str] = {
     "deniable.query.StagedPlan.to_json": "describes a plan",
     "deniable.query.StagedPlan": "made by Session.plan",
     "deniable.query.StagedPlan.explain": "describes a plan",
+    "deniable.query.QueryPlan.why": "describes a plan",
+    "deniable.query.StagedPlan.why": "describes a plan",
     "deniable.query.Release.**": "reads what was released",
     "deniable.query.Value": "a released number",
     "deniable.query.*.close": "lets go of files",

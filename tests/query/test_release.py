@@ -7,15 +7,19 @@ from __future__ import annotations
 
 import json
 from fractions import Fraction
+from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import pyarrow as pa
 import pytest
 from scipy import stats
 
 from deniable.errors import InvalidArgument
-from deniable.query import AtMost
+from deniable.guarantees import PureDP
+from deniable.ledger import Ledger
+from deniable.query import AtMost, Release, Session
 from deniable.query.planning import QueryPlan
 
 GROUPS = 20_000
@@ -228,3 +232,50 @@ def test_numbers_of_any_size_become_arrow(make_plan: Any) -> None:
         ).run()
         assert str(release.to_arrow().schema.field("n_high").type) == kind
         assert len(release.to_pandas()) == 1
+
+
+def test_a_release_is_a_table_of_rows(tmp_path: Path) -> None:
+    release = two_groups(tmp_path)
+    assert len(release) == len(release.rows) == len(list(release)) == 2
+    assert release["city"] == ["Bern", "Basel"]
+    assert release["n_low"] == release.columns["n_low"]
+    with pytest.raises(KeyError, match="no column 'town'; the columns are city, n, n_low, n_high"):
+        release["town"]
+    assert release.to_polars().columns == list(release.columns)
+    assert release.spent == {"epsilon": 1.0}
+    assert bool(release), "also where no group is released"
+
+
+def test_a_release_is_drawn_with_its_intervals(tmp_path: Path) -> None:
+    release = two_groups(tmp_path)
+    axes = release.plot()
+    (bars,) = axes.containers
+    drawn = bars.lines[2][0].get_segments()
+    assert [(segment[0][1], segment[1][1]) for segment in drawn] == [
+        (float(low), float(high)) for low, high in zip(release["n_low"], release["n_high"], strict=True)
+    ]
+    assert [label.get_text() for label in axes.get_xticklabels()] == ["Bern", "Basel"]
+    with pytest.raises(InvalidArgument, match="one of the released numbers n"):
+        release.plot("city")
+
+
+def test_a_release_says_why_it_is_noisy(tmp_path: Path) -> None:
+    """Twice the ε halves the noise, as it says; and so do half of the rows."""
+    release = two_groups(tmp_path)
+    assert "COUNT(*): one person may move it by 8, and noise of scale 8.89 hides that." in release.why()
+    assert (
+        "To halve it: twice the ε; or half of the rows that count, AtMost(groups=2, rows=2); or half" in release.why()
+    )
+    assert "noise of scale 4.44 " in two_groups(tmp_path, name="more", epsilon=2).why()
+    assert "noise of scale 4.44 " in two_groups(tmp_path, name="fewer", per_unit=AtMost(groups=2, rows=2)).why()
+
+
+def two_groups(folder: Path, *, name: str = "one", **given: Any) -> Release:
+    """A release of two groups."""
+    frame = pd.DataFrame({"person": [1, 1, 2], "city": ["Bern", "Bern", "Basel"]})
+    asked = {"epsilon": 1, "keys": {"city": ["Bern", "Basel"]}, "per_unit": AtMost(groups=2, rows=4), **given}
+    with (
+        Ledger.create(folder / f"{name}.ledger", unit="person", budget=PureDP(9)) as ledger,
+        Session({"t": frame}, ledger=ledger) as session,
+    ):
+        return session.sql("SELECT city, COUNT(*) AS n FROM t GROUP BY city", **asked)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Container, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
@@ -58,6 +58,27 @@ def explain(plan: QueryPlan, *, sql: bool) -> str:
 def explain_stages(plan: StagedPlan, *, sql: bool) -> str:
     """The same of a plan in stages."""
     return staged_words(plan).text(sql=sql)
+
+
+def why(plan: QueryPlan) -> str:
+    """Why an answer is as noisy as it is, and what would halve the noise."""
+    noun, limits = plan.cost.unit.noun, plan.limits
+    lines = [
+        f"{part.measure.name}: one {noun} may move it by {shown(part.move.sensitivity * part.measure.step)}, and noise "
+        f"of scale {rounded(float(part.scale * part.measure.step))} hides that."
+        for part in plan.noises
+    ]
+    halves = ["twice the ε"]
+    if plan.unit is not None and limits.rows > 1:
+        halves.append(f"half of the rows that count, {replace(limits, rows=max(1, limits.rows // 2))!r}")
+    if plan.unit is not None and limits.groups > 1:
+        halves.append(f"half of the groups that count, {replace(limits, groups=max(1, limits.groups // 2))!r}")
+    if plan.grids:
+        halves.append("bounds that are half as wide")
+    if len(plan.noises) > 1:
+        halves.append(f"fewer aggregates: {len(plan.noises)} measures share the cost")
+    lines.append(f"To halve it: {'; or '.join(halves)}. Narrower limits and bounds leave out more people's data.")
+    return "\n".join(printable(line) for line in lines)
 
 
 def words(plan: QueryPlan) -> Words:

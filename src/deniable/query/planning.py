@@ -41,7 +41,7 @@ from deniable.query.bounding import Bounded, bounded, detailed
 from deniable.query.choice import LIMITS, ONE_ROW, AtMost
 from deniable.query.engines.base import Engine
 from deniable.query.estimates import Aggregate, ExpectedError
-from deniable.query.explanation import explain, plan_html, words
+from deniable.query.explanation import explain, plan_html, why, words
 from deniable.query.grids import Distinct, Values
 from deniable.query.keys import DeclaredKeys, Keys
 from deniable.query.measures import Measure, UnitCounts, move
@@ -214,6 +214,10 @@ class QueryPlan(Plain):
         pay(self.context, self.event, self.sql, at=self.at)
         return answer(self)
 
+    def why(self) -> str:
+        """Why the answer is as noisy as it is, and what would halve the noise."""
+        return why(self)
+
     def explain(self) -> str:
         """The plan in words: question, cost, split, noise, expected error, and the SQL that will run."""
         return explain(self, sql=True)
@@ -379,6 +383,7 @@ def answer(plan: QueryPlan, *, beyond: Beyond | None = None) -> Release:
         estimates=found.estimates,
         noise_estimates=found.noise_only,
         beyond=beyond,
+        reasons=why(plan),
         cost=plan.cost,
         event=plan.event,
         confidence=plan.confidence,

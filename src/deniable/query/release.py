@@ -10,7 +10,7 @@ from __future__ import annotations
 import csv
 import io
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from decimal import Decimal
 from fractions import Fraction
@@ -21,7 +21,7 @@ from deniable._checks import shown
 from deniable._escapes import printable
 from deniable._forms import Plain
 from deniable.descriptions import Description
-from deniable.errors import NotSupported
+from deniable.errors import InvalidArgument, NotSupported
 from deniable.events import Event
 from deniable.guarantees import Guarantee
 from deniable.query.answering import Beyond
@@ -79,6 +79,8 @@ class Release(Plain):
     """What the ledger still allows, after this charge."""
     found: Found | None = None
     """Bounds and limits that were found privately."""
+    reasons: str = field(default="", repr=False)
+    """Why the answer is as noisy as it is (see `why`)."""
     findings: Findings | None = None
     """The shares of rows that were clamped and left out, where a diagnosis was paid for."""
 
@@ -134,6 +136,68 @@ class Release(Plain):
                 made = Value if len(endings) == 3 else ReleasedCategory
                 parts[output.name] = [made(*cells) for cells in zip(*ends, strict=True)]
         return tuple(dict(zip(parts, row, strict=True)) for row in zip(*parts.values(), strict=True))
+
+    def __len__(self) -> int:
+        """How many rows are released."""
+        return len(next(iter(self.columns.values())))
+
+    def __bool__(self) -> bool:
+        """A release is one, also where no group is released."""
+        return True
+
+    def __iter__(self) -> Iterator[dict[str, Any]]:
+        """The rows, one mapping each (see `rows`)."""
+        return iter(self.rows)
+
+    def __getitem__(self, name: str) -> list[Any]:
+        """A column by its name: `release["city"]`, `release["visits_low"]`."""
+        if name not in self.columns:
+            raise KeyError(f"no column {name!r}; the columns are {', '.join(self.columns)}")
+        return list(self.columns[name])
+
+    @property
+    def spent(self) -> dict[str, float]:
+        """The cost as numbers: {"epsilon": 0.5}, with "delta" or "rho" where it has one."""
+        return {name: float(number) for name, number in self.cost.numbers.items() if number}
+
+    def why(self) -> str:
+        """Why the answer is as noisy as it is, and what would halve the noise."""
+        return self.reasons
+
+    def to_polars(self) -> Any:
+        """A Polars DataFrame of `columns`."""
+        try:
+            import polars
+        except ModuleNotFoundError:
+            raise NotSupported("to_polars() needs polars, which is not installed; run: pip install polars") from None
+        return polars.from_arrow(self.to_arrow())
+
+    def plot(self, column: str | None = None, *, axes: Any = None) -> Any:
+        """One released number per row with its interval, drawn by matplotlib; gives the axes.
+
+        Args:
+            column: the number to draw; the first one, if it is left out.
+            axes: where to draw; new ones, if it is left out.
+        """
+        numbers = [name for name, estimate in self.estimates.items() if isinstance(estimate, EstimateColumn)]
+        chosen = column if column is not None else next(iter(numbers), None)
+        if chosen not in numbers:
+            raise InvalidArgument("column", column, f"one of the released numbers {', '.join(numbers)}")
+        try:
+            from matplotlib.figure import Figure
+        except ModuleNotFoundError:
+            raise NotSupported("plot() needs matplotlib, which is not installed; run: pip install matplotlib") from None
+        axes = Figure(layout="constrained").subplots() if axes is None else axes
+        values, low, high = ([float(x) for x in self.columns[chosen + ending]] for ending in ("", "_low", "_high"))
+        ends = [[v - a for v, a in zip(values, low, strict=True)], [b - v for v, b in zip(values, high, strict=True)]]
+        labels = [
+            ", ".join(printable(str(key)) for key in keys) for keys in zip(*self.key_values.values(), strict=True)
+        ]
+        axes.errorbar(range(len(values)), values, yerr=ends, fmt="o", capsize=3)
+        axes.set_xticks(range(len(values)), labels or [""] * len(values))
+        axes.set_ylabel(printable(chosen))
+        axes.set_title(f"{shown(self.confidence * 100)} % each, {self._covers}", fontsize="small")
+        return axes
 
     def to_pandas(self) -> Any:
         """A pandas DataFrame of `columns`."""

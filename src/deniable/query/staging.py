@@ -226,6 +226,11 @@ class StagedPlan(Plain):
         """The same plan on another engine, which has the same tables."""
         return replace(self, answer=self.answer.on(engine))
 
+    def why(self) -> str:
+        """Why the answer is as noisy as it is, and what would halve the noise; the release says it where limits or
+        bounds are still to be found."""
+        return self.answer.why() if self.settled else "The noise is known once bounds and limits are found."
+
     def explain(self) -> str:
         """The plan in words, with the SQL that will run."""
         return explain_stages(self, sql=True)
