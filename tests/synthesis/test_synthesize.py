@@ -127,6 +127,14 @@ def test_hostile_rows_have_their_cells(tmp_path: Path) -> None:
     assert set(map(type, table.columns["grade"])) <= {int, type(None)}
 
 
+def test_a_page_shows_names_as_text(tmp_path: Path) -> None:
+    data = pd.DataFrame({"<b>x</b>": ["<script>", "b"] * 50})
+    with session(tmp_path, data) as opened:
+        table = opened.synthesize("people", columns={"<b>x</b>": ["<script>", "b"]}, epsilon=5, rows=10).run()
+    assert "<script" not in table.page() + table._repr_html_()
+    assert "<b>" not in table.page()
+
+
 @pytest.mark.parametrize("method", ["aim", "mst"])
 def test_people_have_limits_and_zeros_stay_empty(tmp_path: Path, method: str) -> None:
     zeros = [{"sex": "f", "grade": [1, 2]}, {"married": None}]
@@ -179,6 +187,7 @@ REFUSED: dict[str, dict[str, Any]] = {
     "too large": {"columns": {"grade": range(5000), "age": ColumnBins(range(5000)), "married": None}},
     "no columns": {"columns": None},
     "epsilon": {"epsilon": float("nan")},
+    "too much noise": {"epsilon": 1e-6},
 }
 
 

@@ -142,10 +142,14 @@ class Counting:
         base = bounding.base(self.source.question, (), readings, unit=self.unit)
         codes, needed = [], []
         for value, attribute in zip(base.values, attributes, strict=True):
-            codes.append(f"CAST({_code(value, attribute)} AS {_small(attribute.size)})")
+            codes.append(f"CAST({_code(value, attribute)} AS {self._type(attribute.size)})")
             needed += [] if attribute.missing else [f"({value}) IS NOT NULL"]
         kinds = {**base.kinds, **dict.fromkeys(base.names, ColumnKind.INTEGER)}
         return replace(base, values=tuple(codes), conditions=(*base.conditions, *needed), kinds=kinds)
+
+    def _type(self, size: int) -> str:
+        """The type of codes: a small one where the engine keeps the rows in memory."""
+        return "BIGINT" if self.alike else "SMALLINT" if size < 1 << 15 else "INTEGER"
 
     def _statement(self, cliques: Sequence[Clique]) -> Bounded:
         base, limits = self.base, AtMost(groups=1, rows=self.rows)
@@ -194,7 +198,7 @@ def row_limit(per_unit: object, context: PlanningContext) -> int:
         )
     if per_unit.groups != 1:
         raise InvalidArgument("per_unit", per_unit, "one group: a table of rows has no groups", "Limit its rows.")
-    return per_unit.rows
+    return per_unit.within(1).rows
 
 
 def _batches(cliques: Sequence[Clique]) -> Iterator[Sequence[Clique]]:
@@ -205,7 +209,3 @@ def _batches(cliques: Sequence[Clique]) -> Iterator[Sequence[Clique]]:
 def _code(value: str, attribute: Attribute) -> str:
     """A row's code: the place of its value, or the code of missing ones."""
     return f"COALESCE({value}, {attribute.listed})" if attribute.missing else value
-
-
-def _small(size: int) -> str:
-    return "SMALLINT" if size < 1 << 15 else "INTEGER"

@@ -95,7 +95,8 @@ class BinSurvey:
 
     def take(self, engine: Engine) -> Attribute:
         """The column with what was found. The caller has charged the event."""
-        return self._binned(*self.survey.read(self.survey.take(engine)))
+        noisy = self.survey.take(engine)
+        return self._binned(*self.survey.read(noisy, epsilon=self.survey.epsilon, groups=None))
 
     @property
     def widest(self) -> Attribute:

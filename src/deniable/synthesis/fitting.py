@@ -24,7 +24,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from deniable.synthesis.domain import Clique
-from deniable.synthesis.tree import Floats, JunctionTree
+from deniable.synthesis.tree import Floats, JunctionTree, add_up
 
 EVENNESS = 0.2
 """κ times the geometric mean of the scales."""
@@ -245,7 +245,7 @@ class _Route:
         for place in self._order:
             larger = self._larger[place]
             inside = beliefs[self._homes[place]] if larger is None else found[larger]
-            found[place] = np.asarray(inside.sum(axis=self._axes[place])) if self._axes[place] else inside
+            found[place] = add_up(inside, self._axes[place])
         return found
 
     def potentials(self, base: Sequence[Floats], parts: Sequence[Floats]) -> list[Floats]:

@@ -45,8 +45,11 @@ from deniable.synthesis.table import MOST_ROWS, SyntheticTable, read_rows
 
 METHODS = ("aim", "mst")
 
-TREE_CELLS = 1 << 17
+TREE_CELLS = 5 << 16
 """Cells of the model's junction tree, at most."""
+
+MOST_NOISE = 1_000_000
+"""The standard deviation of a column's counts, at most: beyond, no table shows through."""
 
 WIDE = 40
 """Columns from which on a spanning tree is chosen instead of AIM's rounds."""
@@ -263,6 +266,11 @@ def _check_size(plan: SynthesisPlan, found: Mapping[str, int]) -> None:
         raise InvalidArgument(
             "columns", f"{cells} cells in all marginals", f"at most {MOST_CELLS}", "Take wider bins or fewer columns."
         )
+    if max(plan.error.values()) > MOST_NOISE:
+        raise InvalidArgument(
+            "epsilon", float(plan.cost.epsilon), f"large enough for noise below {MOST_NOISE:,} rows",
+            "Give more, or limit the rows of a unit further.",
+        )  # fmt: skip
     if sum(sizes) > TREE_CELLS:
         raise InvalidArgument("columns", f"{sum(sizes)} codes", f"at most {TREE_CELLS}", "Take wider bins.")
 

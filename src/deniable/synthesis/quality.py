@@ -96,7 +96,7 @@ def take_check(
         exact.append(int(np.abs(spending.exact[clique] * GRID - np.rint(table * GRID).astype(np.int64)).sum()))
     many, half = len(cliques), spending.left / 2
     moved = Fraction((GRID * contribution.l1) ** 2 * many)
-    scale = short_above(sqrt(float(moved) / (2 * float(half))), figures=8)
+    scale = short_above(sqrt(float(moved) / (2 * float(half))) * (1 + 1e-9), figures=8)
     relation = contribution.relation
     spending.pay(DiscreteGaussian(scale, root_above(moved), relation, coordinates=many), moved / (2 * scale**2))
     noisy = noise.add(np.array(exact, dtype=np.int64), noise.discrete_gaussian(scale, (many,)))

@@ -44,6 +44,9 @@ GRID = 256
 ONE_WAYS = Fraction(1, 4)
 """The share of ρ for the columns by themselves in AIM; a third in MST."""
 
+_FLOATS_ABOVE = 1 + 1e-9
+"""More than what floats may be off, so that no step ever costs more than its share."""
+
 SELECTION = Fraction(1, 10)
 """The share of a round that goes to choosing."""
 
@@ -85,7 +88,7 @@ class Spending:
 
     def scale(self, rho: Fraction) -> Fraction:
         """The standard deviation with which measuring a marginal costs at most ρ."""
-        return short_above(sqrt(self.contribution.l2_squared / (2 * float(rho))), figures=8)
+        return short_above(sqrt(self.contribution.l2_squared / (2 * float(rho))) * _FLOATS_ABOVE, figures=8)
 
     def measure(self, clique: Clique, scale: Fraction) -> Measurement:
         """A marginal with noise."""
@@ -102,7 +105,7 @@ class Spending:
 
     def epsilon(self, rho: Fraction) -> Fraction:
         """The ε of an exponential mechanism that costs at most ρ."""
-        return short_below(sqrt(8 * float(rho)), figures=8)
+        return short_below(sqrt(8 * float(rho)) / _FLOATS_ABOVE, figures=8)
 
     def select(self, candidates: Sequence[Candidate], marginals: Mapping[Clique, Floats], epsilon: Fraction) -> Clique:
         """One of the candidates, by its score against marginals of the model, in rows."""

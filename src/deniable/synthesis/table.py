@@ -30,7 +30,7 @@ from deniable.synthesis.fitting import Measurement, Model, condition, merged
 from deniable.synthesis.quality import ErrorStatement, TableCheck, statement
 from deniable.synthesis.selection import SpentStep
 
-MOST_ROWS = 50_000_000
+MOST_ROWS = 20_000_000
 """Rows of a synthetic table, at most."""
 
 NOT_FOR = (
