@@ -145,6 +145,17 @@ def test_two_rare_steps(adding: bool) -> None:
     assert two_steps(rate, scale, epsilon.upper, adding=adding) <= delta * (1 + 1e-9)
 
 
+def test_two_rare_steps_under_little_noise() -> None:
+    """Rare large losses decide: the plain integrand does not decay, a smoothed one with distant ends does."""
+    rate, scale, delta = 0.01, 0.6, 1e-4
+    found = contour_curve(fold(rare(rate, scale) * 2))
+    assert found is not None
+    epsilon = _epsilon(found.smoothed.directions[0], delta)
+    assert epsilon.upper - epsilon.lower <= 1e-5 * epsilon.upper
+    assert two_steps(rate, scale, epsilon.lower, adding=False) >= delta * (1 - 1e-9)
+    assert two_steps(rate, scale, epsilon.upper, adding=False) <= delta * (1 + 1e-9)
+
+
 @pytest.mark.parametrize(
     ("event", "delta", "epsilon"),
     [

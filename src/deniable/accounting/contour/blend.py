@@ -36,9 +36,11 @@ class MeanTransform:
         """That of the part with the largest losses."""
         return max(part.largest for _, part in self.parts)
 
-    def cut(self, log_mass: float, digits: float) -> MeanTransform:
+    def cut(self, log_mass: float, digits: float, tilt: float) -> MeanTransform:
         """Every part with its ends cut off: the mean leaves out no more than its parts."""
-        parts = [(weight, part.cut(log_mass, digits)) for weight, part in self.parts if isinstance(part, Cuttable)]
+        parts = [
+            (weight, part.cut(log_mass, digits, tilt)) for weight, part in self.parts if isinstance(part, Cuttable)
+        ]
         if len(parts) < len(self.parts):
             raise NotCertified("a part has no ends that could be cut")
         return MeanTransform(tuple(parts))

@@ -202,7 +202,8 @@ def _epsilon(direction: Direction, delta: float) -> Bracket:
         raise
     except NotCertified:
         pass
-    return _epsilon_on(direction.cut(math.log(delta)), delta)
+    tilt = saddle_at_delta(direction, math.log(delta)).tilt if direction.smooth else 0.0
+    return _epsilon_on(direction.cut(math.log(delta), tilt), delta)
 
 
 def _epsilon_on(direction: Direction, delta: float) -> Bracket:
@@ -222,7 +223,8 @@ def _epsilon_on(direction: Direction, delta: float) -> Bracket:
     lower = walk(lambda e: _down(rule.delta(e)) >= delta, centre, -max(down, least))
     if upper is None or lower is None:
         raise NotCertified("no proof was found on this line")
-    if not upper - lower <= _WIDEST * (upper if direction.leak else max(upper, 1e-3)):
+    widest = _WIDEST * (max(upper, 1e-3) if not direction.leak else 100 * upper if direction.smooth else upper)
+    if not upper - lower <= widest:
         raise NotCertified(f"the bracket [{lower}, {upper}] around ε is too wide")
     return Bracket(lower, upper)
 

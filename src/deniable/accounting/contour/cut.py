@@ -52,7 +52,7 @@ _NORMALISER = 0.5 * math.log(2 * math.pi)
 _UNIT = 105 / 512
 """The length of [low, high] is a multiple of this: it can be cut into 3, 5, 7, 15, 21, 35 or 105 times 2^k cells whose
 midpoints are exact doubles."""
-_MOST_CELLS = 1 << 12
+_MANY_CELLS, _MOST_CELLS = 1 << 10, 1 << 12
 _ENTRIES, _BLOCK = 1 << 15, 32
 _FARTHEST = 4.0
 """Lines are not shifted further: e^{c²/2} counts."""
@@ -75,8 +75,8 @@ class CutMixture(MixturePair):
     largest: float = math.inf
 
     @classmethod
-    def of(cls, pair: MixturePair, log_mass: float, digits: float) -> CutMixture:
-        """Ends beyond which P and Q have at most e^log_mass each."""
+    def of(cls, pair: MixturePair, log_mass: float, digits: float, tilt: float) -> CutMixture:
+        """Ends beyond which P and Q have at most e^log_mass each; at `tilt`, too, the upper end is far enough."""
         low, high = -1.0, 1.0
         if log_mass < -600:
             raise NotCertified("the ends of the range are too far")
@@ -85,6 +85,8 @@ class CutMixture(MixturePair):
             low, high = (low - 0.25, high) if below > above else (low, high + 0.25)
             if high - low > 200:
                 raise NotCertified("the ends of the range are too far")
+        while tilt and high < 60 and pair.log_integrand(tilt, high) > -digits - 8.0:
+            high += 0.25
         return cls(pair.above, pair.below, low, math.ceil((high - low) / _UNIT), digits)
 
     @property
@@ -173,7 +175,7 @@ class CutMixture(MixturePair):
             total += math.exp(min(self.log_integrand(tilt, end) - tilt * shrunk, 700.0))
         return 2 * c * math.exp(0.5 * c * c) * total * (1 + _SLACK)
 
-    def _rule(self, tilt: float, reach: float, digits: float) -> tuple[int, float, float] | None:
+    def _rule(self, tilt: float, reach: float, digits: float, most: int) -> tuple[int, float, float] | None:
         """How many midpoints on the real axis are good up to a frequency, the shift that proves it, and its integral;
         None when there are too many.
         """
@@ -182,7 +184,7 @@ class CutMixture(MixturePair):
         best = int(np.argmax(c / (digits + 3.0 + whole)))
         far, exponent = float(c[best]), float(whole[best])
         width, ends = 2 * math.pi * far / (digits + 3.0 + exponent), math.inf
-        while (cells := self._cells(width)) <= _MOST_CELLS:
+        while (cells := self._cells(width)) <= most:
             # the points must also resolve the waves at the ends, as far as the density there asks for it
             width = self.units * _UNIT / cells
             ends, before = self.edges(tilt, reach, far, width), ends
@@ -195,12 +197,14 @@ class CutMixture(MixturePair):
         """Midpoints whose method error, relative to M(λ) ≥ 1, is about e^{−digits} for |ω| ≤ reach."""
         if tilt <= 0:
             raise NotCertified("a law with ends is followed on the right only")
-        near, rule = reach, self._rule(tilt, reach, digits)
-        if rule is None and self._rule(tilt, 0.0, digits) is None:
-            raise NotCertified("the quadrature would need too many points")
+        near, most, rule = reach, _MANY_CELLS, self._rule(tilt, reach, digits, _MANY_CELLS)
+        if rule is None and self._rule(tilt, 0.0, digits, most) is None:
+            most = _MOST_CELLS
+            if self._rule(tilt, 0.0, digits, most) is None:
+                raise NotCertified("the quadrature would need too many points")
         while rule is None:
             near *= 0.5
-            rule = self._rule(tilt, near, digits)
+            rule = self._rule(tilt, near, digits, most)
         cells, far, exponent = rule
         y, width = self._midpoints(cells)
         waves = 2 * math.pi * far / width

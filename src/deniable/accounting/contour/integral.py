@@ -183,9 +183,9 @@ _MOST = 0.25
 """s² at most."""
 
 
-def smoothing_squares(tilt: float) -> tuple[float, float]:
+def smoothing_squares(tilt: float, width: float = WIDTH) -> tuple[float, float]:
     """s² and t² for a tilt."""
-    small = min(_MOST, 2 * WIDTH / (3 * tilt * (tilt + 1)))
+    small = min(_MOST, 2 * width / (3 * tilt * (tilt + 1)))
     return small, 4 * small * (1 + small) ** 2 * (1 + 1e-12)
 
 

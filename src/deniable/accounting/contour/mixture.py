@@ -320,11 +320,11 @@ class Mixture(MixturePair):
             np.arange(math.floor(low / width), math.ceil(high / width) + 1, dtype=np.float64) * width, width
         )
 
-    def cut(self, log_mass: float, digits: float) -> CutMixture:
+    def cut(self, log_mass: float, digits: float, tilt: float) -> CutMixture:
         """The same between two ends, beyond which P and Q have at most e^log_mass each (`cut`)."""
         from deniable.accounting.contour.cut import CutMixture
 
-        return CutMixture.of(self, log_mass, digits)
+        return CutMixture.of(self, log_mass, digits, tilt)
 
     def moments(self, lambdas: Reals) -> LogMoments:
         """Estimates from a coarse cloud."""

@@ -14,7 +14,7 @@ import numpy as np
 
 from deniable.accounting.certificate import NotCertified
 from deniable.accounting.contour.gaussian import TiltedNormal
-from deniable.accounting.contour.integral import Contour, SmoothedIntegral, lattice_rest, smoothing_squares
+from deniable.accounting.contour.integral import WIDTH, Contour, SmoothedIntegral, lattice_rest, smoothing_squares
 from deniable.accounting.contour.transform import SPARE, ContourLine, Direction
 from deniable.numerics.arrays import Reals
 
@@ -117,15 +117,19 @@ def smoothed(direction: Direction, saddle: Saddle, *, spare: float = SPARE) -> S
     log_delta = min(saddle.log_delta, 0.0)
     tilt, period, further = _line(direction, saddle, log_delta, spare)
     spacing = _few_bits(2 * math.pi / period)
-    sizes = smoothing_squares(saddle.tilt)
-    # K(λ) − λε − log δ is a few units at most; what is missing costs width, not truth
-    reach = math.sqrt(2 * (spare + 4.0) / sizes[0])
-    nodes = math.ceil(reach / spacing)
-    if nodes > _MOST_NODES:
-        raise NotCertified("the smoothed integrand does not decay: too many nodes")
-    line = direction.tilted(tilt, reach=reach, digits=spare)
-    if nodes * line.size > _MOST_WORK:
-        raise NotCertified("the integral would take too long")
+    # rare samples are smoothed more than others, until the line is short enough
+    for width in [WIDTH * 3.0**k for k in range(6)] if direction.leak else [WIDTH]:
+        sizes = smoothing_squares(saddle.tilt, width)
+        # K(λ) − λε − log δ is a few units at most; what is missing costs width, not truth
+        reach = math.sqrt(2 * (spare + 4.0) / sizes[0])
+        nodes = math.ceil(reach / spacing)
+        if nodes > _MOST_NODES:
+            continue
+        line = direction.tilted(tilt, reach=reach, digits=spare)
+        if nodes * line.size <= _MOST_WORK:
+            break
+    else:
+        raise NotCertified("the smoothed integral would take too long")
     omegas = np.arange(nodes + 1, dtype=np.float64) * spacing
     logarithms, slips = line.ratios(omegas, least=_LOST - spare - math.log(nodes))
     falls = float(line.decay(omegas[-1:], math.inf)[0])

@@ -133,8 +133,8 @@ class Transform(Protocol):
 class Cuttable(Protocol):
     """A transform that becomes better behaved when its ends are cut off."""
 
-    def cut(self, log_mass: float, digits: float) -> Transform:
-        """The same but for outputs that have at most e^log_mass under P and under Q."""
+    def cut(self, log_mass: float, digits: float, tilt: float) -> Transform:
+        """The same but for outputs that have at most e^log_mass under P and under Q, and e^{−digits} tilted."""
         ...
 
 
@@ -381,8 +381,10 @@ class Direction:
             value, slope, curvature = value + count * one[0], slope + count * one[1], curvature + count * one[2]
         return LogMoments(value, slope, curvature)
 
-    def cut(self, log_delta: float) -> Direction:
-        """With the ends of all mixtures cut off: what is lost is below e^{−22} of δ, and of M(λ) on likely lines."""
+    def cut(self, log_delta: float, tilt: float = 0.0) -> Direction:
+        """With the ends of all mixtures cut off: what is lost is below e^{−22} of δ, and of M(λ) on likely lines. The
+        ends are far enough for lines up to `tilt`.
+        """
         cuttable = [(part, count) for part, count in self.parts if isinstance(part, Cuttable)]
         if not cuttable:
             raise NotCertified("no step has ends that could be cut")
@@ -390,7 +392,9 @@ class Direction:
         spread = float(self.moments(np.array([1e-12])).curvature[0])
         level = min(log_delta - 22.0, -_ROUGH - math.log1p(30.0 / math.sqrt(spread))) - total - 1.0
         digits = _ROUGH + total + 6.0
-        parts = tuple((part.cut(level, digits) if isinstance(part, Cuttable) else part, n) for part, n in self.parts)
+        parts = tuple(
+            (part.cut(level, digits, tilt) if isinstance(part, Cuttable) else part, count) for part, count in self.parts
+        )
         return replace(self, parts=parts, leak=math.exp(level + total) * (1 + 1e-9), spare=_ROUGH)
 
     def tilted(self, tilt: float, *, reach: float, digits: float) -> ContourLine:
