@@ -179,16 +179,14 @@ def beside_peers(streams: int) -> list[str]:
         f" the median, ε ≥ {equal:.1f} at δ = 1e-5 with 99.9 % confidence."
     )
     for way, values in ratios.items():
-        middle = statistics.median(values)
-        everything = statistics.median([*values, *[0.0] * unseen])
+        finite = [value for value in values if value]  # 0 where both peers gave up
+        middle, everything = statistics.median(finite), statistics.median([*values, *[0.0] * unseen])
         mark = "met" if middle <= 0.5 else "not met"
         said.append(
-            f"Runs of {way} beside the better peer: median ratio {middle:.2f} over the {len(values)} bugs whose outputs"
-            f" it takes (≤ 0.5: {mark}); {everything:.2f} over all, with 0 where it sees nothing."
+            f"Runs of {way} beside the better peer: median ratio {middle:.2f} over the {len(finite)} bugs that a peer"
+            f" refutes (≤ 0.5: {mark}); {everything:.2f} over all {len(values) + unseen}, with 0 where no peer does."
         )
-        history.add(
-            "auditing", f"runs, {way}", middle, "of the better peer's", peer="the better peer", ratio=1 / middle
-        )
+        history.add("auditing", f"runs of {way}", middle, "of the peer's", peer="the better peer", ratio=1 / middle)
     history.add("auditing", "planted bugs refuted", refuted, f"of {len(ZOO)}")
     history.add("auditing", "planted bugs that peers cannot take", unseen, f"of {len(ZOO)}")
     return said
@@ -381,7 +379,7 @@ def main() -> None:
     if given.only in (None, "peers"):
         said += [*beside_peers(given.streams), ""]
     if given.only in (None, "samples"):
-        said += ["## Dividing by the batch that came", "", *samples(), ""]
+        said += ["## Dividing by the batch that came (audits at 95 % confidence)", "", *samples(), ""]
     if given.only in (None, "libraries"):
         said += ["## Audits of other libraries", "", *libraries(), ""]
     text = "\n".join([*said, f"{time.perf_counter() - start:.0f} s in all."])
