@@ -53,6 +53,7 @@ _HOMES: dict[str, str] = {
     "Publication": "deniable.query",
     "Session": "deniable.query",
     "convert": "deniable.query",
+    "open": "deniable.query",
 }
 
 # Rooms that are used by their own name, as in `dn.errors.BudgetExceeded` (`cli` and `numerics` are the house's own).
@@ -142,6 +143,7 @@ if TYPE_CHECKING:
     from deniable.query import Publication as Publication
     from deniable.query import Session as Session
     from deniable.query import convert as convert
+    from deniable.query import open as open
     from deniable.units import ADD_REMOVE as ADD_REMOVE
     from deniable.units import REPLACE as REPLACE
     from deniable.units import ZERO_OUT as ZERO_OUT

@@ -18,6 +18,7 @@ from tests.cli.parameters import kind
 QUERY = ["visits.csv", "SELECT city, AVG(cost) AS cost FROM visits GROUP BY city"]
 WORKING: dict[str, dict[str, str | None]] = {
     "ledger create": {"file": "new.ledger", "--epsilon": "1", "--unit": "patient_id"},
+    "ledger allot": {"file": "hospital.ledger", "who": "ada", "--epsilon": "1"},
     "ledger show": {"file": "hospital.ledger"},
     "ledger verify": {"file": "hospital.ledger"},
     "ledger export": {"file": "hospital.ledger"},

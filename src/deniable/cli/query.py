@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from deniable.cli import options
+from deniable.cli import asking, options
 from deniable.cli.printing import Force, Json, interruptible, print_json, print_plan, progress, say, waiting
 
 
@@ -21,8 +22,11 @@ def query(
     ],
     sql: Annotated[str, typer.Argument(help="The question, in SQL.", show_default=False)],
     ledger: Annotated[
-        str, typer.Option(help="The ledger that is charged: a file, or postgresql://…", show_default=False)
-    ],
+        str | None,
+        typer.Option(
+            help="The ledger that is charged: a file, or postgresql://…; else the one beside FILE.", show_default=False
+        ),
+    ] = None,
     epsilon: Annotated[float | None, typer.Option(help="The ε of the whole query.", show_default=False)] = None,
     rho: Annotated[float | None, typer.Option(help="In place of ε: its ρ, in zCDP.", show_default=False)] = None,
     error: Annotated[
@@ -68,22 +72,39 @@ def query(
     who: Annotated[
         str | None, typer.Option(help="The analyst who asks, where the ledger has budgets for each.")
     ] = None,
+    unit: Annotated[
+        str | None, typer.Option(help="For a new ledger: the column that says who a row is about, or 'row'.")
+    ] = None,
+    budget: Annotated[
+        float | None, typer.Option(help="For a new ledger: the ε of everything that will ever be asked.")
+    ] = None,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Show the plan and its SQL; charge nothing.")] = False,
+    yes: Annotated[bool, typer.Option("--yes", "-y", help="Charge without asking.")] = False,
     json: Json = False,
 ) -> None:
     """Answer one SQL question privately, with an interval on every value.
+
+    On a terminal, what is missing is asked for, and the cost is shown before anything is charged.
 
     Example: deniable query visits.csv "SELECT city, AVG(cost) AS cost FROM visits GROUP BY city" --epsilon 0.5
     --bounds cost=0:5000 --keys city=Bern,Basel --groups-per-unit 2 --rows-per-unit 4 --ledger hospital.ledger
     """
     from deniable.guarantees import ZCDP
     from deniable.query import Session
+    from deniable.query import open as open_tables
 
     tables = options.tables([file, *(table or ())])
     shared = options.tables(public or (), option="--public")
+    place, new = (ledger, None) if ledger else asking.ledger_for(file, unit=unit, budget=budget)
     with waiting("opening"):
-        new_session = Session(tables, ledger=ledger, public=shared, who=who, encoding=encoding)
+        if new is None:
+            new_session = Session(tables, ledger=place, public=shared, who=who, encoding=encoding)
+        else:
+            new_session = open_tables(tables, **new._asdict(), ledger=place, public=shared, encoding=encoding)
+            say(f"ledger {place}: {new_session.ledger.budget}", err=True)
     with new_session as session:
+        if epsilon is None and not error:
+            epsilon = asking.epsilon_for(session.ledger)
         plan = session.plan(
             sql,
             epsilon=epsilon,
@@ -103,12 +124,16 @@ def query(
         if dry_run:
             print_plan(plan, session.ledger, who=who, as_json=json)
             return
+        if asking.at_terminal() and not yes:
+            asking.agree(plan)
         with interruptible(session.ledger), waiting("computing"):
             release = plan.run()
     if json:
         print_json(release.to_dict())
-    else:
-        say(str(release))
+        return
+    say(str(release))
+    if sys.stdout.isatty():
+        asking.print_chart(release)
 
 
 def publish(

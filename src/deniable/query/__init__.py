@@ -35,5 +35,6 @@ from deniable.query.publication import Publication
 from deniable.query.release import Release, Value
 from deniable.query.session import Session
 from deniable.query.staging import StagedPlan
+from deniable.query.starting import open
 
-__all__ = ["AtMost", "Publication", "QueryPlan", "Release", "Session", "StagedPlan", "Value", "convert"]
+__all__ = ["AtMost", "Publication", "QueryPlan", "Release", "Session", "StagedPlan", "Value", "convert", "open"]
