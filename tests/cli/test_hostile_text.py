@@ -300,7 +300,7 @@ def test_no_password_is_printed_wherever_it_is_typed(folder: Callable, name: str
             ran = folder(*line(name, WORKING[name] | {word: address}))
             assert SECRET not in ran.err, (word, ran)
             # What names a unit, an analyst, a curator or a new file is public, and is printed when all goes well.
-            public = ("--unit", "--who", "--curator", "--use", "--out", "sql")
+            public = ("--unit", "--who", "who", "--title", "--curator", "--use", "--out", "sql")
             assert SECRET not in ran.out or word in public, (word, ran)
 
 

@@ -43,7 +43,7 @@ WORKING: dict[str, dict[str, str | None]] = {
 NUMBERS = ["-1", "0", "nan", "1e308", "abc"]
 FILES = ["none", "folder", "empty", "binary", "list.json", "deep.json", "half.ledger", "x" * 300, ""]
 STEP = {"query": 2, "synthesize": 6}  # it has twenty-odd words; test_query.py has its own mistakes
-FREE = {"--curator", "--use"}  # any text can be meant
+FREE = {"--curator", "--use", "--title", "who"}  # any text can be meant
 TEXTS = ["", "=", "cost=nan:1", "city=@binary", "DROP TABLE visits", "raises:f", "wrong:f"]
 
 
