@@ -13,8 +13,9 @@ The way of a query:
 5. `run` charges the ledger; an engine of `engines` computes the totals; `answering` adds noise and chooses groups;
    `release` holds the answer.
 
-Around it: `accuracy` (ε from an error), `surveys` (bounds and limits found privately, a diagnosis), `publication` (many
-tables, one charge), `explanation` (plans in words and HTML).
+Around it: `accuracy` (ε from an error), `surveys` (bounds and limits found privately), `diagnosis` (what they leave
+out, on which intervals rest), `describing` (one paid survey of a table), `publication` (many tables, one charge),
+`explanation` (plans in words and HTML).
 
 **To add an aggregate**, write a class in `aggregates` that names its measures and reads its answer off them, a line in
 `aggregates.build`, and its SQL name in `reading.FUNCTIONS`. If it needs another integer than those of `measures`, add a

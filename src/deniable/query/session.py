@@ -32,6 +32,7 @@ from deniable.errors import DataError, InvalidArgument
 from deniable.guarantees import Guarantee
 from deniable.ledger import Ledger
 from deniable.query.choice import AtMost
+from deniable.query.describing import TableDescription, describe
 from deniable.query.engines import opening
 from deniable.query.engines.files import Files
 from deniable.query.planning import PlanningContext
@@ -170,6 +171,17 @@ class Session:
             per_unit=per_unit, weights=weights, confidence=confidence, cover=cover, diagnose=diagnose,
             delta=delta, noise=noise,
         ).run()  # fmt: skip
+
+    @public
+    def describe(self, table: str, *, epsilon: Number) -> TableDescription:
+        """Survey one table, for ε: people, rows, rows per person, missing values, ranges of numbers, and the error that
+        a count would have under limits of rows. Charges the ledger, and reads the table.
+
+        Args:
+            table: the name of a private table.
+            epsilon: the cost of the whole survey.
+        """
+        return describe(table, self.context, epsilon=epsilon)
 
     @public
     def marginals(

@@ -156,6 +156,12 @@ def question(sql: str, options: dict[str, Any]) -> Callable[[World, Any], Any]:
     return call
 
 
+def description(world: World, unit: Any) -> Any:
+    with Session({"visits": table(unit)}, ledger=world.ledger()) as session:
+        found = session.describe("visits", epsilon=30)
+        return str(found), found.to_dict(), found.event
+
+
 TABLES = """
 title = "Visits"
 ledger = "study.ledger"
@@ -226,6 +232,7 @@ ENTRY_POINTS = [
         )
         for name, (sql, options) in QUESTIONS.items()
     ),
+    EntryPoint("Session.describe", ("deniable.query.Session.describe",), UNITS, description, mix=mix, sample=3),
     EntryPoint("Publication", PUBLICATION, UNITS, publication, mix=mix, sample=3),
     EntryPoint("Publication, finished later", PUBLICATION, UNITS, resumed, mix=mix, sample=2),
 ]
