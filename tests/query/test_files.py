@@ -5,12 +5,17 @@ from __future__ import annotations
 import gzip
 import os
 from collections.abc import Callable, Iterator
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 
 import duckdb
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
+from pyarrow import dataset
 
+import deniable as dn
 from deniable.errors import DataError, FileExists
 from deniable.guarantees import PureDP
 from deniable.ledger import Ledger
@@ -138,7 +143,7 @@ def test_names_of_tables(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Non
         ({"b.csv": "person,city,x\n1,2,3\n"}, r"must have the same first line; b\.csv has another"),
         ({"b.csv": "person,city\n1,2,SECRET\n"}, r"b\.csv, line 2: it has another number of fields"),
         ({"b.csv": ""}, r"b\.csv is empty"),
-        ({"b.txt": "person,city\n1,2\n"}, r"b\.txt must end in \.csv, \.csv\.gz or \.parquet"),
+        ({"b.txt": "person,city\n1,2\n"}, r"b\.txt must end in \.csv, \.csv\.gz, \.parquet or \.xlsx"),
         ({"b.parquet": "x"}, "must be all CSV or all Parquet"),
     ],
 )
@@ -281,3 +286,79 @@ def test_versions_of_files_that_are_gone(tmp_path: Path) -> None:
     assert files.version
     (tmp_path / "a.csv").unlink()
     assert files.version == ()
+
+
+def workbook(path: Path, rows: list[list[Any]], *, sheets: int = 1) -> Path:
+    """An Excel file."""
+    import openpyxl
+
+    book = openpyxl.Workbook()
+    for row in rows:
+        book.active.append(row)
+    for i in range(1, sheets):
+        book.create_sheet(f"more {i}")
+    book.save(path)
+    return path
+
+
+def test_an_excel_file_is_read_like_csv(tmp_path: Path) -> None:
+    """Texts, numbers, times, truth values and nothing: every column is text, read as what it is compared with."""
+    path = workbook(
+        tmp_path / "visits.xlsx",
+        [
+            ["patient_id", "cost", "day", "ok", "note"],
+            [1, 2.5, datetime(2026, 1, 31), True, 'a "b", c'],
+            ["p2", 7.0, datetime(2026, 2, 1, 12, 30), False, None],
+            [],
+            [3, None, None, None, "x\ny"],
+        ],
+    )
+    dn.Ledger.create(tmp_path / "l", unit="patient_id", budget=dn.PureDP(10**12))
+    with dn.Session(path, ledger=tmp_path / "l") as session:
+        assert session.tables[0].names == ("patient_id", "cost", "day", "ok", "note")
+        release = session.sql(
+            "SELECT COUNT(*) AS n, SUM(cost) AS s, COUNT_IF(day < DATE '2026-02-01') AS d, COUNT_IF(ok = TRUE) AS k, "
+            "COUNT(note) AS t FROM visits",
+            epsilon=10**9, bounds={"cost": (0, 10)}, per_unit=dn.AtMost(groups=1, rows=9), cover=0,
+        )  # fmt: skip
+    assert [release.columns[name][0] for name in "nsdkt"] == [3, pytest.approx(9.5), 1, 1, 2]
+
+
+def test_excel_files_that_are_refused(tmp_path: Path) -> None:
+    dn.Ledger.create(tmp_path / "l", unit="row", budget=dn.PureDP(1))
+    workbook(tmp_path / "two.xlsx", [["a"], [1]], sheets=2)
+    (tmp_path / "broken.xlsx").write_bytes(b"PK")
+    for name, words in [("two.xlsx", "has 2 sheets"), ("broken.xlsx", "could not be read as an Excel file")]:
+        with pytest.raises(DataError, match=words):
+            dn.Session(tmp_path / name, ledger=tmp_path / "l")
+
+
+def test_a_data_set_of_pyarrow_is_its_files(tmp_path: Path) -> None:
+    folder = tmp_path / "visits"
+    folder.mkdir()
+    for year in (2025, 2026):
+        pq.write_table(pa.table({"a": [year, 1]}), folder / f"{year}.parquet")
+    dn.Ledger.create(tmp_path / "l", unit="row", budget=dn.PureDP(10**12))
+    found = dataset.dataset(folder)
+    for given in (found, {"visits": found}):
+        with dn.Session(given, ledger=tmp_path / "l") as session:
+            assert session.sql("SELECT COUNT(*) AS n FROM visits", epsilon=10**9).columns["n"] == [4]
+    (tmp_path / "parts" / "year=2026").mkdir(parents=True)
+    pq.write_table(pa.table({"a": [1]}), tmp_path / "parts" / "year=2026" / "x.parquet")
+    for given, words in [
+        (found.filter(dataset.field("a") > 1), "with a filter"),
+        (dataset.dataset(tmp_path / "parts", partitioning="hive"), "names of folders are not read"),
+        (dataset.dataset(pa.table({"a": [1]})), "local Parquet files"),
+    ]:
+        with pytest.raises(DataError, match=words):
+            dn.Session({"visits": given}, ledger=tmp_path / "l")
+
+
+@pytest.mark.parametrize(
+    "address", ["s3://bucket/visits.parquet", "https://example.org/visits.csv", "az://x/y.parquet"]
+)
+def test_addresses_in_a_network_say_the_way(tmp_path: Path, address: str) -> None:
+    dn.Ledger.create(tmp_path / "l", unit="row", budget=dn.PureDP(1))
+    for given in (address, {"visits": address}):
+        with pytest.raises(DataError, match=r"DuckDB's extension (httpfs|azure).* or download the file"):
+            dn.Session(given, ledger=tmp_path / "l")

@@ -281,7 +281,7 @@ def test_sql_is_text(session: Session) -> None:
         ("empty.csv", b"", "is empty: not even column names"),
         ("empty.parquet", b"", "is empty"),
         ("wrong.parquet", b"patient_id,city\n1,Bern\n", "could not be read"),
-        ("wrong.xlsx", b"PK", "must end in .csv, .csv.gz or .parquet"),
+        ("wrong.xls", b"PK", "must end in .csv, .csv.gz, .parquet or .xlsx"),
         ("latin.csv", "patient_id,größe\n1,2\n".encode("latin-1"), "line 1: bytes that are not UTF-8"),
         ("blank.csv", b"\npatient_id,city\n", "must hold the column names"),
         ("headless.csv", b"17,Bern,120\n18,Basel,80\n", "must hold the column names"),

@@ -33,6 +33,7 @@ from deniable.query.choice import KEY_PARAMETERS, PEEK
 from deniable.query.engines import databases
 from deniable.query.engines.base import interruptible, stopped, totals
 from deniable.query.engines.checked import csv_source
+from deniable.query.engines.excel import write_csv
 from deniable.query.engines.files import Files, is_path
 from deniable.query.engines.frames import names_of, one_column, prepared
 from deniable.query.engines.parquet import CONFIG, ParquetSource, parquet_source
@@ -163,9 +164,9 @@ class DuckDB:
     def _opened(self, name: str, files: Files, *, public: bool, unit: str | None) -> ParquetSource:
         """Files as something to select from, when they are checked."""
         version = files.version
-        if files.csv:
+        if files.csv or files.excel:
             folder = Path(tempfile.mkdtemp(dir=self._scratch))
-            source = csv_source(files, folder)
+            source = csv_source(_as_csv(files, folder) if files.excel else files, folder)
         else:
             source = parquet_source(self._connection, files, table=name, unit=unit)
         if files.version != version:
@@ -378,3 +379,10 @@ class FakeDuckDB(DuckDB):
         for text in () if easy is None else (easy.peek, easy.check, easy.plain):
             super()._computed(Bounded(text, bounded.lists, bounded.values), key)
         return super()._computed(replace(bounded, shortcut=None), key)
+
+
+def _as_csv(files: Files, folder: Path) -> Files:
+    """Excel files as CSV files in a folder of ours."""
+    places = [Path(tempfile.mkdtemp(dir=folder)) for _ in files.paths]
+    written = tuple(write_csv(path, place) for path, place in zip(files.paths, places, strict=True))
+    return Files(written, written)

@@ -1,4 +1,4 @@
-"""Files as tables: one CSV or Parquet file, or several with the same columns as one table.
+"""Files as tables: one CSV, Parquet or Excel file, or several with the same columns as one table.
 
 Several files are given as a folder, as a pattern (`visits/*.parquet`) or as a list. A table is named by its file, and a
 table of several files by the folder they are in. Which files there are, and which columns they have, is public.
@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import glob
 import os
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -21,14 +22,14 @@ from deniable.query.engines import csv_records
 NAMED = Option("data", {"visits": [MORE]})
 """A table by a name."""
 
-_ENDINGS = {".csv": "CSV", ".csv.gz": "CSV", ".parquet": "Parquet"}
+_ENDINGS = {".csv": "CSV", ".csv.gz": "CSV", ".parquet": "Parquet", ".xlsx": "Excel"}
 """How files are read, by what their names end in."""
-_KNOWN = ".csv, .csv.gz or .parquet"
+_KNOWN = ".csv, .csv.gz, .parquet or .xlsx"
 
 
 @dataclass(frozen=True)
 class Files:
-    """Files that are one table. All are CSV, or all are Parquet."""
+    """Files that are one table. All are CSV, all are Parquet, or all are Excel."""
 
     given: Path | tuple[Path, ...]
     """A file, a folder, a pattern, or a list of files."""
@@ -41,6 +42,7 @@ class Files:
         """The files that a path, a folder, a pattern or a list stands for, each of which can be read."""
         if is_list(given):
             return cls(listed := _listed(given), tuple(map(_file, listed)), encoding)._checked()
+        _check_local(given)
         path = Path(given).absolute()
         if path.is_dir():
             found = _inside(path)
@@ -54,6 +56,11 @@ class Files:
     def csv(self) -> bool:
         """Whether the files are CSV."""
         return _ENDINGS[ending_of(self.paths[0])] == "CSV"
+
+    @property
+    def excel(self) -> bool:
+        """Whether the files are Excel workbooks."""
+        return _ENDINGS[ending_of(self.paths[0])] == "Excel"
 
     @property
     def name(self) -> str:
@@ -86,6 +93,19 @@ class Files:
         return self
 
 
+def _check_local(given: Any) -> None:
+    """Refuse an address in a network, with the way to it: DuckDB's own extensions."""
+    if not isinstance(given, str) or not re.match(r"[a-z][a-z0-9+.-]+://", given, re.IGNORECASE):
+        return
+    scheme = given.partition(":")[0].lower()
+    extension = "azure" if scheme in ("az", "azure", "abfss") else "httpfs"
+    raise DataError(
+        f"{scheme}:// addresses are read through DuckDB's extension {extension}, by a connection of your own: "
+        f"connection.execute(\"INSTALL {extension}; LOAD {extension}; CREATE TABLE visits AS FROM '{scheme}://…'\"), "
+        "and then Session(connection, …); or download the file"
+    )
+
+
 def is_path(data: Any) -> bool:
     """Whether data are given by where they are: by a path, or by a list of paths."""
     return isinstance(data, str | os.PathLike) or is_list(data)
@@ -114,6 +134,7 @@ def table_name(given: Any) -> str:
     if is_pattern(path):
         first = next(place for place, part in enumerate(path.parts) if glob.has_magic(part))
         return _folder_name(Path(*path.parts[:first]))
+    _check_local(given)
     return path.name[: -len(ending_of(path))] if ending_of(path) else path.stem
 
 

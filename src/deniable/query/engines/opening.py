@@ -25,6 +25,7 @@ def expanded(data: Any, *, encoding: str | None = None) -> Any:
     """A database as the mapping of its tables, a mapping with its databases and files as tables, files as a mapping of
     one table; anything else as it is. `encoding` is that of CSV files."""
     data = unwrapped(data) if is_ibis(data) else data
+    data = dataset_files(data) if is_dataset(data) else data
     if isinstance(data, databases.DuckDBTable | postgres.PostgresTable | spark.SparkTable):
         return {data.table.rpartition(".")[2]: data}
     if postgres.is_database(data):
@@ -77,6 +78,7 @@ def _home(given: Any) -> str:
 def _table(name: Any, given: Any, encoding: str | None) -> Any:
     """One table of a mapping, whose key names it where a database is given."""
     given = unwrapped(given) if is_ibis(given) else given
+    given = dataset_files(given) if is_dataset(given) else given
     if postgres.is_database(given):
         return postgres.PostgresTable(postgres.address(given), str(name))
     if spark.is_session(given):
@@ -90,6 +92,31 @@ def _table(name: Any, given: Any, encoding: str | None) -> Any:
 
 def _spark_session(given: Any) -> Any:
     return spark.session_of(given) if isinstance(given, spark.SparkTable) or spark.is_spark(given) else None
+
+
+def is_dataset(data: Any) -> bool:
+    """Whether data are a data set of pyarrow."""
+    return type(data).__module__ == "pyarrow._dataset" and hasattr(data, "schema")
+
+
+def dataset_files(data: Any) -> list[str]:
+    """The files of a data set of pyarrow: local Parquet files, all of whose rows and columns it has."""
+    import pyarrow.dataset
+    import pyarrow.fs
+    import pyarrow.parquet
+
+    local = isinstance(getattr(data, "filesystem", None), pyarrow.fs.LocalFileSystem)
+    parquet = isinstance(getattr(data, "format", None), pyarrow.dataset.ParquetFileFormat)
+    if not local or not parquet or not data.files:
+        raise DataError("a data set must be of local Parquet files; its to_table() makes a table of any other")
+    if getattr(data, "_scan_options", None):
+        raise DataError("a data set with a filter cannot be asked; give the data set itself, and write WHERE")
+    if data.schema.names != pyarrow.parquet.read_schema(data.files[0]).names:
+        raise DataError(
+            "a data set whose columns are not those of its files cannot be asked: names of folders are not read as "
+            "columns; its to_table() makes a table of it"
+        )
+    return list(data.files)
 
 
 def is_ibis(data: Any) -> bool:
