@@ -94,10 +94,36 @@ def test_it_learns_and_states_its_relation(method: Method, target: ApproxDP, rad
         assert np.linalg.norm(theta) <= radius * (1 + 1e-12)
 
 
+class SharpHinge(losses.Hinge):
+    """A loss with a corner that nobody can round off."""
+
+    def smoothed(self, width: float) -> losses.LinearLoss:
+        return self
+
+
+SHARP = SharpHinge()
 SMOOTH, CORNER, JOINT, SQUARE = losses.Logistic(), losses.Hinge(), losses.Multinomial(3), losses.Squared()
+ROUNDED = [
+    (PhasedSGD(), SWAP),
+    (Localisation(), SWAP),
+    (OutputPerturbation(), BOTH[0]),
+    (OutputPerturbation(), PureDP(2)),
+]
+
+
+@pytest.mark.parametrize(("method", "target"), ROUNDED, ids=lambda v: str(v)[:30])
+def test_a_hinge_is_rounded_off_and_learned(method: Method, target: ApproxDP) -> None:
+    """The width is fixed beforehand, and the risk is that of the hinge itself."""
+    data = classification()
+    plan = method.plan(Task(CORNER, D, target, size=N))
+    assert isinstance(plan.task.loss, losses.SmoothedHinge)
+    assert plan.task.loss.lipschitz == CORNER.lipschitz
+    assert excess(plan.run(data, source=InsecureSource(3)), data, CORNER) < -0.02
+
+
 REFUSALS = [
     (OutputPerturbation(), SQUARE, BOTH[0], None, "bounded set"),
-    (OutputPerturbation(), CORNER, BOTH[0], None, "corners"),
+    (OutputPerturbation(), SHARP, BOTH[0], None, "corners"),
     (OutputPerturbation(), losses.Distance(), BOTH[0], None, "linear model"),
     (ObjectivePerturbation(), JOINT, BOTH[0], None, "one margin"),
     (ObjectivePerturbation(), losses.SmoothedHinge(), BOTH[0], None, "twice differentiable"),
@@ -108,7 +134,7 @@ REFUSALS = [
     (SufficientStatistics(), SMOOTH, BOTH[0], None, "least squares"),
     (NoisySum(), SMOOTH, BOTH[0], None, "mean"),
     (PhasedSGD(), SMOOTH, BOTH[0], None, "replace"),
-    (PhasedSGD(), CORNER, SWAP, None, "not smooth"),
+    (PhasedSGD(), SHARP, SWAP, None, "not smooth"),
     (PhasedSGD(scale=100.0), SMOOTH, SWAP, None, "contractions"),
     (Localisation(), SQUARE, SWAP, None, "bounded set"),
     (LastIterate(), SMOOTH, BOTH[0], None, "replace"),

@@ -59,6 +59,10 @@ class LinearLoss(Loss):
         """How many margins a record has."""
         return 1
 
+    def smoothed(self, width: float) -> LinearLoss:
+        """The loss with its corners rounded off within `width`, if it can be; itself where it has none."""
+        return self
+
     @abstractmethod
     def values(self, margins: Array, labels: Array) -> NDArray[np.float64]:
         """φ for every record."""

@@ -152,6 +152,10 @@ class Hinge(LinearLoss):
     def smoothness(self) -> float:
         return math.inf
 
+    def smoothed(self, width: float) -> LinearLoss:
+        """`SmoothedHinge`: at most width/4 above, whatever the dimension, with the same L."""
+        return SmoothedHinge(width)
+
     def values(self, margins: Array, labels: Array) -> NDArray[np.float64]:
         return np.asarray(np.maximum(0.0, 1 - labels * margins))
 

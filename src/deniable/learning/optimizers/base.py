@@ -220,6 +220,12 @@ def linear(task: Task, method: Method) -> LinearLoss:
     return task.loss
 
 
+def smooth(task: Task, method: Method, *, width: float) -> Task:
+    """The task with the corners of its loss rounded off within `width`, where it has some."""
+    loss = linear(task, method)
+    return task if loss.smooth else replace(task, loss=loss.smoothed(width))
+
+
 def steady(task: Task, method: Method) -> LinearLoss:
     """The loss, if its constants hold for every θ and it is smooth."""
     loss = linear(task, method)

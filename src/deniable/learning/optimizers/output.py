@@ -27,7 +27,7 @@ from deniable import noise
 from deniable._checks import positive
 from deniable.events import DiscreteLaplace, Event
 from deniable.guarantees import PureDP
-from deniable.learning.optimizers.base import Array, Data, Method, MethodPlan, Task, steady
+from deniable.learning.optimizers.base import Array, Data, Method, MethodPlan, Task, smooth, steady
 from deniable.learning.optimizers.minimum import DEFAULT_RATIO, minimisable, minimise, placed_on, placing, reachable
 from deniable.learning.privacy import add_gaussian, gaussian_event, largest_mu, multiplier
 from deniable.learning.progress import Tracker, silent
@@ -56,6 +56,7 @@ class OutputPerturbation(Method):
             positive("strength", self.strength)
 
     def plan(self, task: Task) -> OutputPlan:
+        task = smooth(task, self, width=0.1)  # at most 0.025 above a hinge, and minima stay quick to find
         loss = steady(task, self)
         length = self._length(task)  # of the noise, in sensitivities
         if self.strength is not None:
