@@ -16,7 +16,7 @@ from deniable.synthesis import sampling
 from deniable.synthesis.contributions import UnitContribution, largest_rho
 from deniable.synthesis.domain import Domain, attribute
 from deniable.synthesis.plan import weigh_candidates
-from deniable.synthesis.quality import checked_cliques, take_check
+from deniable.synthesis.quality import checked_cliques, distances, take_check
 from deniable.synthesis.selection import GRID, Candidate, Spending, run_aim, run_mst
 from deniable.synthesis.tree import JunctionTree, neighbours, tree_cells
 from deniable.units import Relation
@@ -121,6 +121,29 @@ def test_distances_of_a_check_move_no_further_than_it_assumes_and_are_right() ->
         assert abs(check.distances[clique] - truth) < 6 * check.scale + 1
     whole = sum(np.abs(exact[c] - tabulated(codes, c, DOMAIN.shape(c))).sum() for c in cliques)
     assert abs(check.mean * len(cliques) - whole) < 6 * check.mean_scale * len(cliques) + len(cliques)
+
+
+@pytest.mark.parametrize("relation", [Relation.ADD_REMOVE, Relation.REPLACE])
+def test_distances_move_no_further_than_the_check_states(relation: Relation) -> None:
+    """All units of at most two rows over two columns of two codes, and all pairs of them; the bounds are reached."""
+    small = Domain(DOMAIN.attributes[2:3] * 2)
+    cliques, contribution = [(0,), (1,), (0, 1)], UnitContribution(2, relation)
+    cells = list(itertools.product(range(2), range(2)))
+    units = [list(some) for many in range(3) for some in itertools.combinations_with_replacement(cells, many)]
+    codes = np.array([[0, 0]] * 5)
+
+    def vector(unit: list[tuple[int, int]]) -> np.ndarray:
+        rows = np.array([(0, 0), (0, 0), (1, 1), *unit])
+        exact = {clique: tabulated(rows, clique, small.shape(clique)) for clique in cliques}
+        return np.array(distances(exact, cliques, codes, small, 20.0))
+
+    others = units if relation is Relation.REPLACE else [[]]
+    moves = [vector(one) - vector(other) for one, other in itertools.product(units, others)]
+    spending = Spending({c: np.zeros(small.shape(c), dtype=np.int64) for c in cliques}, contribution, Fraction(1))
+    take_check(spending, cliques, codes, small, 20.0)
+    each, whole = (step.event.sensitivity for step in spending.steps)
+    assert max((move**2).sum() for move in moves) == round(float(each**2))
+    assert max(abs(move.sum()) for move in moves) == whole
 
 
 def test_the_tree_is_as_large_as_it_was_said_to_be() -> None:

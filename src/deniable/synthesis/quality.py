@@ -28,7 +28,7 @@ from deniable.events import DiscreteGaussian
 from deniable.numerics.exact import root_above, short_above
 from deniable.synthesis.domain import Clique, Domain
 from deniable.synthesis.marginals import normal_radius
-from deniable.synthesis.selection import GRID, Spending
+from deniable.synthesis.selection import GRID, Counts, Spending
 
 MOST_CHECKED = 5000
 """Marginals that a check looks at, at most."""
@@ -90,10 +90,7 @@ def take_check(
 ) -> TableCheck:
     """Spend what is left on the distances of some marginals of a finished table."""
     contribution = spending.contribution
-    exact = []
-    for clique in cliques:
-        table = tabulate(codes, clique, domain) * (size / max(1, len(codes)))
-        exact.append(int(np.abs(spending.exact[clique] * GRID - np.rint(table * GRID).astype(np.int64)).sum()))
+    exact = distances(spending.exact, cliques, codes, domain, size)
     many, half = len(cliques), spending.left / 2
     moved = Fraction((GRID * contribution.l1) ** 2 * many)
     scale = short_above(sqrt(float(moved) / (2 * float(half))) * (1 + 1e-9), figures=8)
@@ -111,6 +108,17 @@ def take_check(
         float(mean_scale) / (many * GRID),
         size,
     )
+
+
+def distances(
+    exact: Counts, cliques: Sequence[Clique], codes: NDArray[np.int64], domain: Domain, size: float
+) -> list[int]:
+    """The exact distances between the marginals of the data and of rows that are scaled to a size, in grid steps."""
+    found = []
+    for clique in cliques:
+        table = tabulate(codes, clique, domain) * (size / max(1, len(codes)))
+        found.append(int(np.abs(exact[clique] * GRID - np.rint(table * GRID).astype(np.int64)).sum()))
+    return found
 
 
 def tabulate(codes: NDArray[np.int64], clique: Clique, domain: Domain) -> NDArray[np.int64]:
