@@ -48,7 +48,7 @@ _WIDE, _LOOKS_BACK, _REMEMBERED = 0.5, 6, 256
 _LOOSE, _HALVINGS = 1e-2, 8
 """When a bracket of ε from the grid is wide, relatively; how often it is then halved."""
 
-_FEW, _NARROW = 8, 1e-7
+_FEW, _NARROW = 8, 5e-7
 """Up to this many different steps the grid is quick and comes before smoothing; from this relative width of its bracket
 on, smoothing is asked as well."""
 
