@@ -200,7 +200,8 @@ def compare(events: list[Event], mine: list[Event], theirs: list[Event]) -> str:
         f"{max(our['seconds'] for our in mine):.2f} at most; dp-accounting "
         f"{statistics.median(other['seconds'] for other in theirs):.3f} and {max(o['seconds'] for o in theirs):.1f}; "
         f"ratio {faster:.1f} in the median of the events that both answer "
-        f"(mark ≥ 10: {accounting.mark(faster >= 10)}), {every:.1f} if an event that dp-accounting gave up counts with the time it had used",
+        f"(mark ≥ 10: {accounting.mark(faster >= 10)}), "
+        f"{every:.1f} if an event that dp-accounting gave up counts with the time it had used",
         f"- never looser: {accounting.mark(not looser)}",
         "",
     ]
