@@ -6,6 +6,7 @@ import copy
 import math
 import os
 import pickle
+import threading
 import warnings
 from pathlib import Path
 from typing import Any
@@ -337,6 +338,32 @@ def test_a_forked_process_takes_no_step(monkeypatch: pytest.MonkeyPatch) -> None
             act()
     monkeypatch.undo()
     assert trainer.step(batch).step == 1
+
+
+def test_of_two_threads_with_one_batch_one_takes_the_step(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The second comes while the first is between its checks and its step."""
+    model = network()
+    trainer = Trainer(model, sgd(model), cross_entropy, plan())
+    batch, outcomes = next(trainer.batches(table())), []
+
+    def take() -> None:
+        try:
+            outcomes.append(trainer.step(batch).step)
+        except DeniableError:
+            outcomes.append(0)
+
+    second, check = threading.Thread(target=take), trainer._refuse_changed
+
+    def meet() -> None:
+        monkeypatch.setattr(trainer, "_refuse_changed", check)
+        second.start()
+        second.join(0.2)
+        check()
+
+    monkeypatch.setattr(trainer, "_refuse_changed", meet)
+    take()
+    second.join()
+    assert sorted(outcomes) == [0, 1]
 
 
 def test_what_is_not_callable_is_refused_before_anything_is_paid(tmp_path: Path) -> None:

@@ -23,6 +23,7 @@ about other units.
 from __future__ import annotations
 
 import os
+import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field
@@ -144,6 +145,7 @@ class Trainer:
         if generator is not None and not isinstance(generator, Generator):
             raise InvalidArgument("generator", type(generator).__name__, "a generator, as dn.deep.SecureGenerator()")
         self._process = os.getpid()
+        self._step_lock = threading.Lock()
         self._workers = workers_of(model, plan)
         optimizers.check(optimizer, self._workers.model)
         self.model, self.optimizer, self._plan = self._workers.model, optimizer, plan
@@ -272,19 +274,7 @@ class Trainer:
 
     def step(self, batch: Batch) -> Progress:
         """Take the step of a batch that `batches` gave."""
-        self._refuse_closed()
-        if self._data is None or batch is None or batch is not self._issued:
-            raise DeniableError(
-                "this batch does not come from trainer.batches, or was used before. The guarantee holds for batches"
-                " that the plan's sampler drew, each used once: for batch in trainer.batches(data): trainer.step(batch)"
-            )
-        self._refuse_changed()
-        with self._workers.telling():
-            self._sums.prove()
-        # From here on the step counts as taken, whatever happens.
-        self._issued = None
-        self._step = batch.step
-        rows, people = self._data
+        rows, people = self._begin(batch)
         with self._workers.telling():
             if self._journal is not None:
                 self._journal.begin(batch.step, last=self.plan.steps)
@@ -305,6 +295,23 @@ class Trainer:
             for observe in self._observers:
                 observe(seen)
         return self.progress
+
+    def _begin(self, batch: Batch) -> tuple[Rows, People]:
+        """Count a step as taken, whatever happens from now on, and give the data; for one caller of several threads."""
+        with self._step_lock:
+            self._refuse_closed()
+            if self._data is None or batch is None or batch is not self._issued:
+                raise DeniableError(
+                    "this batch does not come from trainer.batches, or was used before. The guarantee holds for batches"
+                    " that the plan's sampler drew, each used once:"
+                    " for batch in trainer.batches(data): trainer.step(batch)"
+                )
+            self._refuse_changed()
+            with self._workers.telling():
+                self._sums.prove()
+            self._issued = None
+            self._step = batch.step
+            return self._data
 
     def fit(
         self,
