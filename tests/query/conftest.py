@@ -10,10 +10,13 @@ import pytest
 
 from deniable.events import Event
 from deniable.guarantees import ApproxDP, Guarantee, PureDP
+from deniable.query.aggregates import Average, CountAggregate, SumAggregate
 from deniable.query.bounding import Bounded
+from deniable.query.complements import SharedAggregate, SharedAverage, SharedCount, SharedSum
 from deniable.query.engines import DuckDB
 from deniable.query.engines.base import Engine
-from deniable.query.measures import Totals
+from deniable.query.estimates import Aggregate
+from deniable.query.measures import BoundDistances, Totals
 from deniable.query.planning import Budget, PlanningContext, PlanOptions, QueryPlan, plan
 from deniable.query.reading import read
 from deniable.query.schema import Table
@@ -69,7 +72,15 @@ def plan_over(sql: str, tables: tuple[Table, ...], engine: Engine, ledger: Budge
 def vectors(found: QueryPlan, *, key: tuple[int, int]) -> list[list[int]]:
     """The integers before noise, one vector per measure."""
     totals: Totals = found.engine.run(found.bounded, groups=found.groups, key=key)
-    return [[int(x) for x in part.measure.of(totals)] for part in found.noises]
+    measures = dict.fromkeys(measure for one in found.aggregates for measure in plainly(one).measures)
+    measures |= dict.fromkeys(part.measure for part in found.noises if not isinstance(part.measure, BoundDistances))
+    return [[int(x) for x in measure.of(totals)] for measure in measures]
+
+
+def plainly(one: Aggregate) -> Aggregate:
+    """An aggregate as it would be without a vector that it shares: its sums and counts are easier to read."""
+    kinds = {SharedAverage: Average, SharedSum: SumAggregate, SharedCount: CountAggregate}
+    return kinds[type(one)](one.name, one.distances.values) if isinstance(one, SharedAggregate) else one
 
 
 def places(found: QueryPlan, *, key: tuple[int, int]) -> list[dict[Any, int]]:

@@ -38,8 +38,9 @@ def test_every_error_is_met_and_a_smaller_epsilon_would_not_do(session: Session)
     plan = session.plan(SQL, error=goals, group_size=10_000, **TOLD)
     for name, goal in goals.items():
         assert plan.error[name](rows=10_000) <= goal
-    # The parts are four-digit decimals, so a per mille less of any of them misses its goal.
-    for name, goal in goals.items():
+    # The parts are four-digit decimals, so a per mille less misses the goal: of the count, and of the sum, which needs
+    # more of the vector that it shares with the average.
+    for name, goal in goals.items() - {("mean", 5)}:
         less: dict[str, Any] = {**(plan.options.weights or {}), name: plan.options.weights[name] * Fraction(998, 1000)}
         weaker = session.plan(SQL, epsilon=sum(less.values()), weights=less, **TOLD)
         assert weaker.error[name](rows=10_000) > goal

@@ -20,11 +20,25 @@ from deniable.errors import BudgetExceeded, InvalidArgument, QueryError, UnitMis
 from deniable.events import Claimed, DiscreteGaussian, DiscreteLaplace, Gaussian
 from deniable.guarantees import GDP, RDP, ZCDP, ApproxDP, ApproxZCDP, Guarantee, PureDP
 from deniable.ledger import Ledger
+from deniable.noise import Grid
 from deniable.noise.discrete import LEAK, SPREAD
 from deniable.numerics.discrete import gaussian_radius, gaussian_sum_radius, gaussian_threshold
 from deniable.query import AtMost, Session, planning
-from deniable.query.measures import Move
-from deniable.query.noises import CONCENTRATED, FORMS, LAPLACE, SMOOTHED, pure_within
+from deniable.query.complements import SharedAverage, SharedCount, SharedSum
+from deniable.query.estimates import Noisy
+from deniable.query.grids import Values
+from deniable.query.measures import BoundDistances, Move, Totals, move
+from deniable.query.noises import (
+    CONCENTRATED,
+    FORMS,
+    LAPLACE,
+    SMOOTHED,
+    GaussianIntegers,
+    IntegerNoise,
+    LaplaceIntegers,
+    pure_within,
+)
+from deniable.query.schema import Column, ColumnKind
 from deniable.units import Relation
 
 DAILY = "SELECT day, COUNT(*) AS n FROM t GROUP BY day"
@@ -306,3 +320,101 @@ def test_the_epsilon_of_a_rho() -> None:
 def test_gdp_is_refused_by_name(opened: Opened) -> None:
     with pytest.raises(InvalidArgument):
         opened(ApproxDP(3, 1e-6)).plan(DAILY, cost=GDP(0.1), **DAYS)
+
+
+def test_the_formula_of_distances_from_bounds() -> None:
+    """Against all ways to place up to two rows with values at or between the bounds in each of two groups."""
+    measure = BoundDistances(Values(Column("x", ColumnKind.INTEGER, "INTEGER"), Grid(low=-1, high=2, step=1)))
+    sums = {(a, 3 * n - a) for n in range(3) for a in range(3 * n + 1)}
+    for total in (None, 3):
+        shares = [(*one, *two) for one in sums for two in sums if total is None or (sum(one) + sum(two)) // 3 <= total]
+        for relation, others in ((Relation.ADD_REMOVE, [(0, 0, 0, 0)]), (Relation.REPLACE, shares)):
+            found = move(measure, AtMost(groups=2, rows=2, total=total), groups=2, relation=relation)
+            apart = np.abs(np.array(shares)[:, None] - np.array(others)[None])
+            assert found.sensitivity == apart.sum(axis=2).max()
+            assert found.squared == (apart**2).sum(axis=2).max()
+            assert found.coordinates >= (apart > 0).sum(axis=2).max()
+
+
+@pytest.mark.parametrize("bounds", [(0, 10), (-5, 10), (-10, -2), (3, 8)])
+@pytest.mark.parametrize("noise", ["laplace", "gaussian"])
+def test_intervals_of_shared_vectors_cover(opened: Opened, bounds: tuple[int, int], noise: str) -> None:
+    """4,000 groups of the same four values: 95 % of the intervals hold the truth, less 5.4 deviations (1e-7)."""
+    truth = np.clip([1, 2, 9, 12], *bounds)
+    totals = Totals(np.full(4000, 4), {}, {})
+    session = opened(ApproxDP(1000, 1e-4))
+    plan = session.plan(
+        "SELECT AVG(cost) AS a, SUM(cost) AS s, COUNT(cost) AS n FROM t",
+        epsilon=300, noise=noise, bounds={"cost": (*bounds, 1)}, per_unit=AtMost(groups=1, rows=100),
+    )  # fmt: skip
+    (part,) = plan.noises
+    values = part.measure.values
+    totals.counts[values], totals.sums[values] = np.full(4000, 4), np.full(4000, truth.sum())
+    noisy = {part.measure: Noisy(part.added(part.measure.of(totals)), part.law)}
+    least = 0.95 - 5.4 * np.sqrt(0.95 * 0.05 / 4000)
+    for aggregate, true in zip(plan.answer.aggregates, (truth.mean(), truth.sum(), 4), strict=True):
+        found = aggregate.estimate(noisy, failure=Fraction(1, 20))
+        inside = (found.low <= true) & (true <= found.high)
+        assert inside.mean() >= least
+        assert ((found.low <= found.value) & (found.value <= found.high)).all()
+        if aggregate.name != "a":
+            # A rounded count or sum is off by half a step more.
+            error = np.abs(np.asarray(found.value, dtype=float) - true)
+            assert (error <= plan.error[aggregate.name]()).mean() >= least
+
+
+@pytest.mark.parametrize("bounds", [(0, 10), (-5, 10), (-10, -2)])
+def test_shared_vectors_cover_units_beyond_the_limits(bounds: tuple[int, int]) -> None:
+    """Every way in which two units with up to two rows each add to a group of known values, almost without noise."""
+    low, high = bounds
+    values = Values(Column("x", ColumnKind.INTEGER, "INTEGER"), Grid(low=low, high=high, step=1))
+    distances, law = BoundDistances(values), LaplaceIntegers(Fraction(1, 100))
+    inside = np.array([low, low + 1, high, high, high - 2, low + 3])
+    extra = [(n, s) for n in range(5) for s in (n * low, n * high, n * (low + high) // 2)]
+    totals = Totals(np.zeros(len(extra)), {}, {})
+    totals.counts[values] = np.array([len(inside) + n for n, _ in extra])
+    totals.sums[values] = np.array([inside.sum() + s for _, s in extra])
+    noisy = {distances: Noisy(distances.of(totals), law, (0, 4 * (high - low)))}
+    for kind, true in ((SharedAverage, inside.mean()), (SharedSum, inside.sum()), (SharedCount, len(inside))):
+        found = kind("x", distances).estimate(noisy, failure=Fraction(1, 20))
+        assert (np.asarray(found.low, dtype=float) <= true + 1e-9).all()
+        assert (np.asarray(found.high, dtype=float) >= true - 1e-9).all()
+        assert ((found.low <= found.value) & (found.value <= found.high)).all()
+
+
+def test_what_shares_a_vector(opened: Opened) -> None:
+    """An average, or a sum and a count of one column, also in a formula; a sum or a count alone do not, nor beside a
+    variance."""
+    session = opened(PureDP(3))
+    wide = {"epsilon": 1, "bounds": {"cost": (0, 10)}, "per_unit": AtMost(groups=1, rows=1)}
+    for outputs, names in {
+        "AVG(cost) AS a": ["SUM(cost - 0), SUM(10 - cost)"],
+        "SUM(cost) AS s, COUNT(cost) AS n": ["SUM(cost - 0), SUM(10 - cost)"],
+        "SUM(cost) / COUNT(cost) AS r": ["SUM(cost - 0), SUM(10 - cost)"],
+        "SUM(cost) AS s, COUNT(*) AS n": ["SUM(cost)", "COUNT(*)"],
+        "AVG(cost) AS a, VAR_POP(cost) AS v": ["SUM(cost - 5)", "COUNT(cost)", "SUM((cost - 5)² - 12.5)"],
+    }.items():
+        plan = session.plan(f"SELECT {outputs} FROM t", **wide)
+        assert [part.measure.name for part in plan.noises] == names
+    both = session.plan("SELECT SUM(cost) AS s, COUNT(cost) AS n FROM t", **wide).error
+    half = {**wide, "epsilon": 0.5}
+    apart = {
+        name: session.plan(f"SELECT {name} AS x FROM t", **half).error["x"]() for name in ("SUM(cost)", "COUNT(cost)")
+    }
+    assert both["s"]() < 0.51 * apart["SUM(cost)"]
+    assert both["n"]() < 0.85 * apart["COUNT(cost)"]
+
+
+@pytest.mark.parametrize(
+    "law", [LaplaceIntegers(Fraction(3, 2)), GaussianIntegers(Fraction(3, 2)), GaussianIntegers(Fraction(1, 2))]
+)
+def test_mixtures_of_noise_stay_within_one_radius(law: IntegerNoise) -> None:
+    """Exact sums over all pairs of noises, for eleven mixtures."""
+    x = np.arange(-60, 61)
+    decay = np.abs(x) / float(law.scale) if isinstance(law, LaplaceIntegers) else x**2 / (2 * float(law.scale) ** 2)
+    mass = np.exp(-decay) / np.exp(-decay).sum()
+    for failure in (Fraction(1, 2), Fraction(1, 20), Fraction(1, 1000)):
+        far = law.mixture_radius(failure)
+        for p in np.linspace(0, 1, 11):
+            beyond = np.abs((1 - p) * x[:, None] - p * x[None, :]) > far + 1e-9
+            assert (np.outer(mass, mass) * beyond).sum() <= float(failure)

@@ -76,7 +76,7 @@ def test_the_noise_has_the_planned_law(many: QueryPlan, released: dict[str, np.n
 def test_the_noise_of_sums_has_the_planned_scale(many: QueryPlan, released: dict[str, np.ndarray]) -> None:
     """The mean of |noise| is close to the scale: for Laplace its standard error is scale / sqrt(n)."""
     scale = float(many.noises[1].scale)
-    assert scale == 30 / 0.5
+    assert scale == 30 / 1
     size = np.abs(released["s"] - truth(15, 0)).mean()
     assert abs(size - scale) < 5.4 * scale / np.sqrt(GROUPS) + 0.01
 
@@ -113,10 +113,10 @@ def test_every_run_is_fresh(many: QueryPlan, released: dict[str, np.ndarray]) ->
 
 
 def test_the_split_is_exact(many: QueryPlan) -> None:
-    """COUNT(*), SUM and AVG get a third each; AVG halves its third; ε = sensitivity/scale, added up exactly."""
-    assert [n.measure.name for n in many.noises] == ["COUNT(*)", "SUM(x)", "SUM(x - 5)", "COUNT(x)"]
-    assert [n.amount for n in many.noises] == [Fraction(1, 2), Fraction(1, 2), Fraction(1, 4), Fraction(1, 4)]
-    assert [n.move.sensitivity for n in many.noises] == [3, 30, 15, 3]
+    """COUNT(*), SUM and AVG get a third each; SUM and AVG share a vector; ε = sensitivity/scale, added up exactly."""
+    assert [n.measure.name for n in many.noises] == ["COUNT(*)", "SUM(x - 0), SUM(10 - x)"]
+    assert [n.amount for n in many.noises] == [Fraction(1, 2), Fraction(1)]
+    assert [n.move.sensitivity for n in many.noises] == [3, 30]
     assert sum(n.event.sensitivity / n.event.scale for n in many.noises) == many.cost.epsilon == Fraction(3, 2)
 
 
@@ -124,22 +124,23 @@ def test_weights_and_shared_measures(make_plan: Any) -> None:
     table = pa.table({"person": [1], "x": [1]})
     plan = make_plan(
         table,
-        "SELECT COUNT(x) AS n, AVG(x) AS m FROM t",
+        "SELECT COUNT(x) AS n, AVG(x) AS m, VAR_POP(x) AS v FROM t",
         epsilon=1,
         bounds={"x": (0, 10)},
         per_unit=AtMost(groups=5, rows=2),
-        weights={"m": 3},
+        weights={"m": 3, "v": 3},
     )
     assert {n.measure.name: n.amount for n in plan.noises} == {
-        "COUNT(x)": Fraction(5, 8),
-        "SUM(x - 5)": Fraction(3, 8),
+        "COUNT(x)": Fraction(1, 7) + Fraction(3, 14) + Fraction(1, 7),
+        "SUM(x - 5)": Fraction(3, 14) + Fraction(1, 7),
+        "SUM((x - 5)² - 12)": Fraction(1, 7),
     }
     assert plan.limits == AtMost(groups=1, rows=2), "one group is all there is"
     plan.engine.close()
 
 
 def test_expected_errors(make_plan: Any) -> None:
-    """COUNT: scale 4 → the 95 % margin; AVG: (a + h b) / (n − b), at most the width."""
+    """COUNT: scale 4 → the 95 % margin; AVG: m / (n − k), at most the width."""
     table = pa.table({"person": [1], "x": [1.0]})
     plan = make_plan(
         table,
@@ -149,9 +150,9 @@ def test_expected_errors(make_plan: Any) -> None:
     )
     count, average = plan.error["n"], plan.error["m"]
     assert count() == count(1000) == 12
-    # Scales: sum 10/(1/4) = 40, count 2/(1/4) = 8; margins at 2.5 %: 148 and 29.
-    assert average(1000) == pytest.approx((148 + 5 * 29) / (1000 - 29), rel=0.02)
-    assert average() == average(29) == 10
+    # Scale 2·10/(1/2) = 40; margins at 2.5 %: 40·ln 40 + 1, and 4.93·40/10 values.
+    assert average(1000) == pytest.approx(149 / (1000 - 20), rel=0.002)
+    assert average() == average(20) == 10
     assert str(count) == "± 12"
     plan.engine.close()
 

@@ -140,13 +140,12 @@ def test_a_plan_says_everything_but_the_key(visits: Path, ledger: Ledger) -> Non
         "cost    ε ≤ 0.50, δ = 0, one patient added or removed",
         "limits  2 of 2 groups, 4 rows per group, of each patient",
         "bounds  cost clamped to [0, 5000], in steps of 1e-05",
-        "SUM(cost - 2500)         0.225  88,900       20000",
-        "COUNT(cost)              0.225  35.6         8",
-        "units beyond the limits  0.05   20           1",
+        "SUM(cost - 0), SUM(5000 - cost) 0.45 88,900 40000",
+        "units beyond the limits 0.05 20 1",
         "in a group of 1,000 values",
         "$key_1::UBIGINT",
     ):
-        assert part in text
+        assert part in text or part in " ".join(text.split())
     assert "WITH base" not in str(plan)
 
 
@@ -156,7 +155,7 @@ def test_relation_and_unit_come_from_the_ledger(visits: Path, tmp_path: Path) ->
         with Session(visits, ledger=ledger) as session:
             plan = session.plan(SQL, **{**ASK, "per_unit": AtMost(groups=1, rows=4)})
             assert str(plan.cost) == "ε ≤ 0.50, δ = 0, one patient replaced by another"
-            assert [n.move.sensitivity for n in plan.noises] == [2 * 4 * 250_000_000, 2 * 4]
+            assert [n.move.sensitivity for n in plan.noises] == [2 * 4 * 500_000_000]
             plan.run()
         assert ledger.remaining() == PureDP(2.5, relation=Relation.REPLACE, unit="patient_id")
 

@@ -5,9 +5,10 @@ the plan's confidence (95 % unless stated), for each value on its own. It is the
 solved for ε. Each aggregate gets the smallest ε of four digits that is enough for it alone, so an exact count does not
 pay for a coarse sum beside it. The query costs what these amounts come to together: with Laplace noise the sum of the
 ε, with Gaussian noise the ε of the sum of their ρ (`noises`). It is solved for each form of noise that the promise
-allows, and the smallest ε is taken. A measure that two aggregates share gets both their parts, which can only make it
-better. Keys that are found in the data get as much as an aggregate on average. The errors of the plan that results are
-checked once more, so nothing rests on the search. With `weights`, the parts are fixed and only the whole is solved for.
+allows, and the smallest ε is taken. Aggregates that read the same measures get the largest of their parts together. A
+measure that two others share gets both their parts, which can only make it better. Keys that are found in the data get
+as much as an aggregate on average. The errors of the plan that results are checked once more, so nothing rests on the
+search. With `weights`, the parts are fixed and only the whole is solved for.
 """
 
 from __future__ import annotations
@@ -28,6 +29,7 @@ from deniable.query import planning
 from deniable.query.aggregates import RankError
 from deniable.query.answering import KEYS, shares
 from deniable.query.estimates import ExpectedError
+from deniable.query.measures import Measure
 from deniable.query.noises import LAPLACE, NoiseForm
 from deniable.query.planning import PlanningContext, PlanOptions, QueryPlan
 from deniable.query.reading import ParsedQuery
@@ -98,12 +100,23 @@ class _Errors:
             for name, goal in goals.items()
         }
         parts = {name: short_above(self.amount(epsilon), figures=6) for name, epsilon in alone.items()}
+        for together in self._together():
+            # One measure serves them all: the largest part is enough for each.
+            most = max(parts[name] for name in together)
+            parts |= dict.fromkeys(together, most / len(together))
         if keys:
             parts.setdefault(KEYS, sum(parts.values(), Fraction(0)) / len(parts))
         whole = sum(parts.values(), Fraction(0))
         if self.form is LAPLACE:
             return Accurate(whole, parts, self.form.name)
         return Accurate(_smallest_epsilon(lambda epsilon: self.amount(epsilon) >= whole), parts, self.form.name)
+
+    def _together(self) -> list[list[str]]:
+        """The names of aggregates that read the same measures and no others."""
+        names: dict[tuple[Measure, ...], list[str]] = {}
+        for aggregate in self.plan.aggregates:
+            names.setdefault(aggregate.measures, []).append(aggregate.name)
+        return list(names.values())
 
     def amount(self, epsilon: Fraction) -> Fraction:
         """The amount that an ε buys."""

@@ -15,6 +15,8 @@ max(high, 0) − min(low, 0) and l levels:
 - **L2 squared, a unit added, removed or blanked out**: K·l·(R·b)². Each of K groups moves by at most R·b in each level,
   and the squares of one level add up to at most (R·b)², because the cells of a level get non-negative shares of R rows
   (several cells), or there is one cell.
+- **Cells that a row changes together** (`BoundDistances`): what it adds to them is never negative and at most b in all,
+  so both bounds hold as for one level.
 - **L2 squared, a unit replaced**: with s groups in common, a measure of one cell moves by at most R²·((2K − 2s)·b² +
   s·w²). That is linear in s, so the worst is s = t or s = K: R²·max(2(K − t)·b² + t·w², K·w²). The cells of a measure
   of several cells are never negative, so |u − v|² ≤ |u|² + |v|²: at most 2K·l·R².
@@ -157,6 +159,11 @@ class Measure:
         return 1
 
     @property
+    def spread(self) -> int:
+        """How many of them a row changes."""
+        return self.levels
+
+    @property
     def low(self) -> int:
         """The least that one row adds."""
         return self._values.low - self.centre if self.summed else 0
@@ -225,6 +232,55 @@ class UnitCounts(Measure):
 
 
 @dataclass(frozen=True)
+class BoundDistances(Measure):
+    """The sums of the distances of a column's values from their lower and from their upper bound, in steps.
+
+    A row adds x − low to the one and high − x to the other, which together are high − low: a vector of two cells per
+    group, never negative, that a row moves by at most high − low in L1, and so in L2.
+    """
+
+    @property
+    def ends(self) -> tuple[int, int]:
+        """The bounds, in steps."""
+        return self._values.low, self._values.high
+
+    @property
+    def cells(self) -> int:
+        return 2
+
+    @property
+    def spread(self) -> int:
+        return 2
+
+    @property
+    def low(self) -> int:
+        return 0
+
+    @property
+    def high(self) -> int:
+        return self.ends[1] - self.ends[0]
+
+    @property
+    def step(self) -> Fraction:
+        return self._values.step
+
+    @property
+    def name(self) -> str:
+        """ "SUM(cost - 0), SUM(5000 - cost)"."""
+        column = self._values.name
+        low, high = (f"{float(end * self.step):g}" for end in self.ends)
+        return f"SUM({column} - {low}), SUM({high} - {column})"
+
+    def of(self, totals: Totals) -> NDArray[Any]:
+        values, (low, high) = self._values, self.ends
+        counts, sums = totals.counts[values], totals.sums[values]
+        furthest = largest(sums) + max(abs(low), abs(high)) * largest(counts)
+        if sums.dtype != np.int64 or furthest >= 1 << 62:
+            counts, sums = counts.astype(object), sums.astype(object)
+        return np.stack([sums - low * counts, high * counts - sums], axis=1)
+
+
+@dataclass(frozen=True)
 class Different(Measure):
     """The number of different values of a column."""
 
@@ -264,11 +320,11 @@ def move(measure: Measure, limits: AtMost, *, groups: int | None, relation: Rela
     squares = full * rows**2 + rest**2
     reach = most_rows * most * levels
     if relation is not Relation.REPLACE:
-        places = touched if measure.cells == 1 else min(most_rows * levels, touched * measure.cells)
+        places = touched if measure.cells == 1 else min(most_rows * measure.spread, touched * measure.cells)
         return Move(reach, squares * levels * most**2, reach, places)
     if measure.cells > 1:
         everywhere = measure.cells * (2 * touched if groups is None else groups)
-        return Move(2 * reach, 2 * squares * levels * most**2, reach, min(2 * most_rows * levels, everywhere))
+        return Move(2 * reach, 2 * squares * levels * most**2, reach, min(2 * most_rows * measure.spread, everywhere))
     shared = 0 if groups is None else max(0, 2 * touched - groups)
     apart = 2 * (touched - shared)
     sensitivity = rows * (apart * most + shared * width)

@@ -47,6 +47,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 from functools import lru_cache, reduce
 from operator import add
+from statistics import NormalDist
 from typing import Any, NamedTuple
 
 from numpy.typing import NDArray
@@ -94,6 +95,10 @@ class IntegerNoise(ABC):
     def sum_radius(self, weights: tuple[tuple[float, int], ...], failure: Fraction) -> float:
         """A t with Pr[Σ wᵢXᵢ > t] ≤ failure for independent Xᵢ; `weights` are (weight, how many)."""
 
+    @abstractmethod
+    def mixture_radius(self, failure: Fraction) -> int:
+        """An m with Pr[|(1 − p)X − pY| > m] ≤ failure for independent X and Y, whatever p between 0 and 1."""
+
 
 class LaplaceIntegers(IntegerNoise):
     """Discrete Laplace noise: Pr[x] ∝ exp(−|x|/scale)."""
@@ -112,6 +117,12 @@ class LaplaceIntegers(IntegerNoise):
     def sum_radius(self, weights: tuple[tuple[float, int], ...], failure: Fraction) -> float:
         return discrete.laplace_sum_radius(self.scale, weights, failure)
 
+    def mixture_radius(self, failure: Fraction) -> int:
+        # X = ⌊E⌋ − ⌊E′⌋ for two exponential variables of this scale, and E − E′ is Laplace: X is within 1 of it. A
+        # mixture of two Laplace variables reaches no further than one of them, because their density is symmetric and
+        # its logarithm concave (Proschan 1965, Theorem 2.3).
+        return 1 + math.ceil(-math.log(float(failure)) * float(self.scale) * (1 + 1e-9))
+
 
 class GaussianIntegers(IntegerNoise):
     """Discrete Gaussian noise: Pr[x] ∝ exp(−x²/(2 scale²))."""
@@ -129,6 +140,16 @@ class GaussianIntegers(IntegerNoise):
 
     def sum_radius(self, weights: tuple[tuple[float, int], ...], failure: Fraction) -> float:
         return discrete.gaussian_sum_radius(self.scale, weights, failure)
+
+    def mixture_radius(self, failure: Fraction) -> int:
+        if self.scale < 1:
+            return self.radius(failure / 2)  # both within it
+        # X lies below a normal variable of deviation σ ≥ 1, plus 1, in the order of cumulative probabilities:
+        # Pr[X ≥ k] ≤ Pr[N ≥ k − 1] for k ≥ 1 (Canonne, Kamath and Steinke 2020), and Pr[X ≥ k] ≥ Pr[N ≥ k] there, which
+        # is the same for the other k: the sum of a falling function exceeds its integral by more than the 2e^(−2π²σ²)
+        # by which the sum over all integers exceeds σ√(2π). So a mixture lies below a normal variable of deviation σ at
+        # most, plus 1.
+        return 1 + math.ceil(-NormalDist().inv_cdf(float(failure) / 2) * float(self.scale) * (1 + 1e-9))
 
 
 @lru_cache(maxsize=1024)

@@ -39,6 +39,7 @@ from deniable.query.aggregates import build
 from deniable.query.answering import Beyond, answered, shares
 from deniable.query.bounding import Bounded, bounded, detailed
 from deniable.query.choice import LIMITS, ONE_ROW, AtMost
+from deniable.query.complements import share_vectors
 from deniable.query.engines.base import Engine
 from deniable.query.estimates import Aggregate, ExpectedError
 from deniable.query.explanation import explain, plan_html, why, words
@@ -271,7 +272,8 @@ def plan(question: ParsedQuery, options: PlanOptions, context: PlanningContext, 
     declared = DeclaredKeys(options.keys, question, engine.look)
     keys = declared.groups()
     cost = promise(options, context, [k.column.name for k in keys if k.private])
-    aggregates = tuple(build(output, grids, unit=column, categories=declared.of) for output in question.measured)
+    built = tuple(build(output, grids, unit=column, categories=declared.of) for output in question.measured)
+    aggregates = share_vectors(built)
     groups = _groups(keys)
     if not aggregates and groups is not None:
         raise QueryError("every key is declared, so the answer is the list that was given; ask for COUNT(*) as well")
