@@ -121,9 +121,9 @@ def test_columns_are_matched_by_name_and_refused_by_name_alone() -> None:
         DECLARED.transform(FRAME.drop(columns="kind"))
     with pytest.raises(InvalidArgument, match="new undeclared"):
         DECLARED.transform(FRAME.assign(new=1))
-    for wrong in ({"a": 5}, {"a": (1, 0)}, {"a": []}, {"a": None}, {"a": "text"}):
+    for value in (5, (1, 0), [], None, "text"):
         with pytest.raises(InvalidArgument):
-            Columns(wrong).fit({"a": [1]})
+            Columns({"a": value}).fit({"a": [1]})
     with pytest.raises(InvalidArgument, match="frame"):
         DECLARED.transform(X)
 
