@@ -45,7 +45,7 @@ from deniable.synthesis.table import MOST_ROWS, SyntheticTable, read_rows
 
 METHODS = ("aim", "mst")
 
-TREE_CELLS = 5 << 16
+TREE_CELLS = 1 << 18
 """Cells of the model's junction tree, at most."""
 
 MOST_NOISE = 1_000_000
