@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pandas as pd
 import polars as pl
@@ -121,7 +123,8 @@ def test_columns_are_matched_by_name_and_refused_by_name_alone() -> None:
         DECLARED.transform(FRAME.drop(columns="kind"))
     with pytest.raises(InvalidArgument, match="new undeclared"):
         DECLARED.transform(FRAME.assign(new=1))
-    for value in (5, (1, 0), [], None, "text"):
+    wrong: list[Any] = [5, (1, 0), [], None, "text"]
+    for value in wrong:
         with pytest.raises(InvalidArgument):
             Columns({"a": value}).fit({"a": [1]})
     with pytest.raises(InvalidArgument, match="frame"):
