@@ -170,5 +170,5 @@ def test_a_release_is_drawn_number_by_number() -> None:
     first, second = value_figures(release)
     assert [row.name for row in first.rows] == ["Bern, 1"], "an endless interval is not drawn"
     assert [row.value for row in second.rows] == [9.5, 1.5]
-    assert first.x_label == "with 90 % intervals of the privacy noise"
+    assert first.x_label == "with 90 % intervals"
     assert "<b>" not in render(second)

@@ -250,12 +250,12 @@ def test_a_release_is_a_table_of_rows(tmp_path: Path) -> None:
 def test_a_release_is_drawn_with_its_intervals(tmp_path: Path) -> None:
     release = two_groups(tmp_path)
     axes = release.plot()
-    (bars,) = axes.containers
-    drawn = bars.lines[2][0].get_segments()
-    assert [(segment[0][1], segment[1][1]) for segment in drawn] == [
-        (float(low), float(high)) for low, high in zip(release["n_low"], release["n_high"], strict=True)
+    drawn = [list(map(float, line.get_xdata())) for line in axes.lines]
+    assert drawn[::2] == [
+        [float(low), float(high)] for low, high in zip(release["n_low"], release["n_high"], strict=True)
     ]
-    assert [label.get_text() for label in axes.get_xticklabels()] == ["Bern", "Basel"]
+    assert drawn[1::2] == [[float(n)] for n in release["n"]]
+    assert [label.get_text() for label in axes.get_yticklabels()] == ["Bern", "Basel"]
     with pytest.raises(InvalidArgument, match="one of the released numbers n"):
         release.plot("city")
 

@@ -12,6 +12,7 @@ from deniable import _files
 from deniable._escapes import printable
 from deniable.errors import InvalidArgument, MissingExtra
 from deniable.explaining.figures import BarFigure, Figure, IconFigure, IntervalFigure, LineFigure, linear_ticks
+from deniable.explaining.report import Answers, value_figures
 from deniable.explaining.svg import COLOURS, DASHES, INK, PALE, REFERENCE
 
 if TYPE_CHECKING:
@@ -78,6 +79,21 @@ def _bars(figure: BarFigure, axes: Axes) -> None:
     axes.set_xticks(range(0, len(figure.bars), every), [_literal(name) for name, _ in figure.bars[::every]])
     axes.set_yticks(linear_ticks(0, max((value for _, value in figure.bars), default=1), whole=True))
     axes.set(title=_literal(figure.title), ylabel=_literal(figure.y_label))
+
+
+def draw_numbers(release: Answers, name: str, axes: Axes | None) -> Axes:
+    """The released numbers of one name with their intervals, on these axes or on new ones."""
+    if axes is None:
+        try:
+            from matplotlib.figure import Figure as Sheet
+        except ModuleNotFoundError:
+            raise MissingExtra("matplotlib", "plot") from None
+        axes = Sheet(layout="constrained").subplots()
+    for figure in value_figures(release):
+        if figure.title == name or figure.title.startswith(f"{name} ("):
+            draw(figure, axes)
+            break
+    return axes
 
 
 def _literal(text: str) -> str:

@@ -20,6 +20,7 @@ from typing import Any, NamedTuple
 from deniable._checks import shown
 from deniable._escapes import printable
 from deniable._forms import Plain
+from deniable._notebook import draw_numbers
 from deniable.descriptions import Description
 from deniable.errors import InvalidArgument, NotSupported
 from deniable.events import Event
@@ -173,7 +174,7 @@ class Release(Plain):
         return polars.from_arrow(self.to_arrow())
 
     def plot(self, column: str | None = None, *, axes: Any = None) -> Any:
-        """One released number per row with its interval, drawn by matplotlib; gives the axes.
+        """One released number per row with its interval, drawn by Matplotlib (extra `plot`); gives the axes.
 
         Args:
             column: the number to draw; the first one, if it is left out.
@@ -183,21 +184,7 @@ class Release(Plain):
         chosen = column if column is not None else next(iter(numbers), None)
         if chosen not in numbers:
             raise InvalidArgument("column", column, f"one of the released numbers {', '.join(numbers)}")
-        try:
-            from matplotlib.figure import Figure
-        except ModuleNotFoundError:
-            raise NotSupported("plot() needs matplotlib, which is not installed; run: pip install matplotlib") from None
-        axes = Figure(layout="constrained").subplots() if axes is None else axes
-        values, low, high = ([float(x) for x in self.columns[chosen + ending]] for ending in ("", "_low", "_high"))
-        ends = [[v - a for v, a in zip(values, low, strict=True)], [b - v for v, b in zip(values, high, strict=True)]]
-        labels = [
-            ", ".join(printable(str(key)) for key in keys) for keys in zip(*self.key_values.values(), strict=True)
-        ]
-        axes.errorbar(range(len(values)), values, yerr=ends, fmt="o", capsize=3)
-        axes.set_xticks(range(len(values)), labels or [""] * len(values))
-        axes.set_ylabel(printable(chosen))
-        axes.set_title(f"{shown(self.confidence * 100)} % each, {self._covers}", fontsize="small")
-        return axes
+        return draw_numbers(self, chosen, axes)
 
     def to_pandas(self) -> Any:
         """A pandas DataFrame of `columns`."""
