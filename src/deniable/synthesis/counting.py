@@ -149,7 +149,9 @@ class Counting:
 
     def _type(self, size: int) -> str:
         """The type of codes: a small one where the engine keeps the rows in memory."""
-        return "BIGINT" if self.alike else "SMALLINT" if size < 1 << 15 else "INTEGER"
+        if self.alike:
+            return "BIGINT"
+        return "UTINYINT" if size <= 1 << 8 else "SMALLINT" if size < 1 << 15 else "INTEGER"
 
     def _statement(self, cliques: Sequence[Clique]) -> Bounded:
         base, limits = self.base, AtMost(groups=1, rows=self.rows)
