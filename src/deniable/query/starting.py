@@ -64,9 +64,10 @@ def open(
     try:
         return Session(data, ledger=record, public=public, encoding=encoding)
     except BaseException:
+        unused = fresh and record.head().seq == 0
         record.close()
-        if fresh:
-            place.unlink()  # nothing was charged to it; the next try may name another unit
+        if unused:
+            place.unlink()  # so that the next try may name another unit
         raise
 
 
