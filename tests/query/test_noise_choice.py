@@ -193,7 +193,7 @@ def test_found_keys_under_a_cost_in_zcdp(opened: Opened) -> None:
     [
         ({"cost": ZCDP(1), "epsilon": 1}, "epsilon must be left out where cost is given"),
         ({"cost": ZCDP(1), "error": 5}, "error must be left out when cost is given"),
-        ({"cost": 1}, "cost must be PureDP, ApproxDP, ZCDP or GDP"),
+        ({"cost": 1}, "cost must be PureDP, ApproxDP or ZCDP"),
         ({"cost": ZCDP(0)}, "cost must be above 0"),
         ({"cost": ApproxDP(1, 1e-9), "delta": 1e-9}, "delta must be left out where cost is given"),
         ({"epsilon": 1, "noise": "normal"}, 'noise must be "laplace" or "gaussian"'),
@@ -318,7 +318,7 @@ def test_the_epsilon_of_a_rho() -> None:
 
 
 def test_gdp_is_refused_by_name(opened: Opened) -> None:
-    with pytest.raises(InvalidArgument):
+    with pytest.raises(InvalidArgument, match="cost must be PureDP, ApproxDP or ZCDP"):
         opened(ApproxDP(3, 1e-6)).plan(DAILY, cost=GDP(0.1), **DAYS)
 
 

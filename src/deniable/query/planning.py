@@ -31,7 +31,7 @@ from deniable._forms import Plain
 from deniable._remedies import MORE, Option, Remedy, example
 from deniable.errors import InvalidArgument, QueryError
 from deniable.events import Event
-from deniable.guarantees import GDP, ZCDP, ApproxDP, ApproxZCDP, Guarantee, PureDP
+from deniable.guarantees import ZCDP, ApproxDP, ApproxZCDP, Guarantee, PureDP
 from deniable.ledger.records import as_purpose
 from deniable.noise import Grid
 from deniable.query import grids as gridding
@@ -445,11 +445,11 @@ def _stated_delta(delta: Number) -> Fraction:
 
 def _stated_cost(cost: object, delta: Fraction | None, ledger: Budget, private: Sequence[str]) -> Guarantee:
     """A cost that was stated as a guarantee, about the ledger's unit."""
-    if not isinstance(cost, PureDP | ApproxDP | ZCDP | ApproxZCDP | GDP):
+    if not isinstance(cost, PureDP | ApproxDP | ZCDP | ApproxZCDP):
         raise InvalidArgument(
             "cost",
             cost,
-            "PureDP, ApproxDP, ZCDP or GDP",
+            "PureDP, ApproxDP or ZCDP",
             "For example cost=dn.ZCDP(0.01); epsilon=… is the short form.",
         )
     one_relation(ledger.relation, cost.relation, doing="plan")

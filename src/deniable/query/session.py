@@ -122,7 +122,7 @@ class Session:
         Args:
             sql: SELECT keys and aggregates FROM a table, as docs/query.md lists; anything else is refused by name.
             epsilon: the cost of the whole query, divided over its parts. Give this, `cost` or `error`.
-            cost: the cost as a guarantee: `dn.ZCDP(0.01)`, `dn.ApproxDP(1, 1e-8)`, `dn.PureDP(1)` or `dn.GDP(0.1)`.
+            cost: the cost as a guarantee: `dn.ZCDP(0.01)`, `dn.ApproxDP(1, 1e-8)` or `dn.PureDP(1)`.
             error: how far off each value may be, at `confidence`; one number, or one per aggregate. The smallest ε that
                 gives it is found, to four digits per aggregate.
             group_size: with `error`, the smallest group in which an average must keep it.
