@@ -42,8 +42,6 @@ def main() -> None:
         for outputs, group, keys, limits in QUESTIONS:
             select, by = (f"{group}, ", f" GROUP BY {group}") if group else ("", "")
             sql = f"SELECT {select}{outputs} AS x FROM t{by}"
-                f" GROUP BY {group}" if group else ""
-            )
             bounds = {"cost": (0, 1000)} if "cost" in outputs else None
             plan = session.plan(sql, epsilon=1, bounds=bounds, keys=keys or None, per_unit=limits)
             errors = []
