@@ -18,7 +18,7 @@ import deniable as dn
 FRAME = pd.DataFrame({"person": [1, 2], "day": [0, 1], "city": [0, 1], "cost": [10.0, 20.0], "age": [30, 40]})
 DAYS, CITIES = {"day": list(range(365))}, {"city": list(range(20))}
 YEAR, FEW, MONTH = dn.AtMost(groups=365, rows=1), dn.AtMost(groups=2, rows=4), dn.AtMost(groups=30, rows=2)
-QUESTIONS = (
+QUESTIONS: tuple[tuple[str, str, dict[str, list[int]], dn.AtMost], ...] = (
     ("COUNT(*)", "", {}, dn.AtMost(groups=1, rows=1)),
     ("COUNT(*)", "day", DAYS, YEAR),
     ("COUNT(*)", "day", DAYS, MONTH),

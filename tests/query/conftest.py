@@ -79,8 +79,11 @@ def vectors(found: QueryPlan, *, key: tuple[int, int]) -> list[list[int]]:
 
 def plainly(one: Aggregate) -> Aggregate:
     """An aggregate as it would be without a vector that it shares: its sums and counts are easier to read."""
-    kinds = {SharedAverage: Average, SharedSum: SumAggregate, SharedCount: CountAggregate}
-    return kinds[type(one)](one.name, one.distances.values) if isinstance(one, SharedAggregate) else one
+    kinds: dict[type, Any] = {SharedAverage: Average, SharedSum: SumAggregate, SharedCount: CountAggregate}
+    if not isinstance(one, SharedAggregate):
+        return one
+    aggregate: Aggregate = kinds[type(one)](one.name, one.distances.values)
+    return aggregate
 
 
 def places(found: QueryPlan, *, key: tuple[int, int]) -> list[dict[Any, int]]:

@@ -223,6 +223,7 @@ def test_limits_have_the_least_error(tables: Tables) -> None:
     plan = tables.plan(frame, **{**PRIVATE, "bounds": {"cost": (0, 1), "age": (0, 1)}})
     exact = tables.exact(plan.limits)
     assert exact.sum() == 200, "every person adds one to each of two histograms"
+    assert plan.limits is not None
     sure = replace(plan.limits, epsilon=Fraction(1000))
     assert sure.read(exact, epsilon=Fraction(1, 2), groups=3) == AtMost(groups=2, rows=2)
     assert sure.read(exact, epsilon=Fraction(50), groups=3) == AtMost(groups=2, rows=40)

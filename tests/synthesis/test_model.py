@@ -7,6 +7,7 @@ import itertools
 import numpy as np
 import pytest
 
+from deniable.noise.unprotected import fresh_numbers
 from deniable.synthesis import fitting, sampling
 from deniable.synthesis.fitting import Measurement
 from deniable.synthesis.tree import JunctionTree
@@ -80,7 +81,7 @@ def test_forbidden_cells_stay_empty_in_the_model_and_in_its_rows() -> None:
     measured = [Measurement((0,), np.array([50.0, 60.0]), 9.0), Measurement((1,), np.array([40.0, 30.0, 40.0]), 9.0)]
     model = fitting.fit((2, 3), measured, forbidden=barred)
     assert (model.marginal((0, 1))[barred[0, 1]] == 0).all()
-    codes = sampling.sample(model.tree, model.beliefs, 500, random=sampling.generator())
+    codes = sampling.sample(model.tree, model.beliefs, 500, random=fresh_numbers())
     assert not barred[0, 1][codes[:, 0], codes[:, 1]].any()
     assert fitting.possible((2, 3), barred)
     assert not fitting.possible((2,), {(0,): np.array([True, True])})

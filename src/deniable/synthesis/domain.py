@@ -34,6 +34,7 @@ from deniable import _checks
 from deniable._remedies import example
 from deniable._signatures import public_class
 from deniable.errors import InvalidArgument
+from deniable.noise.unprotected import UnprotectedNumbers
 from deniable.query.grids import BinNumber, Distinct
 from deniable.query.keys import declare
 from deniable.query.schema import Column, ColumnKind
@@ -198,7 +199,7 @@ class Attribute:
                 return sum(point >= edge for edge in edges[1:-1])  # type: ignore[operator]
         raise InvalidArgument(self.name, value, f"a value of the column {self.name}", "See the plan's domain.")
 
-    def decode(self, codes: NDArray[np.int64], random: np.random.Generator) -> list[Any]:
+    def decode(self, codes: NDArray[np.int64], random: UnprotectedNumbers) -> list[Any]:
         """A value for every code: its category, or a number or date drawn evenly from its bin; None where missing."""
         if self.values is not None:
             known = [*self.values, None]
@@ -210,7 +211,7 @@ class Attribute:
                 found[here] = self._drawn(place, len(here), random)
         return list(found.tolist())
 
-    def _drawn(self, place: int, count: int, random: np.random.Generator) -> list[Any]:
+    def _drawn(self, place: int, count: int, random: UnprotectedNumbers) -> list[Any]:
         edges = self.edges or ()
         low: Any = edges[place]
         high: Any = edges[place + 1]

@@ -31,6 +31,7 @@ from deniable.errors import InvalidArgument
 from deniable.events import Claimed, Event
 from deniable.guarantees import ZCDP, ApproxDP
 from deniable.ledger.records import as_purpose
+from deniable.noise.unprotected import fresh_numbers
 from deniable.query.bounding import Bounded
 from deniable.query.planning import PlanningContext
 from deniable.synthesis import fitting, sampling, selection
@@ -136,7 +137,7 @@ class SynthesisPlan(Plain):
             model = selection.run_aim(spending, domain, candidates, cells=TREE_CELLS, forbidden=self.zeros)
         spending.rho += kept
         rows = min(round(model.size), MOST_ROWS) if self.rows is None else self.rows
-        return model, sampling.sample(model.tree, model.beliefs, rows, random=sampling.generator())
+        return model, sampling.sample(model.tree, model.beliefs, rows, random=fresh_numbers())
 
     def _settled(self) -> Counting:
         """How marginals are counted once all columns are known. The caller has charged the surveys."""

@@ -16,17 +16,12 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from deniable import noise
+from deniable.noise.unprotected import UnprotectedNumbers
 from deniable.synthesis.tree import Floats, JunctionTree
 
 
-def generator() -> np.random.Generator:
-    """Random numbers for rows, from a fresh seed. They protect nobody: what they are drawn from is released."""
-    return np.random.default_rng(noise.secure().words(4).tolist())
-
-
 def sample(
-    tree: JunctionTree, beliefs: Sequence[Floats], rows: int, *, random: np.random.Generator
+    tree: JunctionTree, beliefs: Sequence[Floats], rows: int, *, random: UnprotectedNumbers
 ) -> NDArray[np.int64]:
     """Codes of as many rows, one column for each column of the domain."""
     codes = np.zeros((rows, len(tree.sizes)), dtype=np.int64)
@@ -46,7 +41,7 @@ def sample(
     return codes[random.permutation(rows)]
 
 
-def _drawn(joint: Floats, given: NDArray[np.int64], random: np.random.Generator) -> NDArray[np.int64]:
+def _drawn(joint: Floats, given: NDArray[np.int64], random: UnprotectedNumbers) -> NDArray[np.int64]:
     """A cell for every row, systematically within the rows of one given cell."""
     groups, width = joint.shape
     mass = joint.sum(axis=1, keepdims=True)

@@ -23,6 +23,7 @@ from deniable.descriptions import Description
 from deniable.errors import InvalidArgument, NotSupported
 from deniable.events import Event
 from deniable.guarantees import ApproxDP, Guarantee
+from deniable.noise.unprotected import fresh_numbers
 from deniable.query.explanation import aligned
 from deniable.synthesis import sampling
 from deniable.synthesis.domain import Clique, Domain
@@ -70,7 +71,7 @@ class SyntheticTable(Shown, Plain):
     @cached_property
     def columns(self) -> dict[str, list[Any]]:
         """The rows by column: categories, numbers and dates drawn evenly from their bins, None where missing."""
-        random = sampling.generator()
+        random = fresh_numbers()
         return {one.name: one.decode(self.codes[:, place], random) for place, one in enumerate(self.domain.attributes)}
 
     @property
@@ -106,7 +107,7 @@ class SyntheticTable(Shown, Plain):
             beliefs, probability = condition(self.model.tree, beliefs, codes)
             if not probability:
                 raise InvalidArgument("given", known, "values that occur together in the model")
-        drawn = sampling.sample(self.model.tree, beliefs, many, random=sampling.generator())
+        drawn = sampling.sample(self.model.tree, beliefs, many, random=fresh_numbers())
         return replace(self, codes=drawn, check=None, given=known)
 
     def to_pandas(self) -> Any:

@@ -35,6 +35,7 @@ from deniable.learning.reading import counted_weights, read_labels, read_rows
 from deniable.learning.surroundings import warn_of_fitted_steps
 from deniable.learning.table import ONE, IntegerTable, exact_sum, parts
 from deniable.noise import Source
+from deniable.noise.unprotected import fixed_numbers
 from deniable.units import Relation
 
 _BLOCK = 1 << 18
@@ -474,8 +475,7 @@ def _nearest(rows: Array, centers: Array) -> NDArray[np.int64]:
 
 def _directions(count: int, columns: int) -> NDArray[np.float64]:
     """Unit vectors spread over the sphere, the same in every fit: farthest of many candidates, one after the other."""
-    generator = np.random.default_rng(0)  # public: it protects nobody
-    candidates = generator.normal(size=(max(256, 8 * count), columns))
+    candidates = fixed_numbers(0).normal(size=(max(256, 8 * count), columns))
     candidates /= np.maximum(np.linalg.norm(candidates, axis=1, keepdims=True), 1e-12)
     kept = [0]
     for _ in range(count - 1):
