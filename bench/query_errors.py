@@ -11,6 +11,7 @@ import re
 import tempfile
 from pathlib import Path
 
+import history
 import pandas as pd
 
 import deniable as dn
@@ -50,6 +51,9 @@ def main() -> None:
                 errors.append(f"{error(10_000):.4g}" if ranks is None else f"{ranks:.4g} in rank")
             what = re.sub(r" AS \w+", "", outputs) + (f" by {group}" if group else "")
             print(f"| {what} | {limits.groups} × {limits.rows} | {'; '.join(errors)} |")
+            for name, error in plan.error.items():
+                size = getattr(error, "ranks", None) or error(10_000)
+                history.add("query_errors", f"{what}, {name}", float(size), "±")
         session.close()
 
 

@@ -14,6 +14,8 @@ from typing import Any
 import pytest
 
 from deniable.events import Laplace
+from deniable.guarantees import ApproxDP
+from deniable.ledger import Ledger
 from tests.cli.parameters import kind
 from tests.explaining.looking import REPORT
 from tests.house.test_commands import COMMANDS
@@ -27,6 +29,10 @@ READS = {
 FOLDERS = {("deniable publish", "--out"), ("deniable demo", "--folder")}
 """Places where a command makes a folder or fills one; they have their own tests."""
 
+SYNTHESIZE = [
+    "synthesize", "visits.csv", "--ledger", "wide.ledger", "--epsilon", "0.1",
+    "--keys", "city=Bern,Basel", "--rows-per-unit", "1", "--sql", "SELECT city FROM visits",
+]  # fmt: skip
 AUDIT = ["audit", "scores.csv", "--epsilon", "1", "--delta", "0.1"]
 WRITES: dict[tuple[str, str], list[tuple[list[str], list[str]]]] = {
     ("deniable explain", "--picture"): [
@@ -43,13 +49,15 @@ WRITES: dict[tuple[str, str], list[tuple[list[str], list[str]]]] = {
     ("deniable ledger export", "--out"): [(["ledger", "export", "hospital.ledger"], ["hospital.ledger"])],
     ("deniable audit", "--plot"): [(AUDIT, ["scores.csv"]), ([*AUDIT[:2], "--from", "event.json"], ["event.json"])],
     ("deniable convert", "out"): [(["convert", "visits.csv"], ["visits.csv"])],
+    ("deniable synthesize", "out"): [(SYNTHESIZE, ["visits.csv", "wide.ledger"])],
+    ("deniable synthesize", "--page"): [([*SYNTHESIZE, "new.csv"], ["visits.csv", "wide.ledger"])],
     ("deniable account", "--plot"): [(["account", "--compare", "--epsilon", "0.1", "--delta", "1e-6"], [])],
 }
 """Options and arguments that name a file to write: lines that work without them, and what those lines read."""
 
 LINES = [(option, words, read) for (_, option), lines in WRITES.items() for words, read in lines]
 IDS = [" ".join([*words[:2], option]) for option, words, _ in LINES]
-ENDING = {"--plot": ".svg", "--picture": ".svg", "--out": ".html", "out": ".parquet"}
+ENDING = {"--plot": ".svg", "--picture": ".svg", "--out": ".html", "out": ".parquet", "--page": ".html"}
 THEIRS = b"what was there"
 
 
@@ -76,6 +84,7 @@ def test_every_place_of_every_command_is_listed() -> None:
 def _folder(hospital: Callable) -> Callable:
     """A folder with something of every kind that commands read."""
     Path("event.json").write_text(Laplace(scale=2).to_json(), encoding="utf-8")
+    Ledger.create("wide.ledger", unit="patient_id", budget=ApproxDP(9, 1e-3)).close()
     Path("audit.json").write_text(REPORT.to_json(), encoding="utf-8")
     Path("scores.csv").write_text("world,score\n" + "".join(f"{i % 2},{i}\n" for i in range(60)), encoding="utf-8")
     return hospital

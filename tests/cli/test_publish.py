@@ -160,8 +160,6 @@ WRONG = {
     "no file": (["publish", "none.toml", "--out", "release"], "", "none.toml could not be read"),
     "no folder for it": (["publish", "tables.toml", "--out", "none/release"], "", "there is no folder none"),
     "not TOML": (PUBLISH, "[[", "is not TOML"),
-    "no bounds": (PUBLISH, "COUNT(*)>SUM(cost)", "needs bounds for cost"),
-    "no limits": (PUBLISH, "per_unit = {groups = 1, rows = 2}>", "give per_unit = {groups = 2, rows = 4}"),
     "unknown column": (PUBLISH, "COUNT(*)>COUNT(price)", "price"),
     "unknown word": (PUBLISH, "epsilon = 1>epsilon = 1\nepsilonn = 2", "epsilonn"),
     "another unit": (PUBLISH, "hospital.ledger>other.ledger", "doctor_id"),

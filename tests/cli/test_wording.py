@@ -19,8 +19,6 @@ MEAN, BY_CITY = "SELECT AVG(cost) AS c FROM visits", "SELECT city, COUNT(*) AS n
 LIMITS = ["--groups-per-unit", "1", "--rows-per-unit", "2"]
 
 MISTAKES = {
-    "no limits": ([*ASK, MEAN, "--bounds", "cost=0:9"], "--groups-per-unit 2 --rows-per-unit 4"),
-    "no bounds": ([*ASK, MEAN, *LIMITS], "--bounds cost=LOW:HIGH"),
     "no keys": ([*ASK, BY_CITY, *LIMITS], "--keys city=A,B,..."),
     "no ledger": (["ledger", "show", "none.ledger"], "deniable ledger create none.ledger --epsilon 3 --unit COLUMN"),
     "another unit": (

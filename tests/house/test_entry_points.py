@@ -111,6 +111,7 @@ READS_NO_PRIVATE_DATA: dict[str, str] = {
     "deniable.learning.*.plan_size": "numbers from theorems",
     "deniable.learning.*.compare_solvers": "what theorems predict, from public numbers",
     "deniable.learning.*.refuse": "says whether a method applies, from public parameters",
+    "deniable.learning.*.smooth": "says whether a loss is rounded off, from public parameters",
     "deniable.learning.*.work": "a step inside a method, before its noise; it releases nothing",
     "deniable.learning.*.descend": "walks along gradients that have their noise already",
     "deniable.learning.disclose_data_problems": "tells exact facts to whoever holds the data, and says so",

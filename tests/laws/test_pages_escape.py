@@ -135,6 +135,26 @@ def staged_plan(text: str, folder: Path) -> Any:
     return session.plan("SELECT SUM(cost) AS s FROM t", epsilon=1, bounds="private", per_unit=AtMost(groups=1, rows=1))
 
 
+def _wide_session(text: str, folder: Path) -> Session:
+    ledger = Ledger.create(fresh(folder) / "w.ledger", unit="person", budget=dn.ApproxDP(100, 1e-3))
+    return Session({"t": pd.DataFrame({"person": [1, 2], "city": ["a", "b"], "ward": ["x", "y"]})}, ledger=ledger)
+
+
+def _columns(text: str) -> dict[str, Any]:
+    key = text.replace("\0", "").encode("utf-8", "replace").decode()
+    columns = {"city": ["a", key], "ward": ["x", "y"]}
+    return {"columns": columns, "epsilon": 5, "per_unit": AtMost(groups=1, rows=1)}
+
+
+def marginals(text: str, folder: Path) -> Any:
+    """The categories are typed by the caller, so they may be any text."""
+    return _wide_session(text, folder).marginals("t", ["city"], **_columns(text)).run()
+
+
+def synthetic_table(text: str, folder: Path) -> Any:
+    return _wide_session(text, folder).synthesize("t", **_columns(text), rows=20).run()
+
+
 def publication(text: str, folder: Path) -> Any:
     folder = fresh(folder)
     Ledger.create(folder / "p.ledger", unit="person", budget=dn.PureDP(100)).close()
@@ -162,6 +182,8 @@ VIEWS: dict[str, Callable[[str, Path], Any]] = {
     "StagedPlan": staged_plan,
     "Release": release,
     "Publication": publication,
+    "MarginalsRelease": marginals,
+    "SyntheticTable": synthetic_table,
 }
 
 

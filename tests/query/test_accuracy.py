@@ -11,7 +11,7 @@ import pandas as pd
 import pytest
 
 from deniable.errors import InvalidArgument
-from deniable.guarantees import PureDP
+from deniable.guarantees import ApproxDP, PureDP
 from deniable.ledger import Ledger
 from deniable.query import AtMost, Session
 
@@ -31,6 +31,18 @@ def session(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Session]:
         with Session({"visits": frame}, ledger=ledger) as found:
             yield found
         assert not list(ledger.charges()), "planning charges nothing"
+
+
+@pytest.mark.parametrize("error", [1, 5, 50])
+def test_an_error_that_one_form_of_noise_cannot_give(tmp_path: Path, error: int) -> None:
+    """Noise that is smoothed has a least size; the other forms go on."""
+    budget = ApproxDP(50, 1e-6)
+    with (
+        Ledger.create(tmp_path / "a.ledger", unit="person", budget=budget) as ledger,
+        Session({"t": pd.DataFrame({"person": [1, 2]})}, ledger=ledger) as session,
+    ):
+        plan = session.plan("SELECT COUNT(*) AS n FROM t", error=error, per_unit=AtMost(groups=1, rows=1), cover=0)
+        assert plan.error["n"]() <= error
 
 
 def test_every_error_is_met_and_a_smaller_epsilon_would_not_do(session: Session) -> None:

@@ -240,7 +240,7 @@ def test_whatever_surveys_find_has_a_form_that_was_bound(aggregate: str, engine:
     rows = pa.table({"person": [1], "city": ["a"], "day": [1], "x": [0.5], "i": [3]})
     random = Random(aggregate)
     with dn.Session({"t": rows}, ledger=ledger, choice_key=None if engine == "duckdb" else 7) as session:
-        for column, groups in itertools.product(("x", "i"), (None, 2, 90, 5000)):
+        for column, groups in [("x", None), ("x", 2), ("x", 90), ("x", 5000), ("i", 2)]:
             options: dict[str, Any] = {"bounds": "private", "per_unit": "private"}
             if "DISTINCT" in aggregate:
                 options.pop("bounds")
@@ -258,7 +258,7 @@ def test_whatever_surveys_find_has_a_form_that_was_bound(aggregate: str, engine:
                 assert _bound(found.statements) <= bound, (sql, groups, groups_, rows_)
             for survey in plan.bounds if groups == 2 else ():
                 cells = itertools.combinations_with_replacement(range(survey.cells), 2)
-                for first, last in random.sample(list(cells), 30):
+                for first, last in random.sample(list(cells), 12):
                     counts = np.zeros(survey.cells, dtype=int)
                     counts[[first, last]] = 10**9
                     ends = survey.read(counts, epsilon=Fraction(1, 2), groups=groups)

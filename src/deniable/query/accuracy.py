@@ -72,8 +72,15 @@ def solve(
     size = None if group_size is None else _checks.count("group_size", group_size)
     promise = planning.promise(replace(options, epsilon=1), context, [k.column.name for k in first.keys if k.private])
     forms = [noise.form for noise in (first.noise, *first.alternatives)]
-    found = [_Errors(first, form, promise, size).solve(goals, options.weights) for form in forms]
-    for best in sorted(found, key=lambda accurate: accurate.epsilon):
+    reached, refusals = [], {}
+    for form in forms:
+        try:
+            reached.append(_Errors(first, form, promise, size).solve(goals, options.weights))
+        except InvalidArgument as refusal:  # a form of noise may have a least size
+            refusals[form] = refusal
+    if not reached:
+        raise refusals.get(LAPLACE) or refusals[forms[0]]
+    for best in sorted(reached, key=lambda accurate: accurate.epsilon):
         errors = plan(best.epsilon, best.weights or options.weights, best.noise).error
         if all(_within(errors[name], goal, size) for name, goal in goals.items()):
             return best

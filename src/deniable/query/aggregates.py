@@ -420,7 +420,12 @@ class QuantileAggregate(Aggregate):
         return self.bins.grid
 
     def error(self, laws: Mapping[Measure, IntegerNoise], *, failure: Fraction) -> ExpectedError:
-        worst = float(self.margins(laws[self._counts], failure / 2).max()) / self.level.denominator
+        law = laws[self._counts]
+        up, down = self._weights
+        # Nodes are symmetric and unimodal: where more of them are added up on both sides, the sum goes at least as far.
+        pairs = set(zip(*(side.tolist() for side in self._counts.tree.used), strict=True))
+        most = [(a, b) for a, b in pairs if not any((a, b) != (c, d) and a <= c and b <= d for c, d in pairs)]
+        worst = max(law.sum_radius(((up, a), (down, b)), failure / 2) for a, b in most) / self.level.denominator
         return RankError(worst, self.level, self._grid.high - self._grid.low, 1 - failure)
 
 

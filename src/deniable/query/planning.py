@@ -347,16 +347,25 @@ def _size(aggregates: Sequence[Aggregate], noise: PlanNoise, *, failure: Fractio
 
 
 def _first_fit(ranked: Sequence[PlanNoise], cost: Guarantee, context: PlanningContext) -> PlanNoise:
-    """The first noise that the ledger's filters accept now; the first of all where none is, and charging refuses it."""
+    """The first noise that the ledger's filters accept now; where none is, the first, and charging refuses it.
+
+    A noise whose promise the accountant cannot confirm is left out: orders are tried on a grid, and a form that needs
+    all of its δ may miss by a hair.
+    """
     if len(ranked) == 1:
         return ranked[0]
     ledger, who = context.ledger, context.who
     basic = isinstance(ledger.remaining(who=who), ApproxDP) and isinstance(cost, ApproxDP)
+    confirmed = []
     for each in ranked:
         at = cost if basic and each.form is not LAPLACE else None
-        if ledger.fits(each.event, who=who, at=at):  # type: ignore[arg-type]
-            return each
-    return ranked[0]
+        try:
+            if ledger.fits(each.event, who=who, at=at):  # type: ignore[arg-type]
+                return each
+        except InvalidArgument:
+            continue
+        confirmed.append(each)
+    return confirmed[0] if confirmed else ranked[0]
 
 
 def _cost(cost: Guarantee, noise: PlanNoise) -> Guarantee:

