@@ -91,6 +91,14 @@ def test_a_mistyped_unit_can_be_typed_again(table: Callable) -> None:
     assert table(*COUNT, "--epsilon", "0.5", "--unit", "patient_id", "--budget", "2").code == 0
 
 
+def test_what_is_for_a_new_ledger_is_not_ignored(table: Callable) -> None:
+    assert table("ledger", "create", "a.ledger", "--epsilon", "1", "--unit", "patient_id").code == 0
+    for words in (["--unit", "city"], ["--budget", "9"]):
+        ran = table(*COUNT, "--epsilon", "0.5", "--ledger", "a.ledger", *words)
+        assert ran.code == 1
+        assert "for a new ledger" in ran.err
+
+
 def test_a_chart_on_a_terminal(table: Callable, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sys.stdout, "isatty", lambda: True, raising=False)
     ran = table(*COUNT, "--epsilon", "0.5", "--unit", "patient_id", "--budget", "2")

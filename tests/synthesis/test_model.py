@@ -7,7 +7,7 @@ import itertools
 import numpy as np
 import pytest
 
-from deniable.noise.unprotected import fresh_numbers
+from deniable.noise.source import fresh_numbers
 from deniable.synthesis import fitting, sampling
 from deniable.synthesis.fitting import Measurement
 from deniable.synthesis.tree import JunctionTree

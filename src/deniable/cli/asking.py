@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from deniable.query import QueryPlan, Release, StagedPlan
 
 BUDGET = 3.0
-"""The ε that is offered for a new ledger. Statistical offices have published with totals between 1 and 20."""
+"""The ε that is offered for a new ledger."""
 
 SHARE = 10
 """The ε that is offered for a question is the budget's by this number."""

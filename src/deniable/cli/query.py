@@ -10,6 +10,7 @@ import typer
 
 from deniable.cli import asking, options
 from deniable.cli.printing import Force, Json, interruptible, print_json, print_plan, progress, say, waiting
+from deniable.errors import InvalidArgument
 
 
 def query(
@@ -95,6 +96,9 @@ def query(
 
     tables = options.tables([file, *(table or ())])
     shared = options.tables(public or (), option="--public")
+    for option, value in (("--unit", unit), ("--budget", budget)):
+        if ledger and value is not None:
+            raise InvalidArgument(option, value, "left out where --ledger is given", "It is for a new ledger.")
     place, new = (ledger, None) if ledger else asking.ledger_for(file, unit=unit, budget=budget)
     with waiting("opening"):
         if new is None:

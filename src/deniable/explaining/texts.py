@@ -72,7 +72,6 @@ class Texts:
     page_technical: str
     page_facts: str
     page_datasheet: str
-    page_meaning: str
     page_attacker: str
     page_promise: str
     page_done: str
@@ -83,7 +82,6 @@ class Texts:
     page_audits: str
     page_claimed: str
     page_edges: str
-    page_regulator: str
     page_curator: str
     page_use: str
     page_footer: str
@@ -224,7 +222,6 @@ _SINGLE = Texts(
     page_technical="Technical details",
     page_facts="facts",
     page_datasheet="Datasheet: what NIST SP 800-226 tells readers to ask",
-    page_meaning="What it means for one person",
     page_attacker="What an attacker can do at most",
     page_promise="this promise",
     page_done="what was done",
@@ -238,7 +235,6 @@ _SINGLE = Texts(
     page_audits="Audits",
     page_claimed="claimed: {promise}",
     page_edges="Sharp edges met",
-    page_regulator="For a regulator",
     page_curator="curator",
     page_use="use",
     page_footer="Written by deniable {version} on {when}. No value on this page is private.",
@@ -330,7 +326,6 @@ _GROUPS = replace(
     " group too, and for one {noun} alone.",
     caught="A test that accuses {false} of the groups that are not in finds at most {true} of those that are.",
     heading_you="What it means for you and your group",
-    page_meaning="What it means for a group",
     edge_row="The unit is a group of rows. A person with more rows than the group is protected less.",
     labels=replace(
         ENGLISH_LABELS,

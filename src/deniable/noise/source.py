@@ -250,3 +250,20 @@ _SHARED = SecureSource()
 def secure() -> SecureSource:
     """The process's secure source, which every sampler uses unless it is given another."""
     return _SHARED
+
+
+# Numbers that protect nobody: for rows drawn from what is already released, and for fixed starting points. They stand
+# here so that one room answers for all randomness.
+
+UnprotectedNumbers: TypeAlias = np.random.Generator
+"""A generator of NumPy."""
+
+
+def fresh_numbers() -> UnprotectedNumbers:
+    """Other numbers every time."""
+    return np.random.default_rng(secure().words(4).tolist())
+
+
+def fixed_numbers(seed: int) -> UnprotectedNumbers:
+    """The same numbers every time."""
+    return np.random.default_rng(seed)

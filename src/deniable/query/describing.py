@@ -135,14 +135,14 @@ def describe(name: str, context: PlanningContext, *, epsilon: Number) -> TableDe
     context.engine.check([*counts.statements, *(survey.sql for survey in surveys)])
     planning.pay(context, event, f"describe {table.name}", at=None)
     release = planning.answer(counts) if isinstance(counts, QueryPlan) else staging.answer(counts)
-    return _told(release, others, owned, ranges, counts, cost=_cost(whole, context), event=event, name=table.name)
+    return _combine(release, others, owned, ranges, counts, cost=_cost(whole, context), event=event, name=table.name)
 
 
 def _cost(epsilon: Fraction, context: PlanningContext) -> PureDP:
     return PureDP(epsilon, relation=context.ledger.relation, unit=context.ledger.unit)
 
 
-def _told(
+def _combine(
     release: Release,
     columns: Sequence[Column],
     owned: LimitsSurvey | None,

@@ -44,7 +44,7 @@ def open(
     Args:
         data: tables, as `Session` takes them.
         unit: the column that says who a row is about, or "row" if every row is about somebody else.
-        epsilon: the ε of everything that will ever be asked, together. 1 is strong, 10 is weak (docs/explaining.md).
+        epsilon: the ε of everything that will ever be asked, together. `dn.explain(dn.PureDP(3))` says what 3 means.
         delta: the δ of the budget; 0 for a pure promise.
         ledger: the ledger's file; beside the table and named after it, if left out.
         public: tables that are about nobody, as `Session` takes them.
@@ -59,12 +59,11 @@ def open(
             "the name of a file",
             "Only a table in one file has a ledger beside it; for example ledger='visits.ledger'.",
         )
-    fresh = not place.exists()
-    record = open_or_create(place, unit=unit, budget=budget)
+    record, created = open_or_create(place, unit=unit, budget=budget)
     try:
         return Session(data, ledger=record, public=public, encoding=encoding)
     except BaseException:
-        unused = fresh and record.head().seq == 0
+        unused = created and record.head().seq == 0
         record.close()
         if unused:
             place.unlink()  # so that the next try may name another unit
@@ -81,11 +80,11 @@ def ledger_beside(data: Any) -> Path | None:
     return Path(name).with_suffix(".ledger")
 
 
-def open_or_create(place: Path, *, unit: str, budget: Guarantee) -> Ledger:
-    """The ledger at a place, which must have this unit and budget; a new one if there is none."""
+def open_or_create(place: Path, *, unit: str, budget: Guarantee) -> tuple[Ledger, bool]:
+    """The ledger at a place, which must have this unit and budget, or a new one; and whether it is new."""
     wanted = budget.about(Unit.of(unit))
     if not place.exists():
-        return Ledger.create(place, unit=unit, budget=budget)
+        return Ledger.create(place, unit=unit, budget=budget), True
     ledger = Ledger.open(place)
     if (ledger.unit, ledger.budget) != (wanted.unit, wanted) or ledger.relation is not Relation.ADD_REMOVE:
         ledger.close()
@@ -95,4 +94,4 @@ def open_or_create(place: Path, *, unit: str, budget: Guarantee) -> Ledger:
             f"what {place.name} was created with: {ledger.budget}",
             "A budget is fixed once. Open it with its own numbers, or as Session(data, ledger=…).",
         )
-    return ledger
+    return ledger, False

@@ -34,7 +34,7 @@ from deniable import _checks
 from deniable._remedies import example
 from deniable._signatures import public_class
 from deniable.errors import InvalidArgument
-from deniable.noise.unprotected import UnprotectedNumbers
+from deniable.noise.source import UnprotectedNumbers
 from deniable.query.grids import BinNumber, Distinct
 from deniable.query.keys import declare
 from deniable.query.schema import Column, ColumnKind
@@ -208,10 +208,10 @@ class Attribute:
         for place in range(self.listed):
             here = np.flatnonzero(codes == place)
             if here.size:
-                found[here] = self._drawn(place, len(here), random)
+                found[here] = self._draw_values(place, len(here), random)
         return list(found.tolist())
 
-    def _drawn(self, place: int, count: int, random: UnprotectedNumbers) -> list[Any]:
+    def _draw_values(self, place: int, count: int, random: UnprotectedNumbers) -> list[Any]:
         edges = self.edges or ()
         low: Any = edges[place]
         high: Any = edges[place + 1]

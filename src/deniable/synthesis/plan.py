@@ -31,7 +31,7 @@ from deniable.errors import InvalidArgument
 from deniable.events import Claimed, Event
 from deniable.guarantees import ZCDP, ApproxDP
 from deniable.ledger.records import as_purpose
-from deniable.noise.unprotected import fresh_numbers
+from deniable.noise.source import fresh_numbers
 from deniable.query.bounding import Bounded
 from deniable.query.planning import PlanningContext
 from deniable.synthesis import fitting, sampling, selection
@@ -118,7 +118,7 @@ class SynthesisPlan(Plain):
         first, second = context.key or noise.secure().words(2).tolist()
         exact = counting.count(context.engine, self._cliques(counting.domain), key=(first, second))
         spending = Spending(exact, self.contribution, self.rho)
-        model, codes = self._made(spending, counting.domain)
+        model, codes = self._fit_and_draw(spending, counting.domain)
         checked = checked_cliques(counting.domain)
         check = take_check(spending, checked, codes, counting.domain, model.size) if self.check else None
         return SyntheticTable(
@@ -126,7 +126,7 @@ class SynthesisPlan(Plain):
             tuple(spending.steps), self.confidence, remaining,
         )  # fmt: skip
 
-    def _made(self, spending: Spending, domain: Domain) -> tuple[fitting.Model, NDArray[np.int64]]:
+    def _fit_and_draw(self, spending: Spending, domain: Domain) -> tuple[fitting.Model, NDArray[np.int64]]:
         """The model and rows of it, with what is not kept for the check."""
         kept = self.rho * self.check
         spending.rho -= kept

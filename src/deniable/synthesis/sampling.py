@@ -16,7 +16,7 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from deniable.noise.unprotected import UnprotectedNumbers
+from deniable.noise.source import UnprotectedNumbers
 from deniable.synthesis.tree import Floats, JunctionTree
 
 
@@ -36,12 +36,12 @@ def sample(
         given = np.zeros(rows, dtype=np.int64)
         if separator:
             given += np.ravel_multi_index(tuple(codes[:, one] for one in separator), tree.shape(separator))
-        cells = _drawn(joint, given, random)
+        cells = _draw_cells(joint, given, random)
         codes[:, new] = np.array(np.unravel_index(cells, tree.shape(new))).T
     return codes[random.permutation(rows)]
 
 
-def _drawn(joint: Floats, given: NDArray[np.int64], random: UnprotectedNumbers) -> NDArray[np.int64]:
+def _draw_cells(joint: Floats, given: NDArray[np.int64], random: UnprotectedNumbers) -> NDArray[np.int64]:
     """A cell for every row, systematically within the rows of one given cell."""
     groups, width = joint.shape
     mass = joint.sum(axis=1, keepdims=True)

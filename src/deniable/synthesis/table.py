@@ -23,7 +23,7 @@ from deniable.descriptions import Description
 from deniable.errors import InvalidArgument, NotSupported
 from deniable.events import Event
 from deniable.guarantees import ApproxDP, Guarantee
-from deniable.noise.unprotected import fresh_numbers
+from deniable.noise.source import fresh_numbers
 from deniable.query.explanation import aligned
 from deniable.synthesis import sampling
 from deniable.synthesis.domain import Clique, Domain

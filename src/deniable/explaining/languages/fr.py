@@ -175,7 +175,6 @@ _SINGLE = Texts(
     page_technical="Détails techniques",
     page_facts="données",
     page_datasheet="Fiche : les questions que pose NIST SP 800-226",
-    page_meaning="Ce que cela signifie pour une personne",
     page_attacker="Ce qu'un attaquant peut obtenir au plus",
     page_promise="cette promesse",
     page_done="ce qui a été fait",
@@ -190,7 +189,6 @@ _SINGLE = Texts(
     page_audits="Audits",
     page_claimed="affirmé : {promise}",
     page_edges="Points de vigilance",
-    page_regulator="Pour une autorité",
     page_curator="responsable",
     page_use="usage",
     page_footer="Écrit par deniable {version} le {when}. Aucune valeur de cette page n'est privée.",
@@ -278,7 +276,6 @@ _GROUPS = replace(
     ),
     heading_you="Ce que cela signifie pour vous et votre groupe",
     page_title="Comment {unit} est protégé dans ce qui est publié",
-    page_meaning="Ce que cela signifie pour un groupe",
     edge_row="L'unité est un groupe de lignes. Une personne qui en a davantage est moins protégée.",
     labels=replace(
         _LABELS,

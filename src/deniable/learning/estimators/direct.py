@@ -35,7 +35,7 @@ from deniable.learning.reading import counted_weights, read_labels, read_rows
 from deniable.learning.surroundings import warn_of_fitted_steps
 from deniable.learning.table import ONE, IntegerTable, exact_sum, parts
 from deniable.noise import Source
-from deniable.noise.unprotected import fixed_numbers
+from deniable.noise.source import fixed_numbers
 from deniable.units import Relation
 
 _BLOCK = 1 << 18
