@@ -6,11 +6,14 @@ The oracle of `test_sensitivity` runs over them too, with random tables and quer
 from __future__ import annotations
 
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
+import pandas as pd
 import pyarrow as pa
 import pytest
 
+import deniable as dn
 from deniable.errors import QueryError
 from deniable.query import AtMost
 from deniable.query.scope import DerivedTable
@@ -179,6 +182,8 @@ def test_one_row_per_person_needs_no_limits(people: Tables) -> None:
         "SELECT COUNT(*) AS n FROM (SELECT person, cost FROM t UNION ALL SELECT 1, paid FROM bills) AS x",
         "SELECT COUNT(*) AS n FROM (SELECT age AS person, cost FROM t UNION ALL SELECT person, paid FROM bills) AS x",
         "SELECT COUNT(*) AS n FROM (SELECT person, age FROM t UNION ALL SELECT age, person FROM t) AS x",
+        "WITH x(unit_of_row) AS (SELECT city FROM t) SELECT COUNT(*) AS n FROM x",
+        "WITH x(UNIT_OF_ROW, unit_of_row_) AS (SELECT city, age FROM t) SELECT COUNT(*) AS n FROM x",
         "WITH x AS (SELECT cost AS person FROM t) SELECT COUNT(*) AS n FROM x JOIN regions ON x.person = regions.size",
     ],
 )
@@ -200,6 +205,8 @@ def test_no_other_column_passes_for_the_id(people: Tables, sql: str) -> None:
         ("SELECT COUNT(*) FROM (SELECT person FROM t LIMIT 3) AS x", "LIMIT within a subquery is not supported"),
         ("SELECT COUNT(*) FROM (SELECT person FROM t ORDER BY cost) AS x", "have no order; leave it out"),
         ("SELECT COUNT(*) FROM (SELECT person, person FROM t) AS x", "has two columns person"),
+        ("WITH x(z, Z) AS (SELECT city, person FROM t) SELECT COUNT(*) FROM x", "two columns get one name"),
+        ("WITH x(z, c, z) AS (SELECT city, age, person FROM t) SELECT COUNT(*) FROM x", "two columns get one name"),
         ("SELECT COUNT(*) FROM (SELECT person, MEDIAN(cost) AS m FROM t GROUP BY person) AS x", "aggregates are COUNT"),
         ("SELECT COUNT(*) FROM (SELECT person, MIN(city) AS m FROM t GROUP BY person) AS x", "needs numbers or times"),
         ("SELECT COUNT(*) FROM (SELECT person, cost FROM t GROUP BY person) AS x", "neither grouped nor aggregated"),
@@ -255,3 +262,16 @@ def test_where_rows_are_protected(single_rows: Tables) -> None:
     ]:
         with pytest.raises(QueryError, match=words):
             single_rows.plan(sql)
+
+
+@pytest.mark.parametrize("names", ["unit_of_row", "UNIT_OF_ROW", "unit_of_row_", "z"])
+def test_given_names_do_not_make_many_people_of_one(tmp_path: Path, names: str) -> None:
+    """One person in 500 cities counts once, whatever the column is called: ε is so large that noise is 0."""
+    frame = pd.DataFrame({"pid": ["a"] * 500, "city": [f"c{i}" for i in range(500)]})
+    with (
+        dn.Ledger.create(tmp_path / "a.ledger", unit="pid", budget=dn.PureDP(10**6)) as ledger,
+        dn.Session({"visits": frame}, ledger=ledger) as session,
+    ):
+        sql = f"WITH x({names}) AS (SELECT city FROM visits) SELECT COUNT(*) AS n FROM x"
+        release = session.sql(sql, epsilon=1000, per_unit=AtMost(groups=1, rows=1), cover=0)
+        assert release["n"] == [1]

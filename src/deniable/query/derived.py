@@ -131,18 +131,25 @@ class SubqueryReader:
     def _renamed(self, node: exp.Expr, table: DerivedTable, names: list[str]) -> DerivedTable:
         if len(names) != len(table.columns):
             raise refusal(node, f"{len(table.columns)} columns have {len(names)} names", self.sql)
+        if len({name.casefold() for name in names}) < len(names):
+            raise refusal(node, "two columns get one name; rename one", self.sql)
         pairs = list(zip(table.columns, names, strict=True))
         listed = [f"t.{quoted(column.name)} AS {quoted(given)}" for column, given in pairs]
-        unit = table.unit
+        columns = tuple(replace(column, name=given) for column, given in pairs)
         renamed = {column.name: given for column, given in pairs}
-        if unit is not None and unit.name not in renamed:
-            listed.append(f"t.{quoted(unit.name)} AS {quoted(unit.name)}")
+        unit = table.unit
+        if unit is not None:
+            # An id that is not selected must not share its name with a column: an engine would take the first of them.
+            name = renamed.get(unit.name) or Table("", columns).unused("unit_of_row")
+            if unit.name not in renamed:
+                listed.append(f"t.{quoted(unit.name)} AS {quoted(name)}")
+            unit = replace(unit, name=name)
         return replace(
             table,
             sql=f"SELECT {', '.join(listed)} FROM ({table.sql}) AS t",
-            columns=tuple(replace(column, name=given) for column, given in pairs),
-            owner=None if unit is None else renamed.get(unit.name, unit.name),
-            unit=None if unit is None else replace(unit, name=renamed.get(unit.name, unit.name)),
+            columns=columns,
+            owner=None if unit is None else unit.name,
+            unit=unit,
         )
 
     def _select(self, tree: exp.Select) -> DerivedTable:

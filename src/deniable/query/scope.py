@@ -199,6 +199,13 @@ class DerivedTable(Table):
     scopes: tuple[Scope, ...] = field(default=(), repr=False, compare=False, kw_only=True)
     """Its own scope, and those of the derived tables in it."""
 
+    def __post_init__(self) -> None:
+        """Whose a row is, is told by a name, so no two columns of the SELECT may share one, in any spelling."""
+        hidden = [] if self.unit is None or self.unit.name in self.names else [self.unit.name]
+        spelled = [name.casefold() for name in (*self.names, *hidden)]
+        if len(set(spelled)) < len(spelled):
+            raise QueryError("a subquery gives two columns one name; rename one with AS")
+
 
 def owner_column(table: Table) -> Column | None:
     """The column that says whose a row of a table is; None where every row is a unit of its own."""
