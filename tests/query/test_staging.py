@@ -17,7 +17,7 @@ from deniable.errors import BudgetExceeded, InvalidArgument, QueryError
 from deniable.events import Claimed
 from deniable.guarantees import ApproxDP, PureDP
 from deniable.ledger import Ledger
-from deniable.query import AtMost, Session, StagedPlan, staging
+from deniable.query import AtMost, Session, StagedPlan, planning, staging
 from deniable.query.engines import DuckDB
 from deniable.units import Relation
 
@@ -289,3 +289,29 @@ def test_rows_have_no_limits_to_find(tmp_path: Path) -> None:
             session.plan("SELECT COUNT(*) AS n FROM visits", epsilon=1, diagnose=0.05)
         plan = session.plan("SELECT SUM(cost) AS s FROM visits", epsilon=1, bounds="private", diagnose=0.05)
         assert plan.run().findings.dropped is None
+
+
+@pytest.mark.parametrize("keys", [None, {"city": ["a", "b"]}])
+def test_what_is_charged_is_what_is_drawn_whoever_charges_meanwhile(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, keys: dict[str, list[str]] | None
+) -> None:
+    """Another session takes the δ that is left between two looks at the ledger; the promise stays the first one."""
+    with Ledger.create(tmp_path / "a.ledger", unit="person", budget=ApproxDP(100, 1e-5)) as ledger:
+        frame = pd.DataFrame({"person": [1, 1, 2], "city": ["a", "b", "a"], "x": [1.0, 2.0, 3.0]})
+        with Session({"t": frame}, ledger=ledger) as session:
+            promise, looks = planning.promise, []
+
+            def look(*args: Any) -> Any:
+                looks.append(promise(*args))
+                if len(looks) == 1:
+                    taken = ApproxDP(0.1, ledger.remaining().delta * Fraction(9, 10), unit="person")
+                    ledger.charge(Claimed(taken), purpose="another session")
+                return looks[-1]
+
+            monkeypatch.setattr(planning, "promise", look)
+            plan = session.plan("SELECT city, SUM(x) AS s FROM t GROUP BY city", epsilon=1, keys=keys)
+            settled = plan.settle({b.column: (Fraction(0), Fraction(5)) for b in plan.bounds}, AtMost(groups=1, rows=1))
+            assert getattr(settled.cost, "delta", 0) <= getattr(plan.cost, "delta", 0)
+            assert settled.noise.form is plan.answer.noise.form or settled.noise.form in {
+                other.form for other in plan.answer.alternatives
+            }

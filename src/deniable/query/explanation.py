@@ -191,7 +191,7 @@ def _found_keys(plan: QueryPlan, *, known: bool) -> list[tuple[str, str]]:
     names = ", ".join(k.column.name for k in plan.keys if k.values is None)
     noun = plan.cost.unit.noun
     least = f"at least {keys.threshold.threshold:,}" if known else "large enough for the limits found"
-    stated = plan.options.delta is not None or plan.options.cost is not None
+    stated = not plan.options.shared_delta and (plan.options.delta is not None or plan.options.cost is not None)
     whole = getattr(plan.cost, "delta", keys.threshold.delta)
     half = known and keys.threshold.delta < whole
     share = "" if stated else ", a hundredth of what the ledger has left"

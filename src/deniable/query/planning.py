@@ -105,6 +105,8 @@ class PlanOptions:
     confidence: Number = 0.95
     delta: Number | None = None
     noise: str | None = None
+    shared_delta: bool = False
+    """Whether the δ in `cost` is the default share of what the ledger had left."""
 
 
 @dataclass(frozen=True, eq=False)

@@ -481,10 +481,9 @@ def stage(
     if on_top:
         cost = part_of(cost, 1 / shares.answer)
     promise = part_of(cost, shares.answer) if shares.answer < 1 else cost
-    if options.cost is None:
-        options = replace(options, epsilon=pure_epsilon(promise))
-    else:
-        options = replace(options, cost=promise, delta=None)
+    # One promise for every part: what the ledger has left, which a default δ is a share of, may change from now on.
+    shared = options.cost is None and options.delta is None
+    options = replace(options, epsilon=None, cost=promise, delta=None, shared_delta=shared)
     # Planned at the widest that can be found, so that what is refused is refused before the charge.
     widest = plan(ends, MOST)
     if shares.answer == 1:
