@@ -55,7 +55,7 @@ class Tables:
 
     def ask(self, sql: str, **options: Any) -> list[tuple[Any, ...]]:
         release = self.plan(sql, **options).run()
-        columns = [release.columns[output.name] for output in release.question.outputs]
+        columns = [release.columns[name] for name in release.outputs]
         return [tuple(round(v, 6) if isinstance(v, float) else v for v in row) for row in zip(*columns, strict=True)]
 
 

@@ -44,7 +44,7 @@ def rows(make_plan: Any, sql: str, **options: Any) -> list[tuple[Any, ...]]:
     plan = make_plan(VISITS, sql, **options)
     try:
         release = plan.run()
-        names = [output.name for output in release.question.outputs]
+        names = release.outputs
         return [
             tuple(round(v, 4) if isinstance(v, float) else v for v in row)
             for row in zip(*(release.columns[name] for name in names), strict=True)

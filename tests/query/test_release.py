@@ -5,6 +5,7 @@ Statistical tests here alarm falsely with probability at most 1e-7 each.
 
 from __future__ import annotations
 
+import datetime
 import json
 from fractions import Fraction
 from pathlib import Path
@@ -17,7 +18,7 @@ import pytest
 from scipy import stats
 
 from deniable.errors import InvalidArgument
-from deniable.guarantees import PureDP
+from deniable.guarantees import ApproxDP, Guarantee, PureDP
 from deniable.ledger import Ledger
 from deniable.query import AtMost, Release, Session
 from deniable.query.planning import QueryPlan
@@ -280,3 +281,73 @@ def two_groups(folder: Path, *, name: str = "one", **given: Any) -> Release:
         Session({"t": frame}, ledger=ledger) as session,
     ):
         return session.sql("SELECT city, COUNT(*) AS n FROM t GROUP BY city", **asked)
+
+
+def test_a_release_is_read_back_from_its_json(make_plan: Any) -> None:
+    """Keys of every type, NULL and NaN, choices, whole numbers beyond 64 bits, private keys, no row at all."""
+    frame = pd.DataFrame(
+        {
+            "person": [1, 2, 3],
+            "d": [datetime.date(2026, 1, 31)] * 3,
+            "at": pd.to_datetime(["2026-01-31 12:00:00.000001"] * 3),
+            "x": [0.1, 2.0, 3.0],
+            "ok": [True, False, True],
+            "c": ["inf", "b", "\x1b"],
+        }
+    )
+    days, times = [datetime.date(2026, 1, 31)], [datetime.datetime(2026, 1, 31, 12, 0, 0, 1)]
+    limits: dict[str, Any] = {"per_unit": AtMost(groups=9, rows=1)}
+    asked: list[tuple[str, dict[str, Any]]] = [
+        ("SELECT d, at, COUNT(*) AS n FROM t GROUP BY d, at", {"keys": {"d": days, "at": times}}),
+        (
+            "SELECT x, ok, SUM(x) AS s FROM t GROUP BY x, ok",
+            {"keys": {"x": [0.1, 2], "ok": [True]}, "bounds": {"x": (0, 3)}},
+        ),
+        ("SELECT c, MODE(d) AS m FROM t GROUP BY c", {"keys": {"c": ["inf", "\x1b"], "d": days}}),
+        ("SELECT COUNT(*) AS n FROM t", {"epsilon": Fraction(1, 10**30)}),
+        (
+            "SELECT ok, COUNT(*) / 0 AS r, AVG(x) AS m FROM t GROUP BY ok",
+            {"keys": {"ok": [True]}, "bounds": {"x": (0, 3)}},
+        ),
+        ("SELECT d, COUNT(*) AS n FROM t GROUP BY d", {"epsilon": None, "cost": ApproxDP(1, 1e-9, unit="person")}),
+        (
+            "SELECT COUNT(*) AS n FROM t",
+            {"unit": "row", "per_unit": None, "epsilon": Fraction(8, 1875), "confidence": 0.9},
+        ),
+    ]
+    for sql, given in asked:
+        plan = make_plan(frame, sql, **{**limits, **given})
+        release = plan.run()
+        back = Release.from_json(release.to_json())
+        assert back.to_json() == release.to_json(), sql
+        assert repr(back.rows) == repr(release.rows)
+        assert [type(v) for row in back for v in row.values()] == [type(v) for row in release for v in row.values()]
+        assert (str(back), back.facts, back.why(), back.spent) == (
+            str(release), release.facts, release.why(), release.spent,
+        )  # fmt: skip
+        assert (back.event, back.confidence) == (release.event, release.confidence)
+        assert back.cost == Guarantee.from_json(release.cost.to_json()) >= release.cost, "long fractions are rounded up"
+        assert str(back.noise_only) == str(release.noise_only)
+        assert str(back.describe()) == str(release.describe())
+        assert back._repr_html_() == release._repr_html_()
+        plan.engine.close()
+
+
+def test_a_release_with_everything_that_was_found_is_read_back(tmp_path: Path) -> None:
+    frame = pd.DataFrame({"person": [i // 3 for i in range(300)], "x": [float(i % 7) for i in range(300)]})
+    with (
+        Ledger.create(tmp_path / "one.ledger", unit="person", budget=PureDP(9)) as ledger,
+        Session({"t": frame}, ledger=ledger) as session,
+    ):
+        release = session.sql("SELECT COUNT(*) AS n, SUM(x) AS s FROM t", epsilon=3, diagnose=0.2)
+    assert None not in (release.found, release.beyond, release.findings)
+    back = Release.from_json(release.to_json())
+    assert back.to_json() == release.to_json()
+    assert (back.found, back.beyond, back.findings) == (release.found, release.beyond, release.findings)
+    assert (str(back), str(back.noise_only)) == (str(release), str(release.noise_only))
+
+
+@pytest.mark.parametrize("text", ["", "[]", "{}", '{"version": 2}', '{"version": 1}', '{"version": 1, "columns": 3}'])
+def test_what_is_no_release_is_refused(text: str) -> None:
+    with pytest.raises(InvalidArgument, match="a release's JSON"):
+        Release.from_json(text)

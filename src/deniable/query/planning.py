@@ -390,8 +390,9 @@ def answer(plan: QueryPlan, *, beyond: Beyond | None = None) -> Release:
         limits=plan.limits, beyond=beyond, failure=1 - plan.confidence,
     )  # fmt: skip
     return Release(
-        question=plan.question,
-        keys=plan.keys,
+        title=_title(plan),
+        outputs=tuple(output.name for output in plan.question.outputs),
+        groups={keys.column.name: keys.private for keys in plan.keys},
         key_values=found.keys,
         estimates=found.estimates,
         noise_estimates=found.noise_only,
@@ -402,6 +403,12 @@ def answer(plan: QueryPlan, *, beyond: Beyond | None = None) -> Release:
         confidence=plan.confidence,
         remaining=remaining,
     )
+
+
+def _title(plan: QueryPlan) -> str:
+    released = ", ".join(aggregate.text for aggregate in plan.question.measured) or "groups"
+    by = " by " + ", ".join(keys.column.name for keys in plan.keys) if plan.keys else ""
+    return f"{released} of {plan.question.table.name}{by}"
 
 
 def _groups(keys: Sequence[Keys]) -> int | None:

@@ -10,29 +10,34 @@ from __future__ import annotations
 import csv
 import io
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from datetime import date, datetime
 from decimal import Decimal
 from fractions import Fraction
 from functools import cached_property
 from typing import Any, NamedTuple
 
-from deniable._checks import shown
+import numpy as np
+from numpy.typing import NDArray
+
+from deniable._checks import exact, read_fraction, shown
 from deniable._escapes import printable
-from deniable._forms import Plain
+from deniable._forms import Plain, plain_number
 from deniable._notebook import draw_numbers
 from deniable.descriptions import Description
 from deniable.errors import InvalidArgument, NotSupported
 from deniable.events import Event
 from deniable.guarantees import Guarantee
+from deniable.guarantees.reading import parse
 from deniable.query.answering import Beyond
 from deniable.query.choice import AtMost
-from deniable.query.diagnosis import Findings
+from deniable.query.diagnosis import Findings, Share
 from deniable.query.estimates import Choice, EstimateColumn
 from deniable.query.explanation import aligned, release_html
-from deniable.query.keys import Keys
-from deniable.query.reading import ParsedQuery
-from deniable.query.schema import KeyOutput
+
+VERSION = 1
+"""The form of JSON that `Release.to_json` writes and `Release.from_json` reads."""
 
 MOST_SHOWN = 60
 """Rows that a printed release shows."""
@@ -64,8 +69,12 @@ class Found(NamedTuple):
 class Release(Plain):
     """Private answers; all of it may be published. Group keys come in the declared order."""
 
-    question: ParsedQuery
-    keys: tuple[Keys, ...] = field(repr=False)
+    title: str
+    """What was asked, in a few words: "COUNT(*) of visits by city"."""
+    outputs: tuple[str, ...]
+    """The columns that were asked for, in the order of the SELECT list: keys, and those with estimates."""
+    groups: Mapping[str, bool] = field(repr=False)
+    """Whether keys are private, by grouped column."""
     key_values: Mapping[str, Sequence[Any]] = field(repr=False)
     """The keys of every released row, by output."""
     estimates: Mapping[str, EstimateColumn | Choice] = field(repr=False)
@@ -114,13 +123,13 @@ class Release(Plain):
         """The answer by column, in the order of the SELECT list; a number `n` is followed by `n_low` and `n_high`, a
         choice `m` by `m_among`."""
         found: dict[str, list[Any]] = {}
-        for output in self.question.outputs:
-            if isinstance(output, KeyOutput):
-                found[output.name] = list(self.key_values[output.name])
+        for output in self.outputs:
+            if output in self.key_values:
+                found[output] = list(self.key_values[output])
             else:
-                estimate = self.estimates[output.name]
+                estimate = self.estimates[output]
                 for ending, end in zip(estimate.endings, estimate, strict=True):
-                    found[output.name + ending] = end.tolist()
+                    found[output + ending] = end.tolist()
         return found
 
     @cached_property
@@ -128,14 +137,14 @@ class Release(Plain):
         """One mapping per group: keys as they are, numbers as `Value(value, low, high)`, modes as
         `Chosen(value, among)`."""
         parts: dict[str, list[Any]] = {}
-        for output in self.question.outputs:
-            if isinstance(output, KeyOutput):
-                parts[output.name] = self.columns[output.name]
+        for output in self.outputs:
+            if output in self.key_values:
+                parts[output] = self.columns[output]
             else:
-                endings = self.estimates[output.name].endings
-                ends = (self.columns[output.name + ending] for ending in endings)
+                endings = self.estimates[output].endings
+                ends = (self.columns[output + ending] for ending in endings)
                 made = Value if len(endings) == 3 else ReleasedCategory
-                parts[output.name] = [made(*cells) for cells in zip(*ends, strict=True)]
+                parts[output] = [made(*cells) for cells in zip(*ends, strict=True)]
         return tuple(dict(zip(parts, row, strict=True)) for row in zip(*parts.values(), strict=True))
 
     def __len__(self) -> int:
@@ -211,15 +220,49 @@ class Release(Plain):
         return out.getvalue()
 
     def to_dict(self) -> dict[str, Any]:
-        return {
+        form = {
+            "version": VERSION,
+            "title": self.title,
+            "groups": {name: "private" if private else "declared" for name, private in self.groups.items()},
+            "columns": [self._column_form(output) for output in self.outputs],
             "rows": [dict(zip(self.columns, row, strict=True)) for row in zip(*self.columns.values(), strict=True)],
-            "confidence": float(self.confidence),
+            "confidence": plain_number(self.confidence),
             "interval": self.covers,
             "cost": self.cost.to_dict(),
             "event": self.event.to_dict(),
             "remaining": self.remaining.to_dict(),
+            "why": self.reasons,
             **self.extras(),
         }
+        if self.beyond is not None:
+            form["noise_only"] = self.noise_only.to_dict()["rows"]
+        return form
+
+    def _column_form(self, output: str) -> dict[str, str]:
+        """What an output holds, so that its values can be read back from JSON."""
+        if output in self.key_values:
+            return {"name": output, "holds": "key", "type": _type_word(self.columns[output])}
+        if isinstance(self.estimates[output], Choice):
+            return {"name": output, "holds": "choice", "type": _type_word(self.columns[output])}
+        return {"name": output, "holds": "number", "type": "number"}
+
+    @staticmethod
+    def from_dict(form: dict[str, Any]) -> Release:
+        """The release that `to_dict` described."""
+        if not isinstance(form, dict) or form.get("version") != VERSION:
+            remedy = f"This version of deniable reads version {VERSION}."
+            raise InvalidArgument("text", "…", f"a release's JSON of version {VERSION}", remedy)
+        try:
+            return _read_release(form)
+        except InvalidArgument:
+            raise
+        except (TypeError, KeyError, AttributeError, ValueError):
+            raise InvalidArgument("text", "…", "a release's JSON, as release.to_json() writes it") from None
+
+    @staticmethod
+    def from_json(text: str) -> Release:
+        """The release that `to_json` wrote: the same rows, intervals, cost and notes, and it prints the same."""
+        return Release.from_dict(parse(text, what="a release's JSON, as release.to_json() writes it"))
 
     def extras(self) -> dict[str, Any]:
         """What surveys found, as plain values."""
@@ -227,11 +270,11 @@ class Release(Plain):
         if self.found is not None and (self.found.bounds or self.found.limits):
             limits = self.found.limits
             more["found"] = {
-                "bounds": {name: [float(end) for end in ends] for name, ends in self.found.bounds.items()},
-                "per_unit": None if limits is None else {"groups": limits.groups, "rows": limits.rows},
+                "bounds": {name: [plain_number(end) for end in ends] for name, ends in self.found.bounds.items()},
+                "per_unit": None if limits is None else limits.to_dict(),
             }
         if self.beyond is not None:
-            more["beyond"] = {"most": self.beyond.most, "about": self.beyond.about}
+            more["beyond"] = {**self.beyond._asdict(), "failure": plain_number(self.beyond.failure)}
         if self.findings is not None:
             dropped = self.findings.dropped
             more["diagnosis"] = {
@@ -244,10 +287,8 @@ class Release(Plain):
         """The release in public facts, with its curve."""
         from deniable.accounting import account
 
-        released = ", ".join(a.text for a in self.question.measured) or "groups"
-        by = " by " + ", ".join(k.column.name for k in self.keys) if self.keys else ""
         return Description(
-            f"{released} of {self.question.table.name}{by}",
+            self.title,
             self.cost,
             (
                 ("event", repr(self.event)),
@@ -267,7 +308,7 @@ class Release(Plain):
                 for column, (low, high) in self.found.bounds.items()
             ]
             if self.found.limits is not None:
-                limits = f"{self.found.limits.rows} rows" if not self.keys else self.found.limits.words
+                limits = f"{self.found.limits.rows} rows" if not self.groups else self.found.limits.words
                 lines.append(("found", f"limits for each {self.cost.unit.noun}: {limits}"))
         if self.findings is not None:
             if self.findings.dropped is not None:
@@ -301,8 +342,8 @@ class Release(Plain):
         """What there is to say about rows that are not shown."""
         rows = len(next(iter(self.columns.values())))
         if not rows:
-            found = any(keys.private for keys in self.keys)
-            why = f"; the plan says how many {self.cost.unit.noun}s a group needs" if found else ""
+            searched = any(self.groups.values())
+            why = f"; the plan says how many {self.cost.unit.noun}s a group needs" if searched else ""
             return f"no group is released{why}"
         return f"… and {rows - MOST_SHOWN} more rows" if rows > MOST_SHOWN else ""
 
@@ -313,15 +354,101 @@ class Release(Plain):
     def _rounded(self) -> list[list[Any]]:
         """The columns that are shown, numbers to two digits of their interval's half width."""
         found: list[list[Any]] = []
-        for output in self.question.outputs:
-            endings = ("",) if isinstance(output, KeyOutput) else self.estimates[output.name].endings
+        for output in self.outputs:
+            endings = ("",) if output in self.key_values else self.estimates[output].endings
             if len(endings) < 3:
-                found += [self.columns[output.name + ending][:MOST_SHOWN] for ending in endings]
+                found += [self.columns[output + ending][:MOST_SHOWN] for ending in endings]
                 continue
-            three = [self.columns[output.name + ending][:MOST_SHOWN] for ending in ("", "_low", "_high")]
+            three = [self.columns[output + ending][:MOST_SHOWN] for ending in ("", "_low", "_high")]
             digits = [_digits(low, high) for low, high in zip(three[1], three[2], strict=True)]
             found += [[_cut(v, d) for v, d in zip(column, digits, strict=True)] for column in three]
         return found
+
+
+def _type_word(values: Sequence[Any]) -> str:
+    """Which type the values have that JSON writes as text."""
+    kinds = {type(value) for value in values}
+    return next((word for word, (kind, _) in _TYPES.items() if kind in kinds), "plain")
+
+
+_TYPES: dict[str, tuple[type, Callable[[str], Any]]] = {
+    "timestamp": (datetime, datetime.fromisoformat),
+    "date": (date, date.fromisoformat),
+    "number": (float, float),
+}
+"""How JSON's texts become values again. Of floats only those that are not finite are texts."""
+
+
+def _read_column(rows: Sequence[Mapping[str, Any]], name: str, type: str) -> list[Any]:
+    """A column of plain rows. Exact fractions, as which JSON's floats are read, are floats."""
+    read = _TYPES[type][1] if type in _TYPES else str
+    values = [row[name] for row in rows]
+    return [float(v) if isinstance(v, Fraction) else read(v) if isinstance(v, str) else v for v in values]
+
+
+def _read_estimates(
+    columns: Sequence[Mapping[str, str]], rows: Sequence[Mapping[str, Any]]
+) -> dict[str, EstimateColumn | Choice]:
+    """The estimates of plain rows."""
+    estimates: dict[str, EstimateColumn | Choice] = {}
+    for column in columns:
+        name, type = column["name"], column["type"]
+        if column["holds"] == "number":
+            estimates[name] = EstimateColumn(*(_objects(_read_column(rows, name + e, type)) for e in _NUMBER_ENDINGS))
+        elif column["holds"] == "choice":
+            among = _objects(_read_column(rows, f"{name}_among", "plain"))
+            estimates[name] = Choice(_objects(_read_column(rows, name, type)), among)
+    return estimates
+
+
+_NUMBER_ENDINGS = ("", "_low", "_high")
+
+
+def _objects(values: list[Any]) -> NDArray[Any]:
+    """An array of Python's own values."""
+    return np.array([*values, None], dtype=object)[:-1]
+
+
+def _read_release(form: Mapping[str, Any]) -> Release:
+    columns, rows = form["columns"], form["rows"]
+    found, beyond, findings = form.get("found"), form.get("beyond"), form.get("diagnosis")
+    return Release(
+        title=form["title"],
+        outputs=tuple(column["name"] for column in columns),
+        groups={name: {"private": True, "declared": False}[keys] for name, keys in form["groups"].items()},
+        key_values={c["name"]: _read_column(rows, c["name"], c["type"]) for c in columns if c["holds"] == "key"},
+        estimates=_read_estimates(columns, rows),
+        noise_estimates=_read_estimates(columns, rows if beyond is None else form["noise_only"]),
+        beyond=None if beyond is None else Beyond(beyond["most"], beyond["about"], _number(beyond["failure"])),
+        cost=Guarantee.from_dict(form["cost"]),
+        event=Event.from_dict(form["event"]),
+        confidence=_number(form["confidence"]),
+        remaining=Guarantee.from_dict(form["remaining"]),
+        found=None if found is None else _read_found(found),
+        reasons=form["why"],
+        findings=None if findings is None else _read_findings(findings),
+    )
+
+
+def _number(plain: int | float | Fraction | str) -> Fraction:
+    """What `plain_number` wrote."""
+    return read_fraction(plain) if isinstance(plain, str) else exact(plain)
+
+
+def _read_found(form: Mapping[str, Any]) -> Found:
+    limits = form["per_unit"]
+    bounds = {name: (_number(low), _number(high)) for name, (low, high) in form["bounds"].items()}
+    return Found(bounds, None if limits is None else AtMost(**limits))
+
+
+def _read_findings(form: Mapping[str, Any]) -> Findings:
+    def read(share: Mapping[str, Any]) -> Share:
+        return Share(*(float(share[end]) for end in Share._fields))
+
+    dropped = form["left_out"]
+    return Findings(
+        None if dropped is None else read(dropped), {name: read(share) for name, share in form["clamped"].items()}
+    )
 
 
 def _arrow(pyarrow: Any, column: list[Any]) -> Any:
