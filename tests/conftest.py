@@ -13,6 +13,7 @@ from __future__ import annotations
 import os
 import re
 import shutil
+import sys
 from collections.abc import Generator
 from typing import TYPE_CHECKING, Any
 
@@ -21,6 +22,13 @@ import pytest
 
 if TYPE_CHECKING:
     from tests.postgres import Server
+
+# One thread each: the workers of pytest have a core each, and threads that wait for one another only heat it.
+for _library in ("OMP", "OPENBLAS", "MKL"):
+    os.environ.setdefault(f"{_library}_NUM_THREADS", "1")
+# Tests start many processes: what the first of them compiles is kept for the others.
+os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+sys.dont_write_bytecode = False
 
 ALLOWED_IN_CI: tuple[str, ...] = ()
 """Parts of the reasons that may skip in CI: hardware that a CI machine does not have."""

@@ -1,7 +1,8 @@
 """The examples of README, SECURITY and docs/ run as tests, in order, one temporary folder and one namespace per page.
 
     ```python     runs; what it prints is compared with an ```output block that follows it
-    ```console    every line after `$ ` runs in bash with `deniable` on the PATH; the lines below it are its output
+    ```console    every line after `$ ` runs in bash with `deniable` on the PATH; the lines below it are its output.
+                  What bash would only hand over to `deniable` runs in this process, which saves a start each
     ```output     what the block above prints, exactly; `...` stands for anything
 
 Words after the language: `random` compares the shape only (any number matches any number, and columns and rules may
@@ -17,12 +18,17 @@ import doctest
 import io
 import os
 import re
+import shlex
 import subprocess
 import sys
+import warnings
 from dataclasses import dataclass
 from pathlib import Path
+from unittest import mock
 
 import pytest
+
+from deniable.cli import main
 
 ROOT = Path(__file__).parents[2]
 PAGES = [
@@ -30,6 +36,9 @@ PAGES = [
 ]
 FENCE = re.compile(r"^```(?P<language>[a-z]+)(?P<words>[a-z ]*)\n(?P<body>.*?)^```[ ]*$", re.MULTILINE | re.DOTALL)
 NUMBER = re.compile(r"[-+−]?\d+([,_]\d{3})*(\.\d+)?(e[-+]?\d+)?")
+PLAIN = {"COLUMNS": "100", "NO_COLOR": "1", "TERM": "dumb"}
+PLAIN_WORDS = re.compile(r"""deniable (?!audit )([^|&;<>$`'"*?~#\\]|\\\n|"[^"$`\\]*")*""")
+"""A call of `deniable` in which a shell has nothing to do but to take quotes away. `audit` imports a page's modules."""
 RULE = re.compile(r"([─━═╌-])\1+")
 
 
@@ -80,28 +89,44 @@ def run_python(block: Block, page: Path, namespace: dict[str, object]) -> str:
 
 def run_console(block: Block, folder: Path) -> str | None:
     """Run the commands of a console block one after the other; what is wrong with the first that is not as printed."""
-    path = os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]])
-    plain = {"PATH": path, "COLUMNS": "100", "NO_COLOR": "1", "TERM": "dumb"}
     for chunk in re.split(r"^\$ ", block.body, flags=re.MULTILINE)[1:]:
         command, _, expected = chunk.partition("\n")
         while command.endswith("\\"):
             more, _, expected = expected.partition("\n")
             command += "\n" + more
-        done = subprocess.run(
-            ["bash", "-c", command],
-            cwd=folder,
-            env=os.environ | plain,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            text=True,
-            check=False,
-        )
-        if (done.returncode != 0) != ("fails" in block.words):
-            return f"line {block.line}: `{command}` exited with {done.returncode}:\n{done.stdout}"
-        complaint = block.expect(done.stdout, expected) if expected.strip() else None
+        with mock.patch.dict(os.environ, PLAIN):
+            code, printed = run_here(command) if PLAIN_WORDS.fullmatch(command) else run_bash(command, folder)
+        if (code != 0) != ("fails" in block.words):
+            return f"line {block.line}: `{command}` exited with {code}:\n{printed}"
+        complaint = block.expect(printed, expected) if expected.strip() else None
         if complaint:
             return complaint
     return None
+
+
+def run_bash(command: str, folder: Path) -> tuple[int, str]:
+    """The exit code of a command, and what it prints."""
+    path = os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]])
+    done = subprocess.run(
+        ["bash", "-c", command], cwd=folder, env=os.environ | {"PATH": path},
+        stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=False,
+    )  # fmt: skip
+    return done.returncode, done.stdout
+
+
+def run_here(command: str) -> tuple[int, str]:
+    """The same for `deniable` with plain words, in this process."""
+    printed, code = io.StringIO(), 0
+    with (
+        contextlib.redirect_stdout(printed), contextlib.redirect_stderr(printed), warnings.catch_warnings(),
+        mock.patch.object(sys, "argv", shlex.split(command.replace("\\\n", " "))),
+    ):  # fmt: skip
+        warnings.resetwarnings()
+        try:
+            main()
+        except SystemExit as leaving:
+            code = int(leaving.code or 0)
+    return code, printed.getvalue()
 
 
 @pytest.mark.parametrize("page", PAGES, ids=[str(page.relative_to(ROOT)) for page in PAGES])

@@ -1,14 +1,13 @@
-"""What the ranks of a job do: `python ranks.py JOB FOLDER` with RANK and WORLD_SIZE set, as torchrun sets them.
+"""What the ranks of a job do: `main` with RANK and WORLD_SIZE set, as torchrun sets them; `launching.py` calls it.
 
-Importing torch costs seconds, so one start of the processes runs many small trainings, each a function whose name says
-what it is about. A rank saves what its functions return; the tests look at that.
+One start of the processes runs many small trainings, each a function whose name says what it is about. A rank saves
+what its functions return; the tests look at that.
 """
 
 from __future__ import annotations
 
 import os
 import signal
-import sys
 from collections.abc import Callable
 from contextlib import contextmanager
 from datetime import timedelta
@@ -387,7 +386,3 @@ def main(job: str, folder: Path) -> None:
         found |= {"charged": charged(folder), "refusals": refusals(), "resumed": resumed(folder)}
     torch.save(found, folder / f"{job}-{RANK}.pt")
     distributed.destroy_process_group()
-
-
-if __name__ == "__main__":
-    main(sys.argv[1], Path(sys.argv[2]))

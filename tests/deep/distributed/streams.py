@@ -1,9 +1,8 @@
-"""Correlated noise on ranks, and ranks that fail in a step: `python streams.py JOB FOLDER`, as `ranks.py`."""
+"""Correlated noise on ranks, and ranks that fail in a step. `launching.py` calls `main`, as that of `ranks.py`."""
 
 from __future__ import annotations
 
 import shutil
-import sys
 from collections.abc import Callable
 from datetime import timedelta
 from pathlib import Path
@@ -144,8 +143,8 @@ def broken() -> dict[str, Any]:
 # stopping and going on
 
 
-def resumed(folder: Path) -> dict[str, Any]:
-    """Five steps, a checkpoint, seven more; another save before the first of them; and all of it in one run."""
+def resumed(folder: Path, straight: dict[str, Any]) -> dict[str, Any]:
+    """Five steps, a checkpoint, seven more; another save before the first of them; beside all of it in one run."""
     found: dict[str, Any] = {}
     for name, strategy in STRATEGIES.items():
         for way, spread in WAYS.items():
@@ -161,7 +160,7 @@ def resumed(folder: Path) -> dict[str, Any]:
             again.close()
             found[f"{name}, {way}"] = {
                 "added": first["added"][-1], "saved": saved, "written": written, "parameters": whole(model),
-                "straight": noise_of(spread, strategy)["parameters"],
+                "straight": straight[f"{name}, {way}"]["parameters"],
                 "last": torch.load(path, weights_only=True)["noise"],
             }  # fmt: skip
     return found
@@ -280,25 +279,22 @@ def failed_late(path: Path, when: str) -> dict[str, Any]:
     return {"said": said, "steps": trainer.progress.step, "parameters": whole(model), "kept": kept}
 
 
-def main(folder: Path) -> None:
+def main(job: str, folder: Path) -> None:
     torch.set_num_threads(1)
     distributed.init_process_group(
         "gloo", init_method=f"file://{folder}/meet", rank=RANK, world_size=WORLD, timeout=timedelta(seconds=60)
     )
+    drawn = noise_drawn()
     found = {
         "equal": equal_to_one_process(),
-        "drawn": noise_drawn(),
+        "drawn": drawn,
         "measured": noise_measured(),
         "broken": broken(),
-        "resumed": resumed(folder),
+        "resumed": resumed(folder, drawn),
         "other": other_checkpoint(folder),
         "one": one_number(folder),
         "failed": failed(),
         "late": failed_on_a_device(folder),
     }
-    torch.save(found, folder / f"streams-{RANK}.pt")
+    torch.save(found, folder / f"{job}-{RANK}.pt")
     distributed.destroy_process_group()
-
-
-if __name__ == "__main__":
-    main(Path(sys.argv[2]))

@@ -1,4 +1,4 @@
-"""Several processes train as one device does. Two and four gloo ranks, started once each; some 30 s on two cores.
+"""Several processes train as one device does. Two and four gloo ranks, started once each; some 20 s on two cores.
 
 Statistical tests alarm falsely once in 10⁷.
 """
@@ -19,7 +19,7 @@ import deniable as dn
 from deniable.deep import NoiseShares, SeededGenerator, Trainer
 from deniable.errors import InvalidArgument
 from deniable.events import Event, Gaussian, Repeated, Sampled
-from tests.deep.distributed.launching import finished, started, told
+from tests.deep.distributed.launching import read_job, run_job
 from tests.deep.models import cross_entropy, flat, network, plan, sgd, table
 
 ALARM = 1e-7
@@ -29,7 +29,7 @@ pytestmark = pytest.mark.xdist_group("ranks")
 @pytest.fixture(scope="module", params=[2, 4])
 def ranks(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> list[Any]:
     """What every rank saw."""
-    return told("all", world=request.param, folder=tmp_path_factory.mktemp("ranks"))
+    return read_job("all", world=request.param, folder=tmp_path_factory.mktemp("ranks"))
 
 
 # Four ranks do less than two.
@@ -183,7 +183,7 @@ def test_a_resumed_run_goes_on(ranks: list[Any], way: str) -> None:
 
 def test_a_rank_that_dies_leaves_a_right_ledger(tmp_path: Path) -> None:
     """One rank is killed: the run stops, it stays paid for, and one process can go on with it without paying again."""
-    codes, said = finished(started("died", world=2, folder=tmp_path))
+    codes, said = run_job("died", world=2, folder=tmp_path)
     assert codes[1] == -9
     assert codes[0] not in (0, -9)
     assert "should have died" not in said[0]

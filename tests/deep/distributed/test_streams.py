@@ -16,7 +16,7 @@ from torch import Tensor
 
 from deniable.deep import Trainer
 from deniable.strategies import Strategy
-from tests.deep.distributed.launching import told
+from tests.deep.distributed.launching import read_job
 from tests.deep.distributed.streams import STEPS, STRATEGIES, network
 from tests.deep.models import cross_entropy, sgd, table
 
@@ -34,7 +34,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="module")
 def ranks(folder: Path) -> list[Any]:
     """What both ranks saw."""
-    return told("streams", world=2, folder=folder, script="streams.py")
+    return read_job("streams", world=2, folder=folder, script="streams")
 
 
 # the noise of one device
