@@ -15,6 +15,7 @@
     │   ├── LedgerMissing      opening never creates
     │   ├── LedgerExists       creating never overwrites
     │   ├── LedgerDamaged      the record does not verify
+    │   ├── AlreadyPaid        a key that has paid for an answer pays for no second one
     │   └── BudgetExceeded     requested, remaining, and the largest request that fits
     └── LedgerUnsure           a charge was being written, and nobody knows whether it stands
 
@@ -178,6 +179,10 @@ class LedgerExists(LedgerError):
 
 class LedgerDamaged(LedgerError):
     """The record does not verify: it was cut, edited, or is not a ledger."""
+
+
+class AlreadyPaid(LedgerError):
+    """The key has paid for an answer before. A charge is never answered twice; a lost answer is paid anew."""
 
 
 class BudgetExceeded(LedgerError):

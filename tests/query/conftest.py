@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -10,6 +10,7 @@ import pytest
 
 from deniable.events import Event
 from deniable.guarantees import ApproxDP, Guarantee, PureDP
+from deniable.ledger.records import Charge
 from deniable.query.aggregates import Average, CountAggregate, SumAggregate
 from deniable.query.bounding import Bounded
 from deniable.query.complements import SharedAggregate, SharedAverage, SharedCount, SharedSum
@@ -30,8 +31,17 @@ class NoLedger:
     unit: Unit
     relation: Relation = Relation.ADD_REMOVE
 
-    def charge(self, event: Event, *, purpose: str, who: str | None, at: ApproxDP | None = None) -> None:
-        return None
+    def charge(
+        self,
+        event: Event,
+        *,
+        purpose: str,
+        who: str | None,
+        key: str | None = None,
+        at: ApproxDP | None = None,
+        envelopes: Sequence[str] = (),
+    ) -> Charge:
+        return Charge(1, "", purpose, who, key, "", "")
 
     def fits(self, event: Event, *, who: str | None, at: ApproxDP | None = None) -> bool:
         return True

@@ -19,7 +19,8 @@ from deniable.guarantees import ApproxDP, PureDP
 from deniable.query import Publication
 from deniable.query.engines import DuckDB
 from deniable.query.engines.duckdb import FakeDuckDB
-from deniable.query.publication.publication import pools, rehearse
+from deniable.query.publication.publication import rehearse
+from deniable.query.rehearsal import pools
 from tests.query.publications import ALL, CITIES, EXACT, HEAD, _home, _publication, charges
 
 __all__ = ["_home", "_publication"]

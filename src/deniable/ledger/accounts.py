@@ -1,6 +1,8 @@
 """An account: one owner's budget, its running totals, and the decision whether an entry fits.
 
-A ledger has one common account, which every charge must fit, and one account for each analyst with an own budget.
+A ledger has one common account, which every charge must fit, and one account for each analyst with an own budget. An
+envelope is the account of a project or a table: the charges that name it must fit it. The common budget and the
+analysts' are promises. An envelope divides the work fairly, and promises nothing more.
 """
 
 from __future__ import annotations
@@ -15,6 +17,9 @@ from deniable.ledger.stores import Balance, RecordSource, Row
 
 COMMON = ""
 """The owner of the budget that everybody shares; analysts own theirs by name."""
+
+ENVELOPE = "\n"
+"""What the owner of an envelope begins with, before the envelope's name. No analyst's name has it."""
 
 
 @dataclass(frozen=True)

@@ -20,7 +20,7 @@ from __future__ import annotations
 import os
 from bisect import bisect_left
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from fractions import Fraction
 from itertools import islice
@@ -37,7 +37,7 @@ from deniable.errors import LedgerDamaged, LedgerError
 from deniable.events import Event
 from deniable.guarantees import ApproxDP, Guarantee, PureDP
 from deniable.ledger import exports, records, refusals, verification
-from deniable.ledger.accounts import COMMON, Account, check_voucher, decide, read
+from deniable.ledger.accounts import COMMON, ENVELOPE, Account, check_voucher, decide, read
 from deniable.ledger.exports import ExportFile
 from deniable.ledger.records import Charge, Head, Header, Terms
 from deniable.ledger.stores import RecordSource, Row
@@ -87,13 +87,14 @@ class LedgerRecord(Shown):
         """The promise that everything charged here keeps, all together."""
         return self._header.terms.budget
 
-    def remaining(self, *, who: str | None = None) -> Guarantee:
+    def remaining(self, *, who: str | None = None, envelope: str | None = None) -> Guarantee:
         """The largest request that fits, as a guarantee. A fresh budget remains whole.
 
         Args:
             who: an analyst: answers for their own budget. The common one may hold less, and is not shown to analysts.
+            envelope: answers for this envelope, in place of an analyst.
         """
-        return self._look(who)[-1].remainder.largest
+        return self._look(who, () if envelope is None else (envelope,))[-1].remainder.largest
 
     def room(self, *, who: str | None = None) -> Guarantee:
         """The guarantee that a plan may be calibrated to: a charge within it fits (`fits` checks one event).
@@ -147,6 +148,17 @@ class LedgerRecord(Shown):
 
     def analysts(self) -> dict[str, Guarantee]:
         """The analysts with a budget of their own, and those budgets."""
+        return {owner: budget for owner, budget in self._owners().items() if not owner.startswith(ENVELOPE)}
+
+    def envelopes(self) -> dict[str, Guarantee]:
+        """The envelopes of projects and tables, and their budgets."""
+        return {
+            owner.removeprefix(ENVELOPE): budget
+            for owner, budget in self._owners().items()
+            if owner.startswith(ENVELOPE)
+        }
+
+    def _owners(self) -> dict[str, Guarantee]:
         return {b.owner: Terms.from_json(b.terms).budget for b in self._source.balances() if b.owner != COMMON}
 
     def charges(self, *, who: str | None = None, last: int | None = None) -> Iterator[Charge]:
@@ -200,10 +212,11 @@ class LedgerRecord(Shown):
 
     # inside
 
-    def _look(self, who: str | None) -> list[Account]:
-        """The common account, and the analyst's own where budgets were allotted, in one view."""
+    def _look(self, who: str | None, envelopes: Sequence[str] = ()) -> list[Account]:
+        """The common account, the analyst's own where budgets were allotted, and envelopes, in one view."""
         with self._source.reading():
             accounts = [self._common()] if who is None else self._accounts(who)
+            accounts += self._envelopes(envelopes)
             self._check_vouchers(accounts, self._source.last())
         return accounts
 
@@ -221,11 +234,22 @@ class LedgerRecord(Shown):
             own = read(self._source, who)
             if own is not None:
                 return [common, own]
-        if len(self._source.balances()) > 1:
+        if self.analysts():
             raise LedgerError(
                 f"this ledger has a budget for each analyst; who={who!r} is none of them. Use ledger.allot first."
             )
         return [common]
+
+    def _envelopes(self, names: Sequence[str]) -> list[Account]:
+        """The accounts of envelopes."""
+        found = []
+        for name in names:
+            records.check_envelope(name)
+            account = read(self._source, f"{ENVELOPE}{name}")
+            if account is None:
+                raise LedgerError(f"there is no envelope {name} here; ledger.open_envelope opens one.")
+            found.append(account)
+        return found
 
     def _check_vouchers(self, accounts: list[Account], last: Row | None) -> None:
         """Refuse totals whose hash is not in their row. The common totals belong to the newest row."""

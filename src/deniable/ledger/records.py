@@ -17,7 +17,7 @@ from __future__ import annotations
 import hashlib
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import lru_cache
@@ -93,6 +93,11 @@ class Charge(NamedTuple):
     def at(self) -> ApproxDP | None:
         """The (ε, δ) at which the event entered the basic filter, where that is not the event's own."""
         return entry_in(self.what).at
+
+    @property
+    def envelopes(self) -> tuple[str, ...]:
+        """The envelopes that it was charged to, beside the budgets of all and of the analyst."""
+        return tuple(parse_object("{" + self.what).get("envelopes", ()))
 
     def to_dict(self) -> dict[str, Any]:
         """Plain values, as `deniable ledger show --json` prints them."""
@@ -232,10 +237,20 @@ def guarantee_of(plain: Any) -> Guarantee:
 # rows
 
 
-def charge_ending(entry: FilterEntry, who: str | None) -> str:
+def charge_ending(entry: FilterEntry, who: str | None, envelopes: Sequence[str] = ()) -> str:
     """The end of a charge's row. It decides what the row costs: equal charges have equal endings."""
+    named = {"envelopes": sorted(envelopes)} if envelopes else {}
+    return ending({"who": who, **_plain_entry(entry), **named})
+
+
+def reading_ending(entry: FilterEntry, who: str, seq: int) -> str:
+    """The end of the row that charges an analyst alone, for reading what row `seq` paid for."""
+    return ending({"who": who, "seen": seq, **_plain_entry(entry)})
+
+
+def _plain_entry(entry: FilterEntry) -> dict[str, Any]:
     at = None if entry.at is None else Claimed(entry.at).to_record()
-    return ending({"who": who, "at": at, "event": entry.event.to_record()})
+    return {"at": at, "event": entry.event.to_record()}
 
 
 def ending(fields: Mapping[str, Any]) -> str:
@@ -256,7 +271,7 @@ _STRING = r'"[^"\\]*+(?:\\.[^"\\]*+)*+"'
 _ROW = re.compile(
     rf'\{{"seq":(\d++),"prev":"([0-9a-f]++)","totals":(\{{(?:{_STRING}:{_STRING}(?:,{_STRING}:{_STRING})*+)?+\}}),'
     rf'"time":({_STRING}),"purpose":({_STRING}),"key":({_STRING}|null),'
-    rf'("who":(?:{_STRING}|null),"(?:at|allot|recount)":.*\}})'
+    rf'("who":(?:{_STRING}|null),"(?:at|allot|recount|raise|envelope|seen)":.*\}})'
 )
 
 Fields = tuple[str, str, str, str, str, str, str]
@@ -300,7 +315,7 @@ def charge_of(row: Row) -> Charge | None:
 
 @lru_cache(maxsize=4096)
 def _kind(what: str) -> tuple[str | None, str]:
-    """The analyst whom a row names, and the next field, which tells the kind: `at` (a charge), `allot` or `recount`."""
+    """The analyst whom a row names, and the next field, which tells the kind: `at` is a charge."""
     who, kind = list(parse_object("{" + what).items())[:2]
     return who[1], kind[0]
 
@@ -331,6 +346,16 @@ def check_who(who: object) -> None:
 def check_key(key: object) -> None:
     """Refuse what cannot be stored as a key."""
     _checks.text("key", key, most=LONGEST_KEY, expected="a word that names one release, or None")
+
+
+def check_envelope(name: object) -> None:
+    """Refuse what cannot be stored as an envelope's name."""
+    _checks.text("name", name, most=LONGEST_NAME, expected="an envelope's name, such as project flu or table visits")
+
+
+def check_decision(decision: object) -> None:
+    """Refuse what cannot be stored as the words of a decision."""
+    _checks.text("decision", decision, most=LONGEST_PURPOSE, expected="a few words that say who decided it and why")
 
 
 def check_unit(unit: Unit) -> None:

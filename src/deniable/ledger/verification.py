@@ -15,8 +15,9 @@ from deniable.accounting.filters import FilterEntry, accepts, certify, nothing
 from deniable.accounting.filters import replay as replay_filters
 from deniable.accounting.filters.totals import ROUNDED, FilterTotals
 from deniable.errors import DeniableError, LedgerDamaged
+from deniable.events import Claimed, Event
 from deniable.ledger import accounts, records
-from deniable.ledger.accounts import COMMON, Account
+from deniable.ledger.accounts import COMMON, ENVELOPE, Account
 from deniable.ledger.records import Head, Header, Terms, digest, fields_of
 from deniable.ledger.stores import Balance, RecordSource, Row
 
@@ -32,12 +33,19 @@ class Tail:
 
 @dataclass(frozen=True)
 class RowKind:
-    """The content of rows with one ending: a charge (`entry`), an analyst's budget (`terms`), or a recount."""
+    """The content of rows with one ending: a charge (`entry`), an owner's budget (`terms`), or a recount."""
 
     who: str | None
+    """The analyst who is charged; of a budget, its owner."""
     entry: FilterEntry | None
     terms: Terms | None
     rows: Tail
+    envelopes: tuple[str, ...] = ()
+    """The envelopes that a charge names."""
+    seen: int | None = None
+    """The row that paid for what the analyst read, where the analyst alone is charged."""
+    raises: bool = False
+    """Whether the budget takes the place of a smaller one."""
 
 
 class Chain:
@@ -102,11 +110,24 @@ def _kind(what: str, tail: Tail) -> RowKind:
         match list(plain):
             case ["who", "at", "event"]:
                 return RowKind(who, records.entry_of(plain), None, tail)
-            case ["who", "allot"] if who and tail.count == 1:
-                return RowKind(who, None, Terms.from_plain(plain["allot"]), tail)
+            case ["who", "at", "event", "envelopes"] if _is_list(plain["envelopes"]):
+                return RowKind(who, records.entry_of(plain), None, tail, envelopes=tuple(plain["envelopes"]))
+            case ["who", "seen", "at", "event"] if who and isinstance(plain["seen"], int):
+                return RowKind(who, records.entry_of(plain), None, tail, seen=plain["seen"])
+            case ["who", "allot" | "raise" as word] if who and tail.count == 1:
+                return RowKind(who, None, Terms.from_plain(plain[word]), tail, raises=word == "raise")
+            case ["who", "envelope", "allot" | "raise" as word] if who is None and tail.count == 1:
+                owner = f"{ENVELOPE}{plain['envelope']}"
+                return RowKind(owner, None, Terms.from_plain(plain[word]), tail, raises=word == "raise")
             case ["who", "recount"]:
                 return RowKind(who, None, None, tail)
     raise LedgerDamaged(f"row {tail.first} of the ledger says nothing that a ledger writes.")
+
+
+def _is_list(value: object) -> bool:
+    """Whether a value is a list of different texts, in order."""
+    texts = isinstance(value, list) and all(isinstance(text, str) for text in value)
+    return texts and bool(value) and sorted(set(value)) == value  # type: ignore[call-overload]
 
 
 def head(source: RecordSource) -> Head:
@@ -151,48 +172,78 @@ def _check_accounts(
 
 
 def _allotments(header: Header, kinds: Iterable[RowKind]) -> dict[str, Terms]:
-    """The budget of every analyst. After the first allotment every charge must name an analyst who has one."""
+    """The budget of every analyst and envelope. After the first allotment to an analyst every charge must name an
+    analyst who has a budget; what a charge names must be there before it."""
+    kinds = list(kinds)
     terms: dict[str, Terms] = {}
+    since: dict[str, int] = {}
     for kind in kinds:
         if kind.terms is None or kind.who is None:
             continue
-        if kind.who in terms:
-            raise LedgerDamaged(f"row {kind.rows.first} gives {kind.who} a second budget; it was edited.")
-        budget = kind.terms.budget
+        first, name, budget = kind.rows.first, kind.who.removeprefix(ENVELOPE), kind.terms.budget
+        if (kind.who in terms) is not kind.raises:
+            missing = "raises a budget that was not there" if kind.raises else f"gives {name} a second budget"
+            raise LedgerDamaged(f"row {first} {missing}; it was edited.")
         if (budget.unit, budget.relation) != (header.unit, header.terms.budget.relation):
-            raise LedgerDamaged(f"row {kind.rows.first} gives {kind.who} a budget about another unit; it was edited.")
+            raise LedgerDamaged(f"row {first} gives {name} a budget about another unit; it was edited.")
         try:
             certify(kind.terms.filters, budget)
         except DeniableError:
-            raise LedgerDamaged(f"the filters of {kind.who} do not keep their budget; they were edited.") from None
+            raise LedgerDamaged(f"the filters of {name} do not keep their budget; they were edited.") from None
+        if kind.raises and not contains(kind.terms, terms[kind.who]):
+            raise LedgerDamaged(f"row {first} gives {name} a smaller budget than before; it was edited.")
         terms[kind.who] = kind.terms
-    first = min((kind.rows.first for kind in kinds if kind.terms is not None), default=None)
+        since.setdefault(kind.who, first)
+    analysts = {owner: first for owner, first in since.items() if not owner.startswith(ENVELOPE)}
+    start = min(analysts.values(), default=None)
+    paid: dict[Event, int] = {}
     for kind in kinds:
-        if first is not None and kind.entry is not None and kind.who not in terms and kind.rows.last > first:
+        if kind.entry is None:
+            continue
+        if start is not None and kind.who not in analysts and kind.rows.last > start:
             raise LedgerDamaged(f"row {kind.rows.last} charges nobody who has a budget; it was edited.")
+        if any(since.get(f"{ENVELOPE}{name}", kind.rows.first) >= kind.rows.first for name in kind.envelopes):
+            raise LedgerDamaged(f"row {kind.rows.first} names an envelope that was not there; it was edited.")
+        if kind.seen is None:
+            paid.setdefault(kind.entry.event, kind.rows.first)
+        elif kind.who not in analysts or paid.get(kind.entry.event, kind.seen + 1) > kind.seen:
+            raise LedgerDamaged(f"row {kind.rows.first} reads what nobody paid for; it was edited.")
     return terms
 
 
-def concerns(owner: str, who: str | None) -> bool:
-    """Whether a charge in the name of `who` counts for an owner.
+def contains(terms: Terms, smaller: Terms) -> bool:
+    """Whether a budget takes all of another, and is not the same."""
+    whole = FilterEntry(Claimed(smaller.budget))
+    return (
+        terms.budget != smaller.budget and accounts.decide(whole, [Account.empty("", terms)], curves=True) is not None
+    )
 
-    Every charge counts for the common budget. For an analyst's own budget, charges in their name count, also those
-    before the allotment, and so do charges in nobody's name, because anybody may have seen their answers.
+
+def concerns(owner: str, kind: RowKind) -> bool:
+    """Whether a charge counts for an owner.
+
+    Every charge counts for the common budget, but those for reading what was paid before. For an analyst's own budget,
+    charges in their name count, also those before the allotment, and so do charges in nobody's name, because anybody
+    may have seen their answers. For an envelope those count that name it.
     """
-    return owner == COMMON or who is None or who == owner
+    if owner.startswith(ENVELOPE):
+        return owner.removeprefix(ENVELOPE) in kind.envelopes
+    if kind.seen is not None:
+        return owner == kind.who
+    return owner == COMMON or kind.who is None or kind.who == owner
 
 
 def replay(owner: str, terms: Terms, kinds: Iterable[RowKind], *, choice: str | None = None) -> FilterTotals:
     """An owner's exact totals, computed as if their filters had existed from the first row."""
-    entries = [(k.entry, k.rows.count) for k in kinds if k.entry is not None and concerns(owner, k.who)]
+    entries = [(k.entry, k.rows.count) for k in kinds if k.entry is not None and concerns(owner, k)]
     return replay_filters(terms.filters, entries, choice="alone" if choice == "alone" else "list" if choice else None)
 
 
 def _check_totals(account: Account, kinds: list[RowKind]) -> None:
     """The stored totals must cover the recomputed ones, and be equal unless a sum had to be shortened."""
-    mine = [kind for kind in kinds if kind.entry is not None and concerns(account.owner, kind.who)]
+    mine = [kind for kind in kinds if kind.entry is not None and concerns(account.owner, kind)]
     filters, stored = account.terms.filters, account.totals
-    whose = "the ledger's" if account.owner == COMMON else f"{account.owner}'s"
+    whose = "the ledger's" if account.owner == COMMON else f"{account.owner.strip()}'s"
     if not mine:
         if stored != nothing(filters):
             raise LedgerDamaged(f"{whose} totals are not zero, and there are no charges.")

@@ -29,7 +29,7 @@ from deniable.numerics.discrete import laplace_radius
 from deniable.query import planning, staging
 from deniable.query.estimates import rounded
 from deniable.query.explanation import aligned
-from deniable.query.planning import PlanningContext, QueryPlan
+from deniable.query.planning import PlanningContext
 from deniable.query.release import Release, Value
 from deniable.query.schema import Column
 from deniable.query.staging import Plan
@@ -134,7 +134,7 @@ def describe(name: str, context: PlanningContext, *, epsilon: Number) -> TableDe
         context.engine.bind(survey.sql)
     context.engine.check([*counts.statements, *(survey.sql for survey in surveys)])
     planning.pay(context, event, f"describe {table.name}", at=None)
-    release = planning.answer(counts) if isinstance(counts, QueryPlan) else staging.answer(counts)
+    release = staging.compute(counts)
     return _combine(release, others, owned, ranges, counts, cost=_cost(whole, context), event=event, name=table.name)
 
 

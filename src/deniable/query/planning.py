@@ -19,9 +19,11 @@ at all.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
+from hashlib import sha256
 from math import log, prod
 from typing import Any, Protocol
 
@@ -29,10 +31,10 @@ from deniable import _checks, noise
 from deniable._checks import Number
 from deniable._forms import Plain
 from deniable._remedies import MORE, Option, Remedy, example
-from deniable.errors import InvalidArgument, QueryError
-from deniable.events import Event
+from deniable.errors import AlreadyPaid, InvalidArgument, QueryError
+from deniable.events import Claimed, Event
 from deniable.guarantees import ZCDP, ApproxDP, ApproxZCDP, Guarantee, PureDP
-from deniable.ledger.records import as_purpose
+from deniable.ledger.records import Charge, as_purpose
 from deniable.noise import Grid
 from deniable.query import grids as gridding
 from deniable.query.aggregates import build
@@ -71,7 +73,16 @@ class Budget(Protocol):
     @property
     def relation(self) -> Relation: ...
 
-    def charge(self, event: Event, *, purpose: str, who: str | None, at: ApproxDP | None = None) -> object: ...
+    def charge(
+        self,
+        event: Event,
+        *,
+        purpose: str,
+        who: str | None,
+        key: str | None = None,
+        at: ApproxDP | None = None,
+        envelopes: Sequence[str] = (),
+    ) -> Charge: ...
 
     def fits(self, event: Event, *, who: str | None, at: ApproxDP | None = None) -> bool: ...
 
@@ -88,6 +99,8 @@ class PlanningContext:
     who: str | None = None
     key: tuple[int, int] | None = None
     """The key of the choice of rows, where it is fixed; else every run draws one."""
+    envelopes: tuple[str, ...] = ()
+    """The envelopes of the ledger that a charge must fit beside the budgets of all and of the analyst."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -211,11 +224,37 @@ class QueryPlan(Plain):
         """The same for another noise."""
         return {a.name: a.error(noise.laws, failure=1 - self.confidence) for a in self.aggregates}
 
-    def run(self) -> Release:
-        """Charge the ledger, compute, add noise. Every call charges again and answers with fresh noise."""
+    def pay(self, *, key: str | None = None, purpose: str | None = None) -> Charge:
+        """Charge the ledger for one answer, durably; `run` does this first, and computes only after it.
+
+        Args:
+            key: names the answer that is paid for. A key pays once: `AlreadyPaid` if it has paid before.
+            purpose: why, in words; the SQL, if not given.
+        """
         self.engine.check(self.statements)
-        pay(self.context, self.event, self.sql, at=self.at)
+        return pay(self.context, self.event, purpose or self.sql, at=self.at, key=key)
+
+    def run(self, *, key: str | None = None, purpose: str | None = None) -> Release:
+        """Charge the ledger, compute, add noise. Every call charges again and answers with fresh noise.
+
+        Args:
+            key: names the answer that is paid for. A key pays once: `AlreadyPaid` if it has paid before, since its
+                answer may have been seen.
+            purpose: why, in words; the SQL, if not given.
+        """
+        self.pay(key=key, purpose=purpose)
         return answer(self)
+
+    def rehearse(self) -> Release:
+        """The answer on made-up rows, which no ledger pays for: its shape is right, and its numbers mean nothing."""
+        from deniable.query.rehearsal import rehearse
+
+        return rehearse(self)
+
+    @property
+    def digest(self) -> str:
+        """The SHA-256 of all that running will do: of the question, what is promised, and every statement."""
+        return digest(self, self)
 
     def why(self) -> str:
         """Why the answer is as noisy as it is, and what would halve the noise."""
@@ -252,13 +291,34 @@ class QueryPlan(Plain):
         }
 
 
-def pay(context: PlanningContext, event: Event, sql: str, *, at: ApproxDP | None) -> None:
-    """Charge a plan's event, durably. Only an (ε, δ) ledger has a basic filter to which `at` speaks."""
-    purpose, who, ledger = as_purpose(sql), context.who, context.ledger
-    if at is None or not isinstance(ledger.remaining(who=who), ApproxDP):
-        ledger.charge(event, purpose=purpose, who=who)
-    else:
-        ledger.charge(event, purpose=purpose, who=who, at=at)
+def pay(context: PlanningContext, event: Event, purpose: str, *, at: ApproxDP | None, key: str | None = None) -> Charge:
+    """Charge a plan's event, durably. Only an (ε, δ) ledger has a basic filter to which `at` speaks. A key that has
+    paid before is refused: one charge pays for one answer."""
+    who, ledger = context.who, context.ledger
+    if at is not None and not isinstance(ledger.remaining(who=who), ApproxDP):
+        at = None
+    charge = ledger.charge(event, purpose=as_purpose(purpose), who=who, key=key, at=at, envelopes=context.envelopes)
+    if not charge.fresh:
+        raise AlreadyPaid(
+            f"key={key!r} has paid for an answer before (row {charge.seq}), which may have been seen; a second answer "
+            "needs another key and another charge. Nothing was charged."
+        )
+    return charge
+
+
+def digest(plan: Any, answer: QueryPlan) -> str:
+    """What makes two plans one: the text, the promise, the keys, the clamping, and every statement with its lists."""
+    facts = {
+        "sql": plan.sql,
+        "cost": Claimed(plan.cost).to_record(),
+        "event": plan.event.to_record(),
+        "keys": [(keys.column.name, keys.texts) for keys in answer.keys],
+        "bounds": [(column.name, str(grid)) for column, grid in answer.grids.items()],
+        "limits": answer.limits.to_dict(),
+        "confidence": str(plan.confidence),
+        "statements": [(statement.text, statement.lists) for statement in plan.statements],
+    }
+    return sha256(json.dumps(facts, sort_keys=True).encode()).hexdigest()
 
 
 def plan(question: ParsedQuery, options: PlanOptions, context: PlanningContext, *, charged: bool = False) -> QueryPlan:

@@ -20,6 +20,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping, Sequence
+from copy import copy
 from dataclasses import replace
 from importlib import import_module
 from types import TracebackType
@@ -31,9 +32,11 @@ from deniable._signatures import public
 from deniable.errors import DataError, InvalidArgument
 from deniable.guarantees import Guarantee
 from deniable.ledger import Ledger
+from deniable.ledger.records import check_who
 from deniable.query.choice import AtMost
 from deniable.query.describing import TableDescription, describe
 from deniable.query.engines import opening
+from deniable.query.engines.base import EngineLimits
 from deniable.query.engines.files import Files
 from deniable.query.planning import PlanningContext
 from deniable.query.release import Release
@@ -61,6 +64,12 @@ class Session:
             then the same in every query and on every engine, and what is promised is the same. Without it every run
             chooses anew. Noise is fresh in either case.
         encoding: how the text of CSV files is written, such as "cp1252"; UTF-8 if not given.
+        steady: run the same statements whatever the rows are. Queries take longer, and the time that they take tells
+            less: without it, one person beyond a limit can be seen by a clock. Tables in PostgreSQL and Spark are
+            always asked in this way.
+        memory: the most memory that DuckDB takes, such as "2GB"; four fifths of the machine's, if not given.
+        threads: of DuckDB; as many as the machine has cores, if not given.
+        seconds: how long one statement may run. Past it, the charge stands and nothing is released.
     """
 
     @public
@@ -73,14 +82,22 @@ class Session:
         who: str | None = None,
         choice_key: int | None = None,
         encoding: str | None = None,
+        steady: bool = False,
+        memory: str | None = None,
+        threads: int | None = None,
+        seconds: Number | None = None,
     ) -> None:
+        limits = EngineLimits.of(memory=memory, threads=threads, seconds=seconds)
         nobody = public is None or (isinstance(public, Mapping) and not public)
         named, known = _named(data, encoding), {} if nobody else _named(public, encoding)
         _check_encoding(encoding, [*named.values(), *known.values()])
         _check_names([*named, *known])
         self.ledger, self.who = Ledger.of(ledger), who
         self._key = None if choice_key is None else _halves(choice_key)
-        self._engine = opening.opened(named.values(), known.values(), alike=self._key is not None)
+        self._shared, self._envelopes = False, tuple[str, ...]()
+        self._engine = opening.opened(
+            named.values(), known.values(), alike=self._key is not None, steady=bool(steady), limits=limits
+        )
         try:
             unit = self.ledger.unit.column
             private = tuple(self._engine.add(name, given, unit=unit) for name, given in named.items())
@@ -249,14 +266,28 @@ class Session:
             method=method, zeros=zeros, rows=rows, check=check, confidence=confidence,
         )  # fmt: skip
 
+    def as_(self, who: str | None, *, envelopes: Sequence[str] = ()) -> Session:
+        """The same tables and ledger, asked by another analyst. Closing it leaves the tables open.
+
+        Args:
+            who: the analyst in whose name charges are made.
+            envelopes: the ledger's envelopes that charges must fit as well (`Ledger.open_envelope`).
+        """
+        if who is not None:
+            check_who(who)
+        other = copy(self)
+        other.who, other._envelopes, other._shared = who, tuple(envelopes), True
+        return other
+
     @property
     def context(self) -> PlanningContext:
         """What all plans of this session share."""
-        return PlanningContext(self._tables, self._engine, self.ledger, self.who, self._key)
+        return PlanningContext(self._tables, self._engine, self.ledger, self.who, self._key, self._envelopes)
 
     def close(self) -> None:
         """Let go of the tables and their temporary files; the ledger keeps its record."""
-        self._engine.close()
+        if not self._shared:
+            self._engine.close()
 
     def __enter__(self) -> Self:
         return self

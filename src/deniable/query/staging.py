@@ -43,6 +43,7 @@ from deniable._remedies import example
 from deniable.errors import InvalidArgument, QueryError
 from deniable.events import Claimed, Event
 from deniable.guarantees import GDP, ZCDP, ApproxDP, ApproxZCDP, Guarantee, PureDP
+from deniable.ledger.records import Charge
 from deniable.query import googlesql, planning
 from deniable.query.accuracy import solve
 from deniable.query.bounding import Bounded
@@ -206,12 +207,38 @@ class StagedPlan(Plain):
         """What the noise does to each aggregate; empty while bounds or limits are still to be found."""
         return self.answer.error if self.settled else {}
 
-    def run(self) -> Release:
-        """Charge the ledger, survey, compute, add noise. Every call charges again and answers with fresh noise."""
+    def pay(self, *, key: str | None = None, purpose: str | None = None) -> Charge:
+        """Charge the ledger for one answer, durably; `run` does this first, and computes only after it.
+
+        Args:
+            key: names the answer that is paid for. A key pays once: `AlreadyPaid` if it has paid before.
+            purpose: why, in words; the SQL, if not given.
+        """
         context = self.answer.context
         context.engine.check(self._first)  # the variants read the same tables
-        planning.pay(context, self.event, self.sql, at=self.at)
+        return planning.pay(context, self.event, purpose or self.sql, at=self.at, key=key)
+
+    def run(self, *, key: str | None = None, purpose: str | None = None) -> Release:
+        """Charge the ledger, survey, compute, add noise. Every call charges again and answers with fresh noise.
+
+        Args:
+            key: names the answer that is paid for. A key pays once: `AlreadyPaid` if it has paid before, since its
+                answer may have been seen.
+            purpose: why, in words; the SQL, if not given.
+        """
+        self.pay(key=key, purpose=purpose)
         return answer(self)
+
+    def rehearse(self) -> Release:
+        """The answer on made-up rows, which no ledger pays for: its shape is right, and its numbers mean nothing."""
+        from deniable.query.rehearsal import rehearse
+
+        return rehearse(self)
+
+    @property
+    def digest(self) -> str:
+        """The SHA-256 of all that running will do: of the question, what is promised, and every statement."""
+        return planning.digest(self, self.answer)
 
     def settle(self, bounds: Bounds, per_unit: AtMost | None) -> QueryPlan:
         """The answer's plan with the bounds and limits that were found, and what was charged for it."""
@@ -260,6 +287,11 @@ class StagedPlan(Plain):
 
 
 Plan: TypeAlias = QueryPlan | StagedPlan
+
+
+def compute(plan: Plan) -> Release:
+    """Compute and add noise, without charging: for a caller that has charged what covers the plan's event."""
+    return planning.answer(plan) if isinstance(plan, QueryPlan) else answer(plan)
 
 
 def promises(plan: QueryPlan, promise: Guarantee) -> list[Event]:

@@ -8,6 +8,7 @@ back. The call goes to another thread, the main thread waits for it, and Ctrl-C 
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor, wait
 from dataclasses import dataclass
@@ -16,7 +17,9 @@ from typing import Any, Protocol, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from deniable.errors import DataError
+from deniable import _checks
+from deniable._checks import Number
+from deniable.errors import DataError, InvalidArgument
 from deniable.query.bounding import Bounded, gather
 from deniable.query.grids import Values
 from deniable.query.measures import Totals, joined
@@ -30,6 +33,39 @@ class StoredTable:
     home: Any
     """The database: an open connection or session, or how to connect to it."""
     table: str
+
+
+@dataclass(frozen=True)
+class EngineLimits:
+    """What an engine of our own may use: public numbers, fixed when it is opened."""
+
+    memory: str | None = None
+    """As "2GB" or "500MB"; four fifths of the machine's, if not given."""
+    threads: int | None = None
+    seconds: float | None = None
+    """For one statement. Past it, the charge stands and nothing is released (`stopped`)."""
+
+    @classmethod
+    def of(cls, *, memory: str | None, threads: int | None, seconds: Number | None) -> EngineLimits:
+        """The limits that a caller states, checked."""
+        if memory is not None and not (isinstance(memory, str) and re.fullmatch(_MEMORY, memory)):
+            raise InvalidArgument("memory", memory, 'a size such as "2GB" or "500MB"')
+        if threads is not None:
+            _checks.count("threads", threads)
+        limit = None if seconds is None else float(_checks.positive("seconds", seconds))
+        if limit is not None and limit > _LONGEST:
+            raise InvalidArgument("seconds", seconds, f"at most {_LONGEST:,}")
+        return cls(memory, threads, limit)
+
+    @property
+    def config(self) -> dict[str, str]:
+        """As DuckDB's configuration."""
+        stated = {"memory_limit": self.memory, "threads": self.threads}
+        return {name: str(value) for name, value in stated.items() if value is not None}
+
+
+_MEMORY = r"[1-9][0-9]{0,8} ?(?:KB|MB|GB|TB|KiB|MiB|GiB|TiB)"
+_LONGEST = 10**6
 
 
 class Engine(Protocol):

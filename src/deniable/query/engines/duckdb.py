@@ -10,6 +10,10 @@ Settings that change what an expression gives, or stop a statement, are set for 
 search path. A Python function that was registered under a built-in name would be called in place of it, and may fail on
 some row, after the charge; when it is removed, DuckDB removes the built-in one with it. A connection like that is
 refused, when it is opened and before every charge.
+
+Threads: a call takes a cursor that no other call has, so that queries of several threads run beside one another. Views
+and frames are known to one cursor alone, so every new one is told of them. A database that has an owner is asked
+through one cursor.
 """
 
 from __future__ import annotations
@@ -19,11 +23,12 @@ import shutil
 import tempfile
 import threading
 import weakref
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import duckdb
 
@@ -31,7 +36,7 @@ from deniable.errors import DataError
 from deniable.query.bounding import Bounded
 from deniable.query.choice import KEY_PARAMETERS, PEEK
 from deniable.query.engines import databases
-from deniable.query.engines.base import interruptible, stopped, totals
+from deniable.query.engines.base import EngineLimits, interruptible, stopped, totals
 from deniable.query.engines.checked import csv_source
 from deniable.query.engines.excel import write_csv
 from deniable.query.engines.files import Files, is_path
@@ -132,23 +137,78 @@ _SMALL = 18
 class DuckDB:
     """One in-memory DuckDB with a private folder for what does not fit into memory, or a cursor of a shared one.
 
-    `alike` makes it choose rows as other engines do, which takes longer.
+    `alike` makes it choose rows as other engines do, which takes longer. `steady` makes it run the same statements
+    whatever the rows are: it never tries the shortcut, whose time tells whether anybody is beyond the limits.
     """
 
-    def __init__(self, shared: duckdb.DuckDBPyConnection | None = None, *, alike: bool = False) -> None:
-        self.alike = alike
+    most_cursors: ClassVar[int] = 16
+    """Calls at a time in a database of our own; others wait."""
+
+    def __init__(
+        self,
+        shared: duckdb.DuckDBPyConnection | None = None,
+        *,
+        alike: bool = False,
+        steady: bool = False,
+        limits: EngineLimits | None = None,
+    ) -> None:
+        self.alike, self.steady = alike, steady
+        self._limits = limits or EngineLimits()
+        self._cursors = 1 if shared is not None else self.most_cursors
+        self._free = threading.BoundedSemaphore(self._cursors)
         self._lock = threading.Lock()
+        """Of the lists of cursors."""
+        self._busy = False
+        """Whether a call has the first connection."""
+        self._others: list[duckdb.DuckDBPyConnection] = []
+        """Cursors that no call has."""
+        self._views: dict[str, str] = {}
+        self._frames: dict[str, Any] = {}
+        """What every new cursor is told."""
         self._files: dict[Files, tuple[Any, ...]] = {}
         """Files of private tables, and which versions of them were opened."""
         self._shapes: dict[str, list[tuple[Any, ...]]] = {}
         self._bound: set[str] = set()
         """Statements that DuckDB has bound."""
         self._scratch = Path(tempfile.mkdtemp(prefix="deniable-")).absolute()  # readable by this user only
-        config = {**CONFIG, "temp_directory": str(self._scratch)}
+        config = {**CONFIG, **self._limits.config, "temp_directory": str(self._scratch)}
         self._tidy = weakref.finalize(self, shutil.rmtree, self._scratch, ignore_errors=True)
         self._shared = shared is not None
         connection = duckdb.connect(":memory:", config=config) if shared is None else shared.cursor()
         self._connection = settled(connection, shared=self._shared)
+        self._limit_time(self._connection)
+
+    def _limit_time(self, connection: duckdb.DuckDBPyConnection) -> None:
+        if self._limits.seconds is not None:
+            connection.execute(f"SET SESSION max_execution_time = {max(1, int(self._limits.seconds * 1000))}")
+
+    @contextmanager
+    def _cursor(self) -> Iterator[duckdb.DuckDBPyConnection]:
+        """A cursor that no other call has meanwhile."""
+        with self._free:
+            with self._lock:
+                first, self._busy = not self._busy, True
+                cursor = self._connection if first else self._others.pop() if self._others else None
+            if cursor is None:
+                cursor = self._new_cursor()
+            try:
+                yield cursor
+            finally:
+                with self._lock:
+                    if first:
+                        self._busy = False
+                    else:
+                        self._others.append(cursor)
+
+    def _new_cursor(self) -> duckdb.DuckDBPyConnection:
+        """One more cursor of our database, which knows all tables."""
+        cursor = settled(self._connection.cursor(), shared=False)
+        self._limit_time(cursor)
+        for name, frame in self._frames.items():
+            cursor.register(name, frame)
+        for view in self._views.values():
+            cursor.execute(view)
+        return cursor
 
     def add(self, name: str, data: Any, *, public: bool = False, unit: str | None = None) -> Table:
         if isinstance(data, databases.DuckDBTable):
@@ -168,24 +228,30 @@ class DuckDB:
             folder = Path(tempfile.mkdtemp(dir=self._scratch))
             source = csv_source(_as_csv(files, folder) if files.excel else files, folder)
         else:
-            source = parquet_source(self._connection, files, table=name, unit=unit)
+            source = parquet_source(self._connection, files, table=name, unit=unit, home=self._home)
         if files.version != version:
             raise DataError(f"{files.name} has changed while it was opened; open it again when it is finished")
         if not public:
             self._files[files] = version
         return source
 
-    def _described(self, name: str) -> list[tuple[Any, ...]]:
+    @property
+    def _home(self) -> str:
+        """Where tables of ours lie: every cursor can read them, and an owner's database has none of them."""
+        return "temp.main" if self._shared else "memory.main"
+
+    def _described(self, name: str, cursor: duckdb.DuckDBPyConnection | None = None) -> list[tuple[Any, ...]]:
         """The columns of a table as they are now."""
-        return self._connection.execute(f"DESCRIBE SELECT * FROM temp.main.{quoted(name)}").fetchall()
+        described = f"DESCRIBE SELECT * FROM temp.main.{quoted(name)}"
+        return (cursor or self._connection).execute(described).fetchall()
 
     def check(self, statements: Iterable[Bounded]) -> None:
         self._check_files(self._files, "open it again")
         try:
-            with self._lock:
+            with self._cursor() as cursor:
                 if self._shared:
-                    check_functions(self._connection)
-                changed = any(self._described(name) != known for name, known in self._shapes.items())
+                    check_functions(cursor)
+                changed = any(self._described(name, cursor) != known for name, known in self._shapes.items())
         except duckdb.Error:
             changed = True
         if changed:
@@ -208,18 +274,18 @@ class DuckDB:
 
     def _bind(self, bounded: Bounded) -> None:
         try:
-            with self._lock:
+            with self._cursor() as cursor:
                 for text in bounded.statements:
-                    self._connection.execute(f"PREPARE deniable AS {text}")
-                    self._connection.execute("DEALLOCATE deniable")
+                    cursor.execute(f"PREPARE deniable AS {text}")
+                    cursor.execute("DEALLOCATE deniable")
         except duckdb.Error as failure:
             self._check_files(self._files, "open it again")
             raise DataError(f"DuckDB refused the query ({type(failure).__name__}); nothing was charged") from None
 
     def run(self, bounded: Bounded, *, groups: int | None, key: tuple[int, int]) -> Totals:
         try:
-            with self._lock:
-                found = interruptible(lambda: self._computed(bounded, key), stop=self._connection.interrupt)
+            with self._cursor() as cursor:
+                found = interruptible(lambda: self._computed(bounded, key, cursor), stop=cursor.interrupt)
         except duckdb.Error:
             raise stopped("DuckDB") from None
         # A file is read more than once. Had it changed in between, limits would have been kept by other rows. Of a CSV
@@ -228,15 +294,15 @@ class DuckDB:
         self._check_files(read, "the charge stands, and nothing is released; open it again")
         return totals(bounded, found, groups=groups)
 
-    def _computed(self, bounded: Bounded, key: tuple[int, int]) -> dict[str, Any]:
+    def _computed(self, bounded: Bounded, key: tuple[int, int], cursor: duckdb.DuckDBPyConnection) -> dict[str, Any]:
         """What the bounded SQL finds. In one transaction: the rows that are checked are the rows that are added up."""
-        easy = bounded.shortcut
+        easy = None if self.steady else bounded.shortcut
         given = {name: list(texts) for name, texts in bounded.lists.items()}
 
         def run(text: str) -> duckdb.DuckDBPyConnection:
-            return self._executed(text, given, key=key)
+            return _executed(cursor, text, given, key=key)
 
-        self._connection.begin()
+        cursor.begin()
         try:
             if easy is not None:
                 beyond, rows = run(easy.peek).fetchall()[0]
@@ -246,25 +312,26 @@ class DuckDB:
                     return run(easy.plain).fetchnumpy()
             return run(bounded.text).fetchnumpy()
         finally:
-            self._connection.rollback()
-
-    def _executed(self, text: str, lists: dict[str, list[str]], *, key: tuple[int, int]) -> duckdb.DuckDBPyConnection:
-        """Execute one statement, with those of the lists and of the key's halves that it has as parameters."""
-        (statement,) = self._connection.extract_statements(text)
-        known: dict[str, Any] = lists | dict(zip(KEY_PARAMETERS, key, strict=True))
-        return self._connection.execute(statement, {name: known[name] for name in statement.named_parameters})
+            cursor.rollback()
 
     def look(self, sql: str) -> list[tuple[Any, ...]]:
         try:
-            with self._lock:
-                return self._connection.execute(sql).fetchall()
+            with self._cursor() as cursor:
+                return cursor.execute(sql).fetchall()
         except duckdb.Error:
             raise DataError("a public table could not be read; check that its file is whole") from None
 
     def close(self) -> None:
-        with self._lock:
-            self._connection.close()
+        for _ in range(self._cursors):  # whoever computes is waited for
+            self._free.acquire()
+        try:
+            for cursor in (*self._others, self._connection):
+                cursor.close()
+            self._others.clear()
             self._tidy()
+        finally:
+            for _ in range(self._cursors):
+                self._free.release()
 
     def _frame(self, name: str, data: Any, *, unit: str | None) -> ParquetSource:
         """A pandas, Polars or Arrow table as something to select from. Its columns of Python objects have no type."""
@@ -288,25 +355,42 @@ class DuckDB:
             self._connection.register(name, frame)
         except duckdb.Error:
             return False
+        self._frames[name] = frame
         return True
 
     def _view(self, name: str, source: ParquetSource, *, copied: bool) -> Table:
         """A view, or a copy, that fixes the types; and its columns."""
         try:
-            with self._lock:
-                described = self._connection.execute(f"DESCRIBE SELECT * FROM {source.sql}").fetchall()
-                if not described:
-                    raise DataError(f"table {name} has no columns")
-                columns = tuple(_column(str(row[0]), str(row[1]), source) for row in described)
-                listed = ", ".join(
-                    f"{_read(column, row[1])} AS {quoted(column.name)}"
-                    for column, row in zip(columns, described, strict=True)
-                )
-                made = "TABLE" if copied else "VIEW"
-                self._connection.execute(f"CREATE TEMP {made} {quoted(name)} AS SELECT {listed} FROM {source.sql}")
+            described = self._connection.execute(f"DESCRIBE SELECT * FROM {source.sql}").fetchall()
+            if not described:
+                raise DataError(f"table {name} has no columns")
+            columns = tuple(_column(str(row[0]), str(row[1]), source) for row in described)
+            listed = ", ".join(
+                f"{_read(column, row[1])} AS {quoted(column.name)}"
+                for column, row in zip(columns, described, strict=True)
+            )
+            select = f"SELECT {listed} FROM {source.sql}"
+            if copied and self._cursors == 1:
+                self._connection.execute(f"CREATE TEMP TABLE {quoted(name)} AS {select}")
+            else:
+                if copied:
+                    copy = f"{self._home}.{quoted(f'{name} (copy)')}"
+                    self._connection.execute(f"CREATE TABLE {copy} AS {select}")
+                    select = f"SELECT * FROM {copy}"
+                self._views[name] = f"CREATE TEMP VIEW {quoted(name)} AS {select}"
+                self._connection.execute(self._views[name])
         except duckdb.Error:
             raise DataError(f"table {name} could not be read; check that it is what its name says") from None
         return Table(name, columns)
+
+
+def _executed(
+    cursor: duckdb.DuckDBPyConnection, text: str, lists: dict[str, list[str]], *, key: tuple[int, int]
+) -> duckdb.DuckDBPyConnection:
+    """Execute one statement, with those of the lists and of the key's halves that it has as parameters."""
+    (statement,) = cursor.extract_statements(text)
+    known: dict[str, Any] = lists | dict(zip(KEY_PARAMETERS, key, strict=True))
+    return cursor.execute(statement, {name: known[name] for name in statement.named_parameters})
 
 
 def _column(name: str, type: str, source: ParquetSource) -> Column:
@@ -354,6 +438,9 @@ Pools = Mapping[str, Sequence[str | None]]
 class FakeDuckDB(DuckDB):
     """A DuckDB whose tables are made up."""
 
+    most_cursors = 1
+    """Its tables are known to its first connection alone."""
+
     def fill(self, table: Table, pools: Pools, *, rows: int) -> None:
         """A table of these columns, whose values go through each pool in a rhythm of its own.
 
@@ -367,18 +454,17 @@ class FakeDuckDB(DuckDB):
             place = f"1 + CAST(HASH(i, {number}) % {len(pool)} AS BIGINT)"
             text = f"LIST_EXTRACT(CAST($p{number} AS VARCHAR[]), {place})"
             listed.append(f"TRY_CAST({text} AS {column.type}) AS {quoted(column.name)}")
-        with self._lock:
-            self._connection.execute(
-                f"CREATE TEMP TABLE {quoted(table.name)} AS SELECT {', '.join(listed)} FROM RANGE({int(rows)}) AS r(i)",
-                parameters,
-            )
+        self._connection.execute(
+            f"CREATE TEMP TABLE {quoted(table.name)} AS SELECT {', '.join(listed)} FROM RANGE({int(rows)}) AS r(i)",
+            parameters,
+        )
 
-    def _computed(self, bounded: Bounded, key: tuple[int, int]) -> dict[str, Any]:
+    def _computed(self, bounded: Bounded, key: tuple[int, int], cursor: duckdb.DuckDBPyConnection) -> dict[str, Any]:
         """Whatever the made-up rows are like, all SQL is tried."""
         easy = bounded.shortcut
         for text in () if easy is None else (easy.peek, easy.check, easy.plain):
-            super()._computed(Bounded(text, bounded.lists, bounded.values), key)
-        return super()._computed(replace(bounded, shortcut=None), key)
+            super()._computed(Bounded(text, bounded.lists, bounded.values), key, cursor)
+        return super()._computed(replace(bounded, shortcut=None), key, cursor)
 
 
 def _as_csv(files: Files, folder: Path) -> Files:

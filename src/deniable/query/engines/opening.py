@@ -14,9 +14,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from deniable.errors import DataError
+from deniable.errors import DataError, InvalidArgument
 from deniable.query.engines import databases, postgres, spark
-from deniable.query.engines.base import Engine
+from deniable.query.engines.base import Engine, EngineLimits
 from deniable.query.engines.duckdb import DuckDB
 from deniable.query.engines.files import Files, is_path, table_name
 
@@ -42,8 +42,16 @@ def expanded(data: Any, *, encoding: str | None = None) -> Any:
     return databases.expanded(data)
 
 
-def opened(private: Iterable[Any], public: Iterable[Any], *, alike: bool = False) -> Engine:
-    """The engine that holds private tables, before any table is added; `alike` makes it choose rows as all can."""
+def opened(
+    private: Iterable[Any],
+    public: Iterable[Any],
+    *,
+    alike: bool = False,
+    steady: bool = False,
+    limits: EngineLimits | None = None,
+) -> Engine:
+    """The engine that holds private tables, before any table is added; `alike` makes it choose rows as all can,
+    `steady` run the same statements whatever the rows are."""
     tables, others = list(private), list(public)
     on_postgres = {given.home for given in tables if isinstance(given, postgres.PostgresTable)}
     sessions = {id(home): home for home in (_spark_session(given) for given in tables) if home is not None}
@@ -56,11 +64,18 @@ def opened(private: Iterable[Any], public: Iterable[Any], *, alike: bool = False
                 f"a public table is in {there}, and the private tables are not; give it as a file, or as a pandas, "
                 "Polars or Arrow table"
             )
+    connection = databases.shared([*tables, *others])
+    if limits is not None and limits != EngineLimits() and (on_postgres or sessions or connection is not None):
+        stated = next(name for name in ("memory", "threads", "seconds") if getattr(limits, name) is not None)
+        raise InvalidArgument(
+            stated, getattr(limits, stated), "left out where the tables are in a database of yours",
+            "Its owner limits it.",
+        )  # fmt: skip
     if on_postgres:
         return postgres.PostgreSQL(on_postgres.pop())
     if sessions:
         return spark.Spark(next(iter(sessions.values())))
-    return DuckDB(databases.shared([*tables, *others]), alike=alike)
+    return DuckDB(connection, alike=alike, steady=steady, limits=limits)
 
 
 _DUCKDB = "an open DuckDB connection"

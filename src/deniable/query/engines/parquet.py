@@ -80,7 +80,7 @@ class Field:
 
 
 def parquet_source(
-    connection: duckdb.DuckDBPyConnection, files: Files, *, table: str, unit: str | None = None
+    connection: duckdb.DuckDBPyConnection, files: Files, *, table: str, unit: str | None = None, home: str
 ) -> ParquetSource:
     """Parquet files as something to select from, when they are made sure of; `unit` is the column of the ids."""
     try:
@@ -97,7 +97,7 @@ def parquet_source(
         raise DataError(f"{files.name} could not be read; check that it is whole, and Parquet") from None
     sql = read_parquet(files.paths)
     if broken and ids is not None:
-        sql = _without_broken(connection, files.paths, fields, ids, table=table)
+        sql = _without_broken(connection, files.paths, fields, ids, beside=f"{home}.{quoted(f'{table} (broken)')}")
     return ParquetSource(sql, frozenset(untyped), {one.name: one.merged for one in fields if one.merged is not None})
 
 
@@ -195,22 +195,22 @@ def _read_once(
 
 
 def _without_broken(
-    connection: duckdb.DuckDBPyConnection, paths: Sequence[Path], fields: Iterable[Field], ids: Field, *, table: str
+    connection: duckdb.DuckDBPyConnection, paths: Sequence[Path], fields: Iterable[Field], ids: Field, *, beside: str
 ) -> str:
     """Files in SQL, with NULL for ids that are not UTF-8: they are those that differ when what is broken is replaced
-    and when it is left out. Their rows are listed once, in a table beside."""
+    and when it is left out. Their rows are listed once, in the table `beside`."""
     file = "file"
     while any(one.name.casefold() == file for one in fields):
         file += "_"
-    column, beside = quoted(ids.name), quoted(f"{table} (broken)")
+    column = quoted(ids.name)
     kept, cut = (read_parquet(paths, validation=how, file=file) for how in ("replace", "ignore"))
     connection.execute(
-        f"CREATE TEMP TABLE {beside} AS SELECT kept.{file}, kept.{_ROW} AS row FROM {kept} AS kept JOIN {cut} AS cut "
+        f"CREATE TABLE {beside} AS SELECT kept.{file}, kept.{_ROW} AS row FROM {kept} AS kept JOIN {cut} AS cut "
         f"ON kept.{file} = cut.{file} AND kept.{_ROW} = cut.{_ROW} WHERE kept.{column} IS DISTINCT FROM cut.{column}"
     )
     return (
         f"(SELECT every.* EXCLUDE ({file}) REPLACE (CASE WHEN broken.row IS NULL THEN every.{column} END AS {column}) "
-        f"FROM {kept} AS every LEFT JOIN temp.main.{beside} AS broken "
+        f"FROM {kept} AS every LEFT JOIN {beside} AS broken "
         f"ON every.{file} = broken.{file} AND every.{_ROW} = broken.row)"
     )
 

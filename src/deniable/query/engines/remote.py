@@ -348,6 +348,9 @@ class FetchedTable(NamedTuple):
 class Copies(DuckDB):
     """Public tables, in a DuckDB of our own."""
 
+    most_cursors = 1
+    """Its tables are known to its first connection alone."""
+
     def keep(self, name: str, rows: FetchedTable) -> Table:
         """A copy of a table that was fetched."""
         check_size(name, len(rows.values[0]) if rows.values else 0)
@@ -355,10 +358,9 @@ class Copies(DuckDB):
             f"CAST(UNNEST(CAST(${i} AS {_list_type(column)})) AS {column.type}) AS {quoted(column.name)}"
             for i, column in enumerate(rows.columns, start=1)
         )
-        with self._lock:
-            self._connection.execute(
-                f"CREATE TEMP TABLE {quoted(name)} AS SELECT {listed}", [list(values) for values in rows.values]
-            )
+        self._connection.execute(
+            f"CREATE TEMP TABLE {quoted(name)} AS SELECT {listed}", [list(values) for values in rows.values]
+        )
         return Table(name, rows.columns, public=True)
 
     def shipped(self, table: Table) -> FetchedTable:
@@ -371,8 +373,7 @@ class Copies(DuckDB):
         )
         listed = ", ".join(f"TRY_CAST({_within(c)} AS {c.type}) AS {quoted(c.name)}" for c in columns)
         known, place = quoted(table.name), f"temp.main.{quoted(table.name)}"
-        with self._lock:
-            self._connection.execute(f"CREATE OR REPLACE TEMP TABLE {known} AS SELECT {listed} FROM {place}")
+        self._connection.execute(f"CREATE OR REPLACE TEMP TABLE {known} AS SELECT {listed} FROM {place}")
         found = self.look(f"SELECT * FROM {place}")
         check_size(table.name, len(found))
         return FetchedTable.of(columns, found)

@@ -14,11 +14,8 @@ Tables with an error cost what that error takes. The others share the rest in pr
   with which that event keeps (ε, δ)-DP by its certified curve. Where this gains less than 2 %, as it does for a few
   tables, the ε add up instead and δ stays unspent.
 
-**Rehearsal.** A rehearsal: every table is computed once on made-up rows, before anything is charged.
-
-The rows are made from what was declared: the columns and their types, the keys, the bounds, and a few values beyond
-them. No row of the real tables is read. So the SQL runs, the noise is drawn, the CSV is written as text: what can go
-wrong for a reason that lies in the plan or in the engine goes wrong here, where it costs nothing.
+**Rehearsal.** Every table is computed once on made-up rows, before anything is charged (`query.rehearsal`), and its CSV
+is written as text.
 
 >>> import tempfile, pathlib, deniable as dn
 >>> folder = pathlib.Path(tempfile.mkdtemp())
@@ -59,7 +56,6 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
-from deniable._checks import shown
 from deniable._escapes import printable
 from deniable._forms import Plain
 from deniable.descriptions import Description
@@ -68,17 +64,15 @@ from deniable.events import Event
 from deniable.guarantees import ApproxDP, PureDP
 from deniable.ledger.records import as_purpose
 from deniable.numerics.exact import short_above, short_below
-from deniable.query import planning, staging
-from deniable.query.engines.duckdb import FakeDuckDB
 from deniable.query.explanation import Words, aligned, plan_html
 from deniable.query.planning import QueryPlan
 from deniable.query.publication import draft as drafting
 from deniable.query.publication.draft import Draft, DraftTable
 from deniable.query.publication.folder import Folder, method_note
+from deniable.query.rehearsal import MadeUpTables
 from deniable.query.release import Release
-from deniable.query.schema import Column, ColumnKind, Table
 from deniable.query.session import Session
-from deniable.query.staging import Plan
+from deniable.query.staging import Plan, compute
 
 WORTH = Fraction(51, 50)
 """δ is spent where it makes ε go at least this much further."""
@@ -186,60 +180,13 @@ def _down(value: float | Fraction) -> Fraction:
     return short_below(value, figures=6)
 
 
-ROWS = 300
-"""Made-up rows per table."""
-
-_PEOPLE = 40
-_POOLS: dict[ColumnKind, tuple[str | None, ...]] = {
-    ColumnKind.INTEGER: ("0", "1", "-1", "7", "100", None),
-    ColumnKind.REAL: ("0", "0.5", "-0.5", "17.25", "1e300", "nan", "inf", None),
-    ColumnKind.TEXT: ("a", "b", "", "ß", None),
-    ColumnKind.UNTYPED: ("a", "1", "0.5", "2026-01-31", "", None),
-    ColumnKind.BOOLEAN: ("true", "false", None),
-    ColumnKind.DATE: ("2026-01-31", "1999-12-31", None),
-    ColumnKind.TIMESTAMP: ("2026-01-31 12:00:00", "1999-12-31 00:00:00", None),
-    ColumnKind.OTHER: (None,),
-}
-
-
 def rehearse(publication: Publication) -> dict[str, Release]:
     """Every table, computed on made-up rows; the numbers mean nothing."""
-    engine = FakeDuckDB()
-    try:
-        plans = publication.plans
-        for table in publication.session.tables:
-            engine.fill(table, pools(table, plans.values(), unit=publication.session.ledger.unit.column), rows=ROWS)
-        found = {name: _computed(plan, engine) for name, plan in plans.items()}
-        for release in found.values():
-            release.to_csv()
-        return found
-    finally:
-        engine.close()
-
-
-def pools(table: Table, plans: Iterable[Plan], *, unit: str | None) -> dict[str, list[str | None]]:
-    """Texts for every column: its kind's, the declared keys, and the bounds with what lies beyond them."""
-    found: dict[str, list[str | None]] = {column.name: list(_POOLS[column.kind]) for column in table.columns}
-    if unit is not None and table.has(unit):
-        found[table.find(unit).name] = [str(person) for person in range(_PEOPLE)] + [None]
-    for plan in plans:
-        answer = plan if isinstance(plan, QueryPlan) else plan.answer
-        for keys in answer.keys:
-            _add(found, table, keys.column, keys.texts or ())
-        for column, grid in answer.grids.items():
-            ends = (grid.low, (grid.low + grid.high) / 2, grid.high, grid.low - grid.step, grid.high + 1000 * grid.step)
-            _add(found, table, column, [shown(end) for end in ends])
+    with MadeUpTables(publication.session.context, publication.plans.values()) as tables:
+        found = {name: tables.answer(plan) for name, plan in publication.plans.items()}
+    for release in found.values():
+        release.to_csv()
     return found
-
-
-def _add(found: dict[str, list[str | None]], table: Table, column: Column, texts: Iterable[str]) -> None:
-    if column in table.columns:
-        found[column.name].extend(texts)
-
-
-def _computed(plan: Plan, engine: FakeDuckDB) -> Release:
-    moved = plan.on(engine)
-    return planning.answer(moved) if isinstance(moved, QueryPlan) else staging.answer(moved)
 
 
 Progress = Callable[[str, int, int], None]
@@ -322,7 +269,7 @@ class Publication(Plain):
             for done, (name, plan) in enumerate(self.plans.items(), start=1):
                 say(name, done, steps)
                 if not folder.has(name):
-                    release = answer(plan)
+                    release = compute(plan)
                     folder.keep(name, csv=release.to_csv(), facts=release.extras())
             say("method note", steps, steps)
             found = {name: folder.facts(name) for name in self.plans}
@@ -398,8 +345,3 @@ class Publication(Plain):
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self.close()
-
-
-def answer(plan: Plan) -> Release:
-    """Compute and add noise, without charging: the publication has charged for all of its tables."""
-    return planning.answer(plan) if isinstance(plan, QueryPlan) else staging.answer(plan)
