@@ -242,14 +242,14 @@ class LedgerRecord(Shown):
 
     def _envelopes(self, names: Sequence[str]) -> list[Account]:
         """The accounts of envelopes."""
-        found = []
+        accounts = []
         for name in names:
             records.check_envelope(name)
             account = read(self._source, f"{ENVELOPE}{name}")
             if account is None:
                 raise LedgerError(f"there is no envelope {name} here; ledger.open_envelope opens one.")
-            found.append(account)
-        return found
+            accounts.append(account)
+        return accounts
 
     def _check_vouchers(self, accounts: list[Account], last: Row | None) -> None:
         """Refuse totals whose hash is not in their row. The common totals belong to the newest row."""
