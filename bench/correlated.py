@@ -190,7 +190,8 @@ def fashion(chosen: argparse.Namespace) -> None:
 
     _compare(
         chosen, f"Fashion-MNIST, {test.shape[1]} fixed features, test accuracy", model,
-        nn.CrossEntropyLoss(reduction="none"), train, lambda model: _right(model, test, labels), larger=True, batch=512,
+        nn.CrossEntropyLoss(reduction="none"),
+        train, lambda model: _right(model, test, labels), larger=True, batch=512,
         clip=1, rate=0.5,
     )  # fmt: skip
 
@@ -202,7 +203,7 @@ def network(chosen: argparse.Namespace) -> None:
 
     sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "examples"))
     import fashion as images
-    from fashion_cnn import network
+    from fashion_cnn import tempered_network
 
     device = "cuda" if torch.cuda.is_available() else "cpu"
     train, (test, labels) = (
@@ -210,7 +211,8 @@ def network(chosen: argparse.Namespace) -> None:
         for pixels, classes in (images.images("train"), images.images("t10k"))
     )
     _compare(
-        chosen, "Fashion-MNIST, 26,010 parameters, test accuracy", network, nn.CrossEntropyLoss(reduction="none"),
+        chosen, "Fashion-MNIST, 26,010 parameters, test accuracy",
+        tempered_network, nn.CrossEntropyLoss(reduction="none"),
         train, lambda model: _right(model, test, labels), larger=True, batch=512, clip=0.5, rate=2,
     )  # fmt: skip
 
