@@ -139,7 +139,7 @@ def two_steps(rate: float, scale: float, epsilon: float, *, adding: bool) -> flo
 @pytest.mark.parametrize("adding", [False, True])
 def test_two_rare_steps(adding: bool) -> None:
     rate, scale, delta = 1.24e-7, 7.94, 5.11e-9
-    epsilon = _epsilon(directions(rare(rate, scale) * 2)[int(adding)], delta)
+    epsilon, _ = _epsilon(directions(rare(rate, scale) * 2)[int(adding)], delta)
     assert epsilon.upper - epsilon.lower <= 1e-7 * epsilon.upper
     assert two_steps(rate, scale, epsilon.lower, adding=adding) >= delta * (1 - 1e-9)
     assert two_steps(rate, scale, epsilon.upper, adding=adding) <= delta * (1 + 1e-9)
@@ -150,7 +150,7 @@ def test_two_rare_steps_under_little_noise() -> None:
     rate, scale, delta = 0.01, 0.6, 1e-4
     found = contour_curve(fold(rare(rate, scale) * 2))
     assert found is not None
-    epsilon = _epsilon(found.smoothed.directions[0], delta)
+    epsilon, _ = _epsilon(found.smoothed.directions[0], delta)
     assert epsilon.upper - epsilon.lower <= 1e-5 * epsilon.upper
     assert two_steps(rate, scale, epsilon.lower, adding=False) >= delta * (1 - 1e-9)
     assert two_steps(rate, scale, epsilon.upper, adding=False) <= delta * (1 + 1e-9)

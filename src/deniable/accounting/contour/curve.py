@@ -27,6 +27,9 @@ Rule: TypeAlias = Contour | SmoothedIntegral
 _TINY = -700.0
 """e^{−700} is 10^{−304}."""
 
+_ENOUGH = 12.0
+"""Aliasing and truncation below e^{−12} of δ tell which of two directions costs more, nearly always."""
+
 _WIDEST = 1e-4
 """Relative to the answer: a wider bracket is left to another engine."""
 
@@ -97,11 +100,11 @@ class ContourCurve:
         return found
 
     def _epsilon(self, delta: float) -> Bracket:
-        lower, upper = 0.0, 0.0
+        lower, upper, tilt = 0.0, 0.0, 0.0
         for direction in self.directions:
-            if lower > 0.0 and _stays_below(direction, lower, delta):
+            if lower > 0.0 and _stays_below(direction, lower, delta, tilt):
                 continue
-            found = _epsilon(direction, delta)
+            found, tilt = _epsilon(direction, delta)
             lower, upper = max(lower, found.lower), max(upper, found.upper)
         return Bracket(lower, upper)
 
@@ -175,27 +178,35 @@ def _nearly_zero(direction: Direction, saddle: Saddle) -> Bracket | None:
     return None
 
 
-def _stays_below(direction: Direction, epsilon: float, delta: float) -> bool:
-    """Whether δ(ε) in this direction is provably at most delta: then it, and its ε at that delta, need not be known."""
+def _stays_below(direction: Direction, epsilon: float, delta: float, tilt: float = 0.0) -> bool:
+    """Whether δ(ε) in this direction is provably at most delta: then it, and its ε at that delta, need not be known.
+
+    The line that suited the other direction, if it is given, suits this one too.
+    """
     if epsilon >= direction.largest:
         return True
+    goal = math.log(delta)
     try:
-        saddle = saddle_at_delta(direction, math.log(delta))
-        if saddle.epsilon > epsilon:
-            return False
-        line = direction.tilted(saddle.tilt, reach=0.0, digits=20.0)
-        exponent = line.logarithm + line.error - saddle.tilt * epsilon
-        if exponent + 8 * UNIT * (abs(line.logarithm) + saddle.tilt * epsilon) < math.log(delta) - 1e-9:
+        if not tilt:
+            saddle = saddle_at_delta(direction, goal)
+            if saddle.epsilon > epsilon:
+                return False
+            tilt = saddle.tilt
+        line = direction.tilted(tilt, reach=0.0, digits=20.0)
+        # (1 − e^{−x})₊ ≤ c e^{λx}, as in `Contour._alias`
+        exponent = line.logarithm + line.error - tilt * epsilon + tilt * math.log(tilt) - (1 + tilt) * math.log1p(tilt)
+        if exponent + 8 * UNIT * (abs(line.logarithm) + tilt * (epsilon + 1 + abs(math.log(tilt)))) < goal - 1e-9:
             return True
-        return _up(quadrature(direction, saddle._replace(epsilon=epsilon)).delta(epsilon)) <= delta
+        rough = replace(direction, spare=min(direction.spare, _ENOUGH))
+        return _up(quadrature(rough, Saddle(tilt, epsilon, goal)).delta(epsilon)) <= delta
     except NotCertified:
         return False
 
 
-def _epsilon(direction: Direction, delta: float) -> Bracket:
-    """The smallest ε ≥ 0 with δ(ε) ≤ delta, in one direction."""
+def _epsilon(direction: Direction, delta: float) -> tuple[Bracket, float]:
+    """The smallest ε ≥ 0 with δ(ε) ≤ delta, in one direction, and the λ of the line that proved it; 0 without one."""
     if _costs_nothing(direction, delta):
-        return Bracket(0.0, 0.0)
+        return Bracket(0.0, 0.0), 0.0
     try:
         return _epsilon_on(direction, delta)
     except NoDecay:
@@ -206,13 +217,13 @@ def _epsilon(direction: Direction, delta: float) -> Bracket:
     return _epsilon_on(direction.cut(math.log(delta), tilt), delta)
 
 
-def _epsilon_on(direction: Direction, delta: float) -> Bracket:
-    """The smallest ε ≥ 0 with δ(ε) ≤ delta, where it is not plainly 0."""
+def _epsilon_on(direction: Direction, delta: float) -> tuple[Bracket, float]:
+    """The same where it is not plainly 0."""
     rule, centre = _start(direction, delta)
     if centre <= 0.0:
         rule = quadrature(direction, saddle_at_epsilon(direction, 0.0)._replace(log_delta=math.log(delta)))
         if _up(rule.delta(0.0)) <= delta:
-            return Bracket(0.0, 0.0)
+            return Bracket(0.0, 0.0), rule.tilt
         centre = max(_newton(rule, delta, 0.0), 0.0)
     value = rule.delta(centre)
     if not value.slope > 0:
@@ -226,7 +237,7 @@ def _epsilon_on(direction: Direction, delta: float) -> Bracket:
     widest = _WIDEST * (max(upper, 1e-3) if not direction.leak else 100 * upper if direction.smooth else upper)
     if not upper - lower <= widest:
         raise NotCertified(f"the bracket [{lower}, {upper}] around ε is too wide")
-    return Bracket(lower, upper)
+    return Bracket(lower, upper), rule.tilt
 
 
 def _costs_nothing(direction: Direction, delta: float) -> bool:

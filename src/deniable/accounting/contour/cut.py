@@ -302,8 +302,7 @@ class TiltedCut(TiltedMixture):
         least = (exponent - np.where(waves >= 4, waves, -np.inf)).min(axis=1)
         # the shift itself has sides of length c, the rule has them twice of length c′
         with np.errstate(over="ignore"):
-            missed = 2.1 * np.exp(least) + np.exp(0.5 * c * c) * step.sides(tilt)
-        return np.asarray(np.broadcast_to(missed, (len(omegas), len(c))))
+            return np.asarray(2.1 * np.exp(least) + np.exp(0.5 * c * c) * step.sides(tilt))
 
 
 def _tails(pair: MixturePair, low: float, high: float) -> tuple[float, float]:

@@ -305,20 +305,31 @@ class Mixture(MixturePair):
         return math.inf if self.above.span > 0 else self.below.floor
 
     @cached_property
-    def _survey(self) -> Points:
-        """A coarse cloud for `moments`, wide enough for the tilts that can matter."""
-        most = 0.0
+    def _surveys(self) -> dict[int, Points]:
+        """Coarse clouds for `moments`, by the power of two up to which they reach."""
+        return {}
+
+    def _survey(self, tilt: float) -> Points:
+        """A coarse cloud that holds the tilted law of every tilt up to this one.
+
+        Its mode is at most κa + λb·share, where the share of the lower density is that at 0 or less.
+        """
+        high = (1 + tilt) * self.above.span + tilt * self.below.at(0.0)[1]
         if self.above.span > 0:
             # Beyond this κ one sampled step alone has log M of thousands.
             cost = self.above.rarity / self.above.span
-            most = cost + math.sqrt(cost * cost + 6000.0)
-        width = min(0.35, 1.2 / max(self.above.span, self.below.span))
-        high, low = min(most, 4000 * width) + 8.0, -8.0 - self.below.span
-        if high - low > _MOST_POINTS * width:
-            raise NotCertified("the quadrature would need too many points")
-        return self.points(
-            np.arange(math.floor(low / width), math.ceil(high / width) + 1, dtype=np.float64) * width, width
-        )
+            high = min(high, cost + math.sqrt(cost * cost + 6000.0))
+        size = math.ceil(math.log2(max(high, 1.0)))
+        if size not in self._surveys:
+            width = min(0.6, 1.2 / max(self.above.span, self.below.span))
+            first, last = (
+                math.floor((-8.0 - self.below.span) / width),
+                math.ceil(min(2.0**size / width, 4000) + 8.0 / width),
+            )
+            if last - first > _MOST_POINTS:
+                raise NotCertified("the quadrature would need too many points")
+            self._surveys[size] = self.points(np.arange(first, last + 1, dtype=np.float64) * width, width)
+        return self._surveys[size]
 
     def cut(self, log_mass: float, digits: float, tilt: float) -> CutMixture:
         """The same between two ends, beyond which P and Q have at most e^log_mass each (`cut`)."""
@@ -328,7 +339,7 @@ class Mixture(MixturePair):
 
     def moments(self, lambdas: Reals) -> LogMoments:
         """Estimates from a coarse cloud."""
-        return moments_of(self._survey, lambdas)
+        return moments_of(self._survey(float(lambdas[-1])), lambdas)
 
     def tilted(self, tilt: float, *, reach: float, digits: float) -> TiltedMixture:
         """A grid whose method error, relative to M(λ), is below e^{−digits} for |ω| ≤ reach."""
@@ -370,7 +381,7 @@ class TiltedMixture(TiltedPoints):
         return False
 
     def decay(self, omegas: Reals, last: float) -> Reals:
-        """min over c of log B_c(ω)/M(λ), at most 0."""
+        """log B_c(ω)/M(λ) at a good c for each ω, at most 0."""
         step, tilt, p = self.step, self.tilt, self.probabilities
         y = self.low + self.width * np.arange(len(p), dtype=np.float64)
         sides = [
@@ -378,18 +389,16 @@ class TiltedMixture(TiltedPoints):
             for side, sign, power in ((step.above, 1, 1 + tilt), (step.below, -1, -tilt))
             if side.span > 0
         ]
-        pull = sum(float(p @ side.log_density(at)[1]) for side, at, _ in sides)
-        most = 0.9 * step.limit
-        c = np.geomspace(min(0.4 * float(omegas[0]) * pull, 0.5 * most), min(12 * float(omegas[-1]) * pull, most), 12)
-        grown, turn = 0.5 * c[:, None] * c[:, None], np.zeros((len(c), len(y)))
+        c = self._shifts(omegas, sides)
+        grown, turn = 0.5 * (c * c)[:, None], np.zeros((len(c), len(y)))
         rounded = grown
         for side, at, power in sides:
             modulus, size, argument = side.turned(at, c)
             grown = grown + power * modulus
             rounded = rounded + abs(power) * size
             turn += argument
-        fall = omegas[:, None, None] * turn[None, :, :]
-        change = np.expm1(np.minimum(grown[None, :, :] - fall, 600.0))
+        fall = omegas[:, None] * turn
+        change = np.expm1(np.minimum(grown - fall, 600.0))
         # the exponent's own roundings, times e^{exponent}
         slack = (1.0 + change) * (np.abs(grown) + rounded + fall)
         # a share is off by a few units and by the error of its exponent (`Side.log_density`)
@@ -398,26 +407,42 @@ class TiltedMixture(TiltedPoints):
         relative = self._weight_error + (len(p) + 32) * UNIT + self.error
         total = change @ p + np.abs(change) @ (relative * p) + units * (slack @ p)
         total += self._decay_error(omegas, c)
-        return np.asarray(np.minimum(np.log1p(np.maximum(total, -1 + 1e-300)).min(axis=1), 0.0))
+        return np.asarray(np.minimum(np.log1p(np.maximum(total, -1 + 1e-300)), 0.0))
+
+    def _shifts(self, omegas: Reals, sides: list[tuple[Density, Reals, float]]) -> Reals:
+        """For each ω, the best of twelve c, judged by a few of the points. Any c is valid."""
+        some = slice(None, None, max(1, len(self.probabilities) // 32))
+        p = self.probabilities[some]
+        pull = sum(float(p @ side.log_density(at[some])[1]) for side, at, _ in sides) / float(p.sum())
+        most = 0.9 * self.step.limit
+        c = np.geomspace(min(0.4 * float(omegas[0]) * pull, 0.5 * most), min(12 * float(omegas[-1]) * pull, most), 12)
+        grown, turn = 0.5 * (c * c)[:, None], np.zeros((len(c), len(p)))
+        for side, at, power in sides:
+            modulus, _, argument = side.turned(at[some], c)
+            grown = grown + power * modulus
+            turn += argument
+        size = np.exp(np.minimum(grown - omegas[:, None, None] * turn, 600.0)) @ p
+        return np.asarray(c[np.argmin(size + self._decay_error(omegas[:, None], c), axis=1)])
 
     def _decay_error(self, omegas: Reals, c: Reals) -> Reals:
-        """What the trapezoid rule may miss of B_c(ω), relative to M(λ): step, at the best second shift c′, and range.
+        """What the trapezoid rule may miss of B_c(ω), relative to M(λ), for pairs of ω and c: step, at the best second
+        shift c′, and range.
 
         The integrand of B_c continues to exp of ((1+λ)/2)(ℓ₊(y+ic) + ℓ₊(y−ic)) and so on. On the line y + ic′ it is
         at most e^{(c² + c′²)/2} cos(b(c + c′)/2)^{−λ} e^{ω(a+b)(c′−c)₊/2} times the tilted density, as long as c + c′
         stays inside.
         """
         step, tilt = self.step, self.tilt
-        inner = np.linspace(0.05, 1.0, 24)[None, :] * np.minimum(step.limit - c, 40.0)[:, None]
+        inner = np.linspace(0.05, 1.0, 24) * np.minimum(step.limit - c, 40.0)[..., None]
         waves = 2 * math.pi * inner / self.width
         # 2/(e^w − 1) is below 2.1 e^{−w} from w = 4 on; smaller w are no candidates
-        away = 0.5 * (c[:, None] ** 2 + inner**2) - np.where(waves >= 4, waves, -np.inf)
+        away = 0.5 * (c[..., None] ** 2 + inner**2) - np.where(waves >= 4, waves, -np.inf)
         power = 0.5 * c * c
         if step.below.span > 0 and tilt > 0:
-            away = away - tilt * np.log(np.cos(0.5 * step.below.span * (c[:, None] + inner)))
+            away = away - tilt * np.log(np.cos(0.5 * step.below.span * (c[..., None] + inner)))
             power = power - tilt * np.log(np.cos(0.5 * step.below.span * c))
-        push = 0.5 * step.speed * np.maximum(inner - c[:, None], 0.0)
-        least = (away[None] + omegas[:, None, None] * push[None]).min(axis=2)
+        push = 0.5 * step.speed * np.maximum(inner - c[..., None], 0.0)
+        least = (away + omegas[..., None] * push).min(axis=-1)
         missed = step.range_error(tilt, self.width, self.low - self.width, self.high + self.width)
         with np.errstate(over="ignore"):
-            return np.asarray(2.1 * np.exp(least) + np.exp(power)[None, :] * missed)
+            return np.asarray(2.1 * np.exp(least) + np.exp(power) * missed)

@@ -44,7 +44,7 @@ from deniable.numerics.arrays import (
     weighted_expm1,
 )
 
-RUN = 8
+RUN = 16
 """Frequencies come in runs of this many, equally spaced by one spacing throughout; only the last run may be shorter."""
 
 
@@ -173,27 +173,46 @@ class Points:
         return np.exp(self.weight)
 
     @cached_property
+    def powers(self) -> tuple[Reals, Reals]:
+        """The weights times 1, L and L², and their sums."""
+        columns = np.stack([self.masses, self.masses * self.loss, self.masses * self.loss**2], axis=1)
+        return columns, columns.sum(axis=0)
+
+    @cached_property
     def divergence(self) -> float:
         """E_P[L] = E_P[x(−L)], an estimate."""
         return float(weighted_excess(self.weight, -self.loss).sum())
 
 
+_GROWS = 600.0
+"""An exponent that no double overflows at, whatever the weight beside it."""
+
+
 def moments_of(points: Points, lambdas: Reals) -> LogMoments:
     """Estimates at several λ."""
-    steps = lambdas[:, None] * points.loss
+    steps = np.multiply.outer(lambdas, points.loss)
+    if not float(steps.max(initial=0.0)) < _GROWS:
+        return _moments_far(points, steps)
+    # E[e^{λL} − 1], and the same weighted with L and with L²
+    columns, sums = points.powers
+    grown = np.expm1(steps) @ columns
+    # M − 1 to first order in the rounding of e^{λL} − 1 − λL: good enough to choose by
+    minus = grown[:, 0] + lambdas * (points.divergence - sums[1])
+    total, first, second = (grown + sums).T
+    mean = first / total
+    return LogMoments(np.log1p(np.maximum(minus, -1.0)), mean, np.maximum(second / total - mean * mean, 1e-300))
+
+
+def _moments_far(points: Points, steps: Reals) -> LogMoments:
+    """The same where e^{λL} leaves the range of doubles."""
     exponent = points.weight + steps
-    shift = np.maximum(exponent.max(axis=1), 0.0)
+    shift = exponent.max(axis=1)
     tilted = np.exp(exponent - shift[:, None])
     total = tilted.sum(axis=1)
     mean = tilted @ points.loss / total
     spread = points.loss[None, :] - mean[:, None]
     variance = np.einsum("ij,ij,ij->i", tilted, spread, spread) / total
-    # M − 1 to first order in the rounding of e^{λL} − 1 − λL: good enough to choose by
-    small = shift == 0.0
-    near = np.where(steps > 30.0, tilted, np.expm1(np.minimum(steps, 30.0)) * points.masses)
-    minus = near.sum(axis=1) - steps @ points.masses + lambdas * points.divergence
-    value = np.where(small, np.log1p(np.where(small, minus, 0.0)), shift + np.log(total))
-    return LogMoments(value, mean, np.maximum(variance, 1e-300))
+    return LogMoments(shift + np.log(total), mean, np.maximum(variance, 1e-300))
 
 
 @dataclass(frozen=True)
@@ -290,25 +309,14 @@ class TiltedPoints:
         """Bounds on the errors of E_λ[sin ωx] per |ω| and of E_λ[2 sin²(ωx/2)] per ω²."""
         p, x = self.probabilities, np.abs(self._centred)
         off = self.points.upper_error + self.points.lower_error + 3 * UNIT * (np.abs(self.points.loss) + abs(self.mean))
-        # ω and ωx/2 are rounded; sines and cosines cost two calls and three units each, of which two meet in a product
+        # `_waves`: two sines and two cosines at most meet in a product, whose sizes add up to three times the result
         adding = _BLOCK + len(x) / _BLOCK + 4
-        relative = self._weight_error + 8 * CALL + (adding + 2 * abs(self.logarithm)) * UNIT
+        relative = self._weight_error + 3 * (8 * CALL + adding * UNIT) + 2 * abs(self.logarithm) * UNIT
         return float(p @ (relative * x + off)), float(p @ (relative * x * x / 2 + x * off))
 
     def ratios(self, omegas: Reals) -> Ratios:
         """The characteristic function of the tilted loss, centred."""
-        each = min(_BLOCK, len(self._centred))
-        blocks = -(-len(self._centred) // each)
-        x, p = np.zeros(blocks * each), np.zeros(blocks * each)
-        x[: len(self._centred)], p[: len(self._centred)] = 0.5 * self._centred, 2.0 * self.probabilities
-        shares = p.reshape(blocks, each)
-        down, side = np.empty(len(omegas)), np.empty(len(omegas))
-        rows = max(1, _ENTRIES // len(x) // RUN * RUN)
-        for start in range(0, len(omegas), rows):
-            sine, cosine = _waves(omegas[start : start + rows], x)
-            sine, cosine = sine.reshape(-1, blocks, each), cosine.reshape(-1, blocks, each)
-            side[start : start + rows] = np.einsum("rbk,rbk,bk->rb", sine, cosine, shares).sum(axis=1)
-            down[start : start + rows] = -np.einsum("rbk,rbk,bk->rb", sine, sine, shares).sum(axis=1)
+        down, side = _waves(omegas, self._centred, self.probabilities)
         logarithm = log_of_one_plus(down, side)
         size = np.exp(logarithm.real)
         along, across = self._errors
@@ -322,22 +330,44 @@ class TiltedPoints:
         return Ratios(logarithm, 1.01 * absolute / size + 8 * UNIT * np.abs(logarithm.imag))
 
 
-def _waves(omegas: Reals, x: Reals) -> tuple[Reals, Reals]:
-    """Sines and cosines of all ω·x, for ω in runs, by the addition theorem from a few of them.
+def _waves(omegas: Reals, x: Reals, p: Reals) -> tuple[Reals, Reals]:
+    """E[cos ωx − 1] and E[sin ωx] for ω in runs, from the sines of the first ω of each run and of the steps of one run.
 
-    ω = A + B with A the first of its run. sin(A + B)x = sin Ax cos Bx + cos Ax sin Bx is off by at most three units
-    and two calls of |Ax| + |Bx|: as good, up to a factor, as a sine of its own. A cosine is off by as much,
-    absolutely.
+    ω = A + B with A the first of its run. With a(t) = 1 − cos t = 2 sin² t/2,
+
+        a(α + β) = a(α) + a(β) − a(α)a(β) + sin α sin β,
+        sin(α + β) = sin α + sin β − a(α) sin β − sin α a(β):
+
+    products of matrices. α = Ax and β = Bx have one sign and a(t) ≤ min(2, t²/2), so the four sizes add up to at most
+    twice (α + β)²/2 in the first line and to three times |α + β| in the second.
     """
-    if len(omegas) < 2 * RUN:
-        angle = np.multiply.outer(omegas, x)
-        return np.sin(angle), np.cos(angle)
-    heads = np.multiply.outer(omegas[::RUN], x)
-    steps = np.multiply.outer(omegas[:RUN] - omegas[0], x)
-    sine, cosine, small, near = np.sin(heads)[:, None], np.cos(heads)[:, None], np.sin(steps)[None], np.cos(steps)[None]
-    shape = (-1, len(x))
-    sines = (sine * near + cosine * small).reshape(shape)[: len(omegas)]
-    return sines, (cosine * near - sine * small).reshape(shape)[: len(omegas)]
+    each = min(_BLOCK, len(x))
+    blocks = -(-len(x) // each)
+    half, weights = np.zeros(blocks * each), np.zeros(blocks * each)
+    half[: len(x)], weights[: len(x)] = 0.5 * x, p
+    half, weights = half.reshape(blocks, 1, each), weights.reshape(blocks, 1, each)
+    heads = omegas[::RUN]
+    small, large = _bends((omegas[:RUN] - omegas[0])[:, None] * half)
+    many = small.shape[1]
+    right = np.concatenate([small, large, np.ones_like(half)], axis=1).swapaxes(1, 2)
+    still = (weights @ right).sum(axis=0)[0]
+    down, side = np.empty((len(heads), many)), np.empty((len(heads), many))
+    rows = max(1, _ENTRIES // half.size)
+    for start in range(0, len(heads), rows):
+        bends, sines = _bends(heads[start : start + rows, None] * half)
+        of_bends = ((weights * bends) @ right).sum(axis=0)
+        of_sines = ((weights * sines) @ right).sum(axis=0)
+        stop = start + rows
+        down[start:stop] = of_bends[:, :many] - of_sines[:, many:-1] - of_bends[:, -1:] - still[:many]
+        side[start:stop] = of_sines[:, -1:] + still[many:-1] - of_bends[:, many:-1] - of_sines[:, :many]
+    return down.ravel()[: len(omegas)], side.ravel()[: len(omegas)]
+
+
+def _bends(half: Reals) -> tuple[Reals, Reals]:
+    """1 − cos t and sin t, from t/2."""
+    sine, cosine = np.sin(half), np.cos(half)
+    double = 2.0 * sine
+    return double * sine, double * cosine
 
 
 _LOOK = 4
