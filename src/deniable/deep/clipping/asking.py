@@ -44,7 +44,27 @@ def asks(function: Any, args: Sequence[Any], origin: Callable[[object], Any]) ->
 def refuse_leaves(tensors: Sequence[Tensor]) -> None:
     """Asked while no gradient is recorded: then only what was made to require one does."""
     if any(each.requires_grad for each in tensors):
-        raise NotSupported(
-            "the forward pass uses a tensor that requires a gradient and is no parameter of the model; make it an "
-            "nn.Parameter in __init__ if it is to be trained, else leave requires_grad=True out, or use mode='vmap'"
-        )
+        raise _foreign()
+
+
+def refuse_foreign(given: Sequence[Tensor], outside: Sequence[Tensor], results: Sequence[Tensor]) -> None:
+    """Asked of a call while gradients are recorded: they come from uses of parameters and from nowhere else. `outside`
+    are the arguments that the pass did not make."""
+    carried = False
+    for each in given:
+        if each.requires_grad:
+            carried = True
+            if each.is_leaf:
+                raise _foreign()
+    if carried and any(each.requires_grad for each in outside):
+        raise _foreign()
+    for each in results:
+        if each.requires_grad and (not carried or each.is_leaf):
+            raise _foreign()
+
+
+def _foreign() -> NotSupported:
+    return NotSupported(
+        "the forward pass uses a tensor that requires a gradient and is no parameter of the model; make it an "
+        "nn.Parameter in __init__ if it is to be trained, else leave requires_grad=True out, or use mode='vmap'"
+    )

@@ -1,8 +1,10 @@
 """Proves a model for one form of input, and writes the script that the tape follows.
 
-Runs on made-up values, of two sizes. First a survey, forward only, says which calls hand a parameter to every unit.
-Then a whole step (model, loss, backward pass down to the hooks at which the engine takes over) is recorded with MANY
-units and typed with FEW against that record (typing.py).
+A whole step (model, loss, backward pass down to the hooks at which the engine takes over) runs on made-up values: it is
+recorded with MANY units and typed with FEW against that record (typing.py). A call without private arguments is taken
+to transform parameters, unless its result has as many places along an axis as there are rows: then it hands a parameter
+to every unit (`expand`). If that guess does not fit both runs, a survey, forward only, finds those calls, and both runs
+are made again.
 
 The script holds, for every use of a parameter, the axes on which units lie in what is saved and in the output; they are
 read off the labels. And it holds every call that returns tensors, so that the tape notices when a later step takes
@@ -11,6 +13,7 @@ another course.
 
 from __future__ import annotations
 
+import gc
 import random
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
@@ -22,14 +25,14 @@ import torch
 from torch import Tensor
 from torch.overrides import TorchFunctionMode
 
-from deniable.deep.clipping.asking import refuse_leaves
+from deniable.deep.clipping.asking import refuse_foreign, refuse_leaves
 from deniable.deep.clipping.calls import Axes, Call
 from deniable.deep.clipping.forms import Form
 from deniable.deep.clipping.growth import Growth, growth_of
 from deniable.deep.clipping.labels import LOOSE, Kind, Place
 from deniable.deep.clipping.outside import Constant, Pass
 from deniable.deep.clipping.passes import backward, called, inside, row_losses
-from deniable.deep.clipping.rules import rule_for
+from deniable.deep.clipping.rules import RECURRENT, rule_for
 from deniable.deep.clipping.steps import Recipe
 from deniable.deep.clipping.tape import Pattern, Script, Size, Step, Watch, differentiable, results_of, tensors_of
 from deniable.deep.clipping.typing import FEW, MANY, Course, RowTyping, fault_here, mixing
@@ -52,21 +55,58 @@ def prove(recipe: Recipe, tensors: Mapping[str, Tensor], form: Form) -> Script:
             name: copies.setdefault(id(each), each.clone()) if name in buffers else each
             for name, each in tensors.items()
         }
-    few, many = (form.made_up(units * recipe.rows_per_unit) for units in (FEW, MANY))
-    with _same_draws(tensors) as restart:
-        grown = _survey(recipe, tensors, few, many, restart)
-        restart()
-        record = RowTyping(MANY)
-        first = _Scribe(recipe, tensors, many, record, grown)
-        _run(recipe, tensors, many, first, record, MANY)
-        restart()
-        typing = RowTyping(FEW, before=record)
-        second = _Scribe(recipe, tensors, few, typing, grown)
-        _run(recipe, tensors, few, second, typing, FEW)
-        typing.finish()
-        script = second.script(first)
-        if typing.looked_at_draws or restart.used_python:
-            _refuse_random_course(recipe, tensors, few, grown, restart)
+    runs = _Runs(recipe, tensors, *(form.made_up(units * recipe.rows_per_unit) for units in (FEW, MANY)))
+    with _same_draws(tensors) as restart, _no_collection():
+        # Ranks of FSDP2 prove together, so there nothing may depend on what lies in fresh memory.
+        if recipe.sharding is None:
+            try:
+                return _script(runs, restart, computes=False)
+            except NotSupported:
+                raise
+            except Exception:  # noqa: BLE001  of any kind: a kernel refuses what lies in fresh memory
+                pass
+        return _script(runs, restart, computes=True)
+
+
+@dataclass(frozen=True, eq=False)
+class _Runs:
+    """What the runs of a proof share."""
+
+    recipe: Recipe
+    tensors: Mapping[str, Tensor]
+    few: Any
+    many: Any
+
+
+def _script(runs: _Runs, restart: _Restart, *, computes: bool) -> Script:
+    """The script. Without `computes` the arithmetic on private numbers, which no proof looks at, is left out where an
+    operation comes again (typing_layouts.py)."""
+    try:
+        return _typed(runs, restart, set(), guesses=True, computes=computes)
+    except Exception:  # noqa: BLE001  of any kind: a wrong guess, or a table that the first run of a form makes
+        spread = _survey(runs, restart)
+    return _typed(runs, restart, spread, guesses=False, computes=computes)
+
+
+def _typed(runs: _Runs, restart: _Restart, spread: set[int], *, guesses: bool, computes: bool) -> Script:
+    """The script from a recorded and a typed run. The calls in `spread`, by their place in the log, hand a parameter to
+    every unit. With `guesses` the recorded run fills them in."""
+    recipe, tensors = runs.recipe, runs.tensors
+    restart()
+    record = RowTyping(MANY, computes=computes)
+    first = _Scribe(recipe, tensors, runs.many, record, spread, guess=MANY * recipe.rows_per_unit if guesses else None)
+    _run(recipe, tensors, runs.many, first, record, MANY)
+    restart()
+    typing = RowTyping(FEW, before=record, computes=computes)
+    second = _Scribe(recipe, tensors, runs.few, typing, spread)
+    _run(recipe, tensors, runs.few, second, typing, FEW)
+    typing.finish()
+    script = second.script(first)
+    same = {at for at in spread if first.calls[at].shapes == second.calls[at].shapes}
+    if same or _growing(first, second):
+        raise Course
+    if typing.looked_at_draws or restart.used_python:
+        _refuse_random_course(recipe, tensors, runs.few, spread, restart)
     return script
 
 
@@ -99,6 +139,9 @@ class _Log(Watch):
         """Copies of the constants that a call is given beside other tensors."""
         return []
 
+    def judge(self, function: Any, given: list[Tensor], outside: list[Tensor], results: list[Tensor]) -> None:
+        """Told of a call that was made: refuses what no proof can follow. `outside` are the arguments from outside."""
+
     def own(self, *tensors: Tensor) -> None:
         if self._marks is not None:
             self._marks.sign(tensors, self._marks.private)
@@ -122,6 +165,12 @@ class _Log(Watch):
             self._marks.sign(made, sign, others)
             if made is None and args and isinstance(args[0], Tensor):  # x[...] = y
                 self._marks.sign(args[0], sign, others)
+        self.judge(
+            function,
+            tensors_in((*args, *kwargs.values()) if kwargs else args),
+            [each for each in outside if each is not None],
+            tensors_of(made),
+        )
         shapes = [tuple(each.shape) for each in results_of(args, made)]
         if shapes:
             numbers: dict[int | str, Any] = {place: each for place, each in enumerate(args) if _is_number(each)}
@@ -132,59 +181,57 @@ class _Log(Watch):
 
 class _Survey(_Log):
     """A run before the typed ones. It follows the batch from call to call, and notes which calls only transform
-    parameters: all those without private arguments that `grown` does not name."""
+    parameters: all those without private arguments that `spread` does not name."""
 
-    def __init__(self, recipe: Recipe, tensors: Mapping[str, Tensor], batch: Any, grown: Collection[int]) -> None:
+    def __init__(self, recipe: Recipe, tensors: Mapping[str, Tensor], batch: Any, spread: Collection[int]) -> None:
         super().__init__(recipe, tensors, batch)
         self._private = {id(each): each for each in tensors_of(batch)}
-        self._grown = grown
+        self._spread = spread
         self.transformed: list[int] = []
         """Calls, by their place in the log, that are taken to transform parameters."""
 
-    def passed(
-        self,
-        function: Any,
-        args: Sequence[Any],
-        kwargs: Mapping[str, Any],
-        *,
-        run: Callable[..., Any] | None = None,
-    ) -> Any:
-        made = super().passed(function, args, kwargs, run=run)
-        given, results = tensors_in((*args, *kwargs.values())), tensors_of(made)
+    def judge(self, function: Any, given: list[Tensor], outside: list[Tensor], results: list[Tensor]) -> None:
         refuse_leaves([*given, *results])
         of_shapes = getattr(function, "__name__", "") in SHAPE_ONLY
         if not of_shapes and any(id(each) in self._private for each in given):
             self._private.update((id(each), each) for each in results)
-        return made
 
     def met(self, call: Call) -> Any:
         made = self.passed(call.function, call.args, call.kwargs)
         at = len(self.calls) - 1
-        if differentiable(made) and at not in self._grown and not any(id(e) in self._private for e in tensors_of(made)):
+        if (
+            differentiable(made)
+            and at not in self._spread
+            and not any(id(e) in self._private for e in tensors_of(made))
+        ):
             self.remember(call, made)
             self.transformed.append(at)
         return made
 
 
-def _survey(recipe: Recipe, tensors: Mapping[str, Tensor], few: Any, many: Any, restart: _Restart) -> set[int]:
+def _survey(runs: _Runs, restart: _Restart) -> set[int]:
     """The calls, by their place in the log, that hand a parameter to every unit: without private arguments, and with
     results that grow with the number of units."""
-    grown: set[int] = set()
+    spread: set[int] = set()
     while True:
         logs = []
-        for batch, units in ((few, FEW), (many, MANY)):
+        for batch, units in ((runs.few, FEW), (runs.many, MANY)):
             restart()
-            survey = _Survey(recipe, tensors, batch, grown)
-            _run(recipe, tensors, batch, survey, None, units)
+            survey = _Survey(runs.recipe, runs.tensors, batch, spread)
+            _run(runs.recipe, runs.tensors, batch, survey, None, units)
             logs.append(survey)
-        short, long = logs
-        if short.transformed != long.transformed:
-            raise Course
-        new = {at for at in short.transformed if short.calls[at].shapes != long.calls[at].shapes}
+        new = _growing(*logs)
         if not new:
-            return grown
+            return spread
         # What is made of one of them is no parameter any more, so only the first is certain.
-        grown.add(min(new))
+        spread.add(min(new))
+
+
+def _growing(one: _Survey | _Scribe, two: _Survey | _Scribe) -> set[int]:
+    """Calls that were taken to transform parameters, and have results of different shapes in two runs."""
+    if one.transformed != two.transformed:
+        raise Course
+    return {at for at in one.transformed if one.calls[at].shapes != two.calls[at].shapes}
 
 
 _Saved: TypeAlias = tuple[Place | None, torch.Size]
@@ -199,13 +246,22 @@ class _Scribe(_Log):
         tensors: Mapping[str, Tensor],
         batch: Any,
         typing: RowTyping,
-        grown: Collection[int],
+        spread: set[int],
+        *,
+        guess: int | None = None,
     ) -> None:
+        """With `guess` calls whose results have an axis of that length are added to `spread`."""
         super().__init__(recipe, tensors, batch)
         self.anchor = torch.zeros((), device=next(iter(tensors.values())).device, requires_grad=True)
-        self._typing, self._grown = typing, grown
+        self._typing, self._spread, self._guess = typing, spread, guess
         self._steps: list[Step] = []
+        self.transformed: list[int] = []
+        """Calls, by their place in the log, that transform parameters."""
         self._inside = 0
+
+    def judge(self, function: Any, given: list[Tensor], outside: list[Tensor], results: list[Tensor]) -> None:
+        if function not in RECURRENT:  # the calls that those are made of are seen
+            refuse_foreign(given, outside, results)
 
     def is_outside(self, tensor: Tensor) -> bool:
         return self._typing.is_outside(tensor)
@@ -249,10 +305,14 @@ class _Scribe(_Log):
                 f"{call.name} draws at random in a call with a parameter, and could not be done again for its gradient;"
                 " draw in a call of its own, or use mode='vmap'"
             )
-        if at not in self._grown and not any(self._typing.kind(each) is Kind.PRIVATE for each in (*tensors, *others)):
-            self.remember(call, made)
-            self._steps.append(None)
-            return made
+        if not any(self._typing.kind(each) is Kind.PRIVATE for each in (*tensors, *others)):
+            if self._guess is not None and any(self._guess in each.shape for each in tensors):
+                self._spread.add(at)
+            if at not in self._spread:
+                self.remember(call, made)
+                self._steps.append(None)
+                self.transformed.append(at)
+                return made
         return self._use(call, tensors)
 
     def _use(self, call: Call, made: list[Tensor]) -> Tensor:
@@ -460,14 +520,26 @@ def _same_draws(tensors: Mapping[str, Tensor]) -> Iterator[_Restart]:
             np.random.set_state(restart.numpy)
 
 
+@contextmanager
+def _no_collection() -> Iterator[None]:
+    """Without Python's search for cycles: a proof makes many small objects, and keeps them until it ends."""
+    enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if enabled:
+            gc.enable()
+
+
 def _refuse_random_course(
-    recipe: Recipe, tensors: Mapping[str, Tensor], batch: Any, grown: Collection[int], restart: _Restart
+    recipe: Recipe, tensors: Mapping[str, Tensor], batch: Any, spread: Collection[int], restart: _Restart
 ) -> None:
     """Where Python looked at random numbers: the course may not depend on them."""
     courses = set()
     for _ in range(SEEDS):
         restart(secure().word() % 2**31)
-        other = _Survey(recipe, tensors, batch, grown)
+        other = _Survey(recipe, tensors, batch, spread)
         _run(recipe, tensors, batch, other, None, FEW)
         courses.add(tuple((str(each.function), *each.shapes) for each in other.calls))
     if len(courses) > 1:

@@ -348,7 +348,9 @@ def results_of(args: Sequence[Any], made: Any) -> list[Tensor]:
 
 def tensors_of(made: Any) -> list[Tensor]:
     """The tensors among what a call returned."""
-    return [made] if isinstance(made, Tensor) else [each for each in tree_leaves(made) if isinstance(each, Tensor)]
+    if isinstance(made, Tensor):
+        return [made]
+    return [] if made is None else [each for each in tree_leaves(made) if isinstance(each, Tensor)]
 
 
 def differentiable(made: Any) -> bool:

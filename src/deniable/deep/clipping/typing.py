@@ -50,6 +50,7 @@ from deniable.deep.clipping.labels import (
     storage_of,
 )
 from deniable.deep.clipping.sharding import looking_away
+from deniable.deep.clipping.typing_layouts import Key, Layouts, fresh, key_of, layouts_of, product_layout
 from deniable.deep.clipping.typing_records import (
     FEW,
     MANY,
@@ -88,10 +89,13 @@ _ELSEWHERE = ("c10d", "_c10d_functional", "fsdp", "profiler")
 class RowTyping(TorchDispatchMode):  # type: ignore[no-untyped-call]
     """Labels what happens while it is entered. Alone it records; with `before`, a record, it types.
 
-    `rules=True` types without a record to compare with (the tests of the table).
+    `rules=True` types without a record to compare with (the tests of the table). Without `computes` the arithmetic of
+    operations that come again is left out.
     """
 
-    def __init__(self, units: int, *, before: RowTyping | None = None, rules: bool = False) -> None:
+    def __init__(
+        self, units: int, *, before: RowTyping | None = None, rules: bool = False, computes: bool = True
+    ) -> None:
         super().__init__()  # type: ignore[no-untyped-call]
         self.units = units
         self.looked_at_draws = False
@@ -112,6 +116,10 @@ class RowTyping(TorchDispatchMode):  # type: ignore[no-untyped-call]
         self._seen: Callable[[], bool] | None = None
         self._paused = 0
         self._skims = False
+        self._computes = computes
+        self._layouts: dict[Key, Layouts] = {}
+        self._results: dict[tuple[Key, Key, tuple[Label, ...]], list[Label]] = {}
+        """Labels of results, by the key of an operation in both runs and the labels of its arguments."""
 
     # what a step begins with
 
@@ -264,6 +272,8 @@ class RowTyping(TorchDispatchMode):  # type: ignore[no-untyped-call]
         """An operation as others: where it is nothing but those, or where it has no rule and private rows come in."""
         if facts.composite:
             return func.decompose
+        if facts.name in SHAPE_ONLY:
+            return None
         if kind is Kind.PRIVATE and not facts.views:
             return facts.decomposition
         return None
@@ -278,12 +288,23 @@ class RowTyping(TorchDispatchMode):  # type: ignore[no-untyped-call]
         kind: Kind,
     ) -> Any:
         """Run an operation and label what it made."""
+        if facts.views:
+            return self._viewed(func, facts, args, kwargs, kind)
         bound = {**facts.defaults, **dict(zip(facts.arguments, args, strict=False)), **kwargs}
         targets = tensors_in([bound[name] for name in facts.writes]) if facts.writes else []
         numbers = numbers_of(facts, bound)
         record = Record(func, numbers, [geometry_of(each) for each in tensors])
+        if facts.repeats and kind is Kind.PRIVATE and not (facts.draws and not draws_nothing(facts, args, kwargs)):
+            record.key = key_of(func, tensors, record.geometries, numbers)
         before = self._same_operation(record)
         self._records.append(record)
+        again = self._comes_again(record, before, tensors)
+        known_labels = None if again is None else self._results.get(again)
+        if known_labels is not None:
+            made = self._made(func, facts, record, args, kwargs)
+            for each, label in zip(tensors_in((made,)), known_labels, strict=True):
+                self._set(each, label)
+            return made
         # Arguments are judged before the operation runs: it may write over them.
         spots: list[Spot] = []
         if kind is not Kind.CONSTANT:
@@ -297,17 +318,12 @@ class RowTyping(TorchDispatchMode):  # type: ignore[no-untyped-call]
                     )
                     for at, each in enumerate(tensors)
                 ]
-        made = func(*args, **kwargs)
+        made = self._made(func, facts, record, args, kwargs)
         if facts.name.startswith(("empty", "new_empty")):
             made.zero_()  # what lies there is nobody's; the same in both runs
         results = tensors_in((made,))
         if facts.looks and not isinstance(made, Tensor):
             self._compare_value(func, kind, record, before, made)
-        if facts.views:
-            for each in results:
-                if storage_of(each)[0] not in self._labels:
-                    self._set(each, Label(kind))
-            return made
         labels = [Label(kind)] * len(results)
         if self.typed and kind is not Kind.CONSTANT:
             known = dict(zip(map(id, tensors), spots, strict=True))
@@ -318,10 +334,59 @@ class RowTyping(TorchDispatchMode):  # type: ignore[no-untyped-call]
         for each, label in zip(results, labels, strict=True):
             if storage_of(each)[0] not in given:
                 self._set(each, label)
+            else:
+                again = None
+        if again is not None and all(each.fault is None for each in labels):
+            self._results[again] = labels
         for target in targets:
             own = next((spot for each, spot in zip(tensors, spots, strict=False) if each is target), None)
             self._write(facts.title, facts, target, own, self._of_target(target, results, labels), record, before)
         return made
+
+    def _viewed(
+        self, func: OpOverload, facts: Facts, args: tuple[Any, ...], kwargs: Mapping[str, Any], kind: Kind
+    ) -> Any:
+        """An operation that looks at memory in another way. The label is there already; where the rows lie is asked
+        when they are used."""
+        record = Record(func, {}, [])
+        self._same_operation(record)
+        self._records.append(record)
+        made = func(*args, **kwargs)
+        for each in tensors_in((made,)):
+            if storage_of(each)[0] not in self._labels:
+                copied = kind is Kind.PRIVATE and each.numel() > 0
+                fault = fault_here("it copies memory, and no rule says how", facts.title) if copied else None
+                self._set(each, Label(kind, fault=fault))
+        return made
+
+    def _comes_again(
+        self, record: Record, before: Record | None, tensors: list[Tensor]
+    ) -> tuple[Key, Key, tuple[Label, ...]] | None:
+        """What the labels of an operation's results follow from, values aside; None where values of constants, or a
+        fault, count."""
+        if not self.typed or record.key is None or before is None or before.key is None:
+            return None
+        labels = tuple([self._known(each) for each in tensors])
+        if any(each.kind is Kind.CONSTANT or each.fault is not None for each in labels):
+            return None
+        return record.key, before.key, labels
+
+    def _made(
+        self, func: OpOverload, facts: Facts, record: Record, args: tuple[Any, ...], kwargs: Mapping[str, Any]
+    ) -> Any:
+        """The results of an operation, or fresh memory in their place."""
+        if self._computes or record.key is None or any(each.device.type != "cpu" for each in tensors_in(args)):
+            return func(*args, **kwargs)
+        layouts = self._layouts.get(record.key)
+        if layouts is None:
+            layouts = None if kwargs else product_layout(facts.name, func, args)
+            made = func(*args, **kwargs) if layouts is None else fresh(layouts)
+            layouts = layouts or layouts_of(made)
+            given = {storage_of(each)[0] for each in tensors_in((*args, *kwargs.values()))}
+            if layouts is not None and not any(storage_of(each)[0] in given for each in tensors_in((made,))):
+                self._layouts[record.key] = layouts
+            return made
+        return fresh(layouts)
 
     def _judged(
         self, name: str, facts: Facts, operation: Operation, numbers: Mapping[str, Any], kind: Kind

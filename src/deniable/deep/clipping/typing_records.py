@@ -13,6 +13,7 @@ from torch._decomp import decomposition_table
 from torch._ops import OpOverload
 
 from deniable.deep.clipping.labels import LOOSE, Fault, Geometry, Place, compact, uniform
+from deniable.deep.clipping.typing_layouts import NAMES, Key
 from deniable.deep.clipping.typing_rules import RULES, SIZES, VIEWS, Rule, base_name, pointwise
 from deniable.deep.clipping.user_code import location
 from deniable.errors import NotSupported
@@ -36,6 +37,8 @@ class Record:
     numbers: dict[str, Any]
     """Its arguments that are no tensors, and where in lists the tensors are."""
     geometries: list[Geometry]
+    key: Key | None = None
+    """What is known of the operation when it comes again."""
     constants: dict[int, Snapshot] = field(default_factory=dict)
     memory: Tensor | None = None
     """All of the constant storage that an operation writes into a part of."""
@@ -76,6 +79,8 @@ class Facts:
     decomposition: Callable[..., Any] | None
     composite: bool
     views: bool
+    repeats: bool
+    """Results have a layout that follows from the arguments (typing_layouts.py)."""
 
 
 @cache
@@ -88,6 +93,9 @@ def facts_of(operation: OpOverload) -> Facts:
     rule = RULES.get(base)
     if rule is None and torch.Tag.pointwise in tags:
         rule = pointwise
+    writes = tuple(each.name for each in schema.arguments if each.alias_info is not None and each.alias_info.is_write)
+    views = bool(operation.is_view) or name in VIEWS
+    by_arguments = operation.namespace == "aten" and (torch.Tag.pointwise in tags or name in NAMES)
     return Facts(
         name=name,
         title=str(operation),
@@ -95,16 +103,15 @@ def facts_of(operation: OpOverload) -> Facts:
         defaults={each.name: each.default_value if each.has_default_value() else None for each in schema.arguments},
         tensors=tuple(name for name, type_ in types.items() if "Tensor" in type_),
         numbers=tuple(name for name, type_ in types.items() if "Tensor" not in type_),
-        writes=tuple(
-            each.name for each in schema.arguments if each.alias_info is not None and each.alias_info.is_write
-        ),
+        writes=writes,
         looks=rule is None and bool({torch.Tag.data_dependent_output, torch.Tag.dynamic_output_shape} & tags),
         draws=torch.Tag.nondeterministic_seeded in tags,
         rule=rule,
         sizes=SIZES.get(base, frozenset()),
         decomposition=decomposition_table.get(operation) if rule is None else None,
         composite=rule is None and operation._can_decompose(),
-        views=bool(operation.is_view) or name in VIEWS,
+        views=views,
+        repeats=by_arguments and not (writes or views) and rule is not None,
     )
 
 
