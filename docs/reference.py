@@ -7,6 +7,7 @@ build, `on_post_build` looks for every name in the pages that were written.
 from __future__ import annotations
 
 import ast
+from functools import cache
 from importlib import import_module
 from pathlib import Path
 from types import ModuleType
@@ -65,21 +66,30 @@ def names(module: str) -> list[str]:
 
 def definition(module: str, name: str) -> str:
     """Where a public name is defined, found in the source: a room may load it lazily, or need an extra for it."""
-    for node in ast.walk(ast.parse(_file(module).read_text(encoding="utf-8"))):
+    origin = _imports(module).get(name)
+    return definition(*origin) if origin else f"{module}.{name}"
+
+
+@cache
+def _imports(module: str) -> dict[str, tuple[str, str]]:
+    """The names that a module imports from others: the module and the name of each there."""
+    found: dict[str, tuple[str, str]] = {}
+    for node in ast.walk(_tree(module)):
         if isinstance(node, ast.ImportFrom) and node.module:
             for alias in node.names:
-                if (alias.asname or alias.name) == name:
-                    return definition(node.module, alias.name)
-    return f"{module}.{name}"
+                found.setdefault(alias.asname or alias.name, (node.module, alias.name))
+    return found
+
+
+@cache
+def _tree(module: str) -> ast.Module:
+    return ast.parse(_file(module).read_text(encoding="utf-8"))
 
 
 def summary(place: str) -> str:
     """The first sentence that the source says about a module, a class, a function or a constant."""
     module, _, name = place.rpartition(".")
-    if _file(place).exists():
-        text = ast.get_docstring(ast.parse(_file(place).read_text(encoding="utf-8")))
-    else:
-        text = _docstring(ast.parse(_file(module).read_text(encoding="utf-8")), name)
+    text = ast.get_docstring(_tree(place)) if _file(place).exists() else _docstring(_tree(module), name)
     if not text:
         raise LookupError(f"{place} has no docstring")
     return " ".join(text.partition("\n\n")[0].split()).replace("|", "\\|")

@@ -90,7 +90,7 @@ def description(text: str, _: Path) -> Any:
 
 def training(text: str, _: Path) -> Any:
     target = dn.ApproxDP(3, 1e-5, unit=unit(text))
-    return dn.deep.Plan(size=600, batch=60, epochs=3, clip=1.0, target=target, unit=unit(text))
+    return dn.deep.Plan(size=60, batch=60, epochs=3, clip=1.0, target=target, unit=unit(text))
 
 
 def audit(text: str, _: Path) -> Any:

@@ -238,7 +238,7 @@ AGGREGATES = ["SUM({})", "MEDIAN({})", "STDDEV({})", "COUNT(DISTINCT {})"]
 def test_whatever_surveys_find_has_a_form_that_was_bound(aggregate: str, engine: str, ledger: dn.Ledger) -> None:
     """All limits and many bounds that can be found, one at a time: the form of the one does not depend on the other."""
     rows = pa.table({"person": [1], "city": ["a"], "day": [1], "x": [0.5], "i": [3]})
-    random = Random(aggregate)
+    random = Random(f"{aggregate} {engine}")  # each engine tries others
     with dn.Session({"t": rows}, ledger=ledger, choice_key=None if engine == "duckdb" else 7) as session:
         for column, groups in [("x", None), ("x", 2), ("x", 90), ("x", 5000), ("i", 2)]:
             options: dict[str, Any] = {"bounds": "private", "per_unit": "private"}
@@ -252,13 +252,13 @@ def test_whatever_surveys_find_has_a_form_that_was_bound(aggregate: str, engine:
             bound = _bound(plan.statements)
             steps = list(itertools.product(surveys.STEPS, surveys.GROUP_STEPS))
             most = surveys.STEPS[-1]
-            for rows_, groups_ in [*random.sample(steps, 4), (1, 60), (1, 80), (most, 1), (1, 1000), (most, 60)]:
+            for rows_, groups_ in [*random.sample(steps, 2), (1, 60), (1, 80), (most, 1), (1, 1000), (most, 60)]:
                 wide = {survey.column: (-FURTHEST, FURTHEST) for survey in plan.bounds}
                 found = plan.settle(wide, AtMost(groups=groups_, rows=rows_))
                 assert _bound(found.statements) <= bound, (sql, groups, groups_, rows_)
             for survey in plan.bounds if groups == 2 else ():
                 cells = itertools.combinations_with_replacement(range(survey.cells), 2)
-                for first, last in random.sample(list(cells), 12):
+                for first, last in random.sample(list(cells), 6):
                     counts = np.zeros(survey.cells, dtype=int)
                     counts[[first, last]] = 10**9
                     ends = survey.read(counts, epsilon=Fraction(1, 2), groups=groups)

@@ -21,12 +21,12 @@ def main() -> None:
     from typer import Abort
     from typer.exceptions import TyperException
 
-    from deniable.cli.app import app
+    from deniable.cli.app import command
     from deniable.cli.printing import safe_streams
 
     try:
         with safe_streams():
-            sys.exit(app(standalone_mode=False) or 0)
+            sys.exit(command()(standalone_mode=False) or 0)
     except TyperException as misuse:
         _show_usage(misuse)
     except Abort:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import cache
 from typing import Annotated, Any
 
 import typer
@@ -66,3 +67,9 @@ app.command("audit")(audit.audit)
 app.command("explain")(explain.explain)
 app.command("report")(explain.report)
 app.command("demo")(demo.demo)
+
+
+@cache
+def command() -> Any:
+    """Build the parser of all commands. Typer would build it again for every call in a process."""
+    return typer.main.get_command(app)

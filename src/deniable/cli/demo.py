@@ -245,14 +245,14 @@ def _type(*words: str, lines: int | None = None) -> None:
     """Print a command as a person would type it, run it in this process, print its refusal if it is refused."""
     import io
 
-    from deniable.cli.app import app
+    from deniable.cli.app import command
     from deniable.errors import DeniableError
 
     say(_wrap(words) + (f" | head -n {lines}" if lines else ""), fg=typer.colors.CYAN)
     output = io.StringIO() if lines else sys.stdout
     try:
         with contextlib.redirect_stdout(output):
-            app(list(words), standalone_mode=False)
+            command()(list(words), standalone_mode=False)
     except DeniableError as refusal:
         say(f"deniable: {refusal}")
     if isinstance(output, io.StringIO):
