@@ -1,7 +1,6 @@
 """The shell of a page: styles for light, dark, print and phone; a policy that lets it load nothing; small pieces.
 
-A page needs no network, no script and no font. Pictures keep their white ground in the dark, on which their colours
-have the contrast that they were chosen for.
+A page needs no network, no script and no font.
 """
 
 from __future__ import annotations
@@ -10,11 +9,12 @@ from collections.abc import Iterable, Sequence
 
 from deniable._escapes import escape_html
 from deniable.explaining.figures import Figure
-from deniable.explaining.svg import render
+from deniable.explaining.svg import dark_rules, render
 
 POLICY = "default-src 'none'; style-src 'unsafe-inline'; base-uri 'none'; form-action 'none'"
 
-STYLE = """
+STYLE = (
+    """
 :root { color-scheme: light dark; --ink: #1b1b1f; --soft: #4a4e59; --ground: #fff; --line: #d5d7de; --card: #eef3fa;
   --alarm: #fbe9e2; --link: #0b4f96; }
 @media (prefers-color-scheme: dark) {
@@ -38,7 +38,7 @@ td.event { font-family: ui-monospace, monospace; font-size: .8rem; min-width: 14
 td.short { white-space: nowrap; }
 td.purpose { min-width: 9rem; overflow-wrap: anywhere; }
 td.by { min-width: 8rem; }
-figure { margin: 1rem 0; padding: .5rem; text-align: center; background: #fff; border-radius: .4rem; }
+figure { margin: 1rem 0; padding: .5rem; text-align: center; border-radius: .4rem; }
 details { margin: 1rem 0; border: 1px solid var(--line); border-radius: .4rem; padding: .2rem 1rem; }
 details details { padding: 0 .6rem; margin: .3rem 0; }
 summary { cursor: pointer; padding: .5rem 0; font-weight: 600; }
@@ -53,7 +53,11 @@ footer { margin-top: 3rem; color: var(--soft); font-size: .875rem; }
   details::details-content { content-visibility: visible; display: block; }
   figure, tr { break-inside: avoid; }
 }
+@media screen and (prefers-color-scheme: dark) {
 """
+    + dark_rules("figure")
+    + "\n}\n"
+)
 
 
 def page(title: str, *, language: str, main: Iterable[str], footer: str) -> str:

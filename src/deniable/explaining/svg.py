@@ -1,6 +1,7 @@
 """Figures as SVG, without scripts, fonts or network, with a title and a description for screen readers.
 
-Colours have a contrast of at least 4.5 to 1 on white, and lines also differ by dash pattern.
+Colours have a contrast of at least 4.5 to 1 on white, and lines also differ by dash pattern. A picture by itself stands
+on white. A page that can be dark adds `dark_rules`, which give each colour another one for a dark ground.
 """
 
 from __future__ import annotations
@@ -18,9 +19,31 @@ DASHES = ("", "7 3", "2 3", "9 3 2 3")
 REFERENCE = COLOURS[-1]
 """Of dashed lines: references and estimates look alike in every picture."""
 
+DARK = {
+    **dict(zip((INK, PALE, GRID), ("#ececf1", "#5b6070", "#363a44"), strict=True)),
+    **dict(
+        zip(COLOURS, ("#78b4ff", "#ff9d6f", "#5ad1b4", "#cfa3ee", "#e3bd58", "#f793bf", "#adb4c1"), strict=True)
+    ),
+}
+"""The colours on a dark ground, by the colour on white."""
+
 _WIDTH, _HEIGHT = 480, 340
 _LEFT, _RIGHT, _TOP, _BOTTOM = 62, 24, 40, 50
 _LEGEND_LINE = 20
+
+
+def dark_rules(scope: str) -> str:
+    """CSS that gives the pictures inside `scope`, a selector, their colours on a dark ground.
+
+    >>> dark_rules("body.dark").splitlines()[1]
+    'body.dark .dn-picture [fill="#1b1b1f"] { fill: #ececf1 } body.dark .dn-picture [stroke="#1b1b1f"] { stroke: #ececf1 }'
+    """
+    inside = f"{scope} .dn-picture"
+    rules = [
+        f'{inside} [fill="{light}"] {{ fill: {dark} }} {inside} [stroke="{light}"] {{ stroke: {dark} }}'
+        for light, dark in DARK.items()
+    ]
+    return "\n".join([f"{inside} {{ fill: {DARK[INK]}; background: none !important }}", *rules])
 
 
 @singledispatch
@@ -183,7 +206,7 @@ def _short(words: str, most: int) -> str:
 def _document(title: str, alt: str, parts: list[str], *, height: float) -> str:
     heading = escape_html(title)
     return (
-        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {_WIDTH} {height:.0f}" role="img"'
+        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {_WIDTH} {height:.0f}" role="img" class="dn-picture"'
         f' style="max-width:600px;width:100%;height:auto;background:#fff" font-family="system-ui, sans-serif"'
         f' font-size="13" fill="{INK}"><title>{heading}</title><desc>{escape_html(alt)}</desc>'
         f'<text x="{_WIDTH / 2}" y="22" text-anchor="middle" font-size="15" font-weight="600">{heading}</text>'

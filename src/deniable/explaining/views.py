@@ -24,7 +24,7 @@ from deniable.explaining.curves import charges_figure, profile_figure, tradeoff_
 from deniable.explaining.figures import Figure
 from deniable.explaining.odds import icon_array, odds
 from deniable.explaining.subjects import Explainable, Subject, subject
-from deniable.explaining.svg import render
+from deniable.explaining.svg import dark_rules, render
 from deniable.explaining.texts import ENGLISH
 from deniable.guarantees import Guarantee, Profile
 
@@ -33,6 +33,20 @@ MOST_CHARGES = 10
 
 DELTAS = (1e-9, 1e-6, 1e-5)
 """Where ε is stated for a curve that needs a δ."""
+
+DARK_PLACES = ('body[data-jp-theme-light="false"]', "body.vscode-dark", 'html[theme="dark"]')
+"""Where a notebook is dark by its own setting: Jupyter, VS Code, Colab."""
+
+_UNDECIDED = "body:not([data-jp-theme-light]):not(.vscode-light)"
+STYLE = "\n".join(
+    [
+        *(dark_rules(f"{place} .dn-view") for place in DARK_PLACES),
+        "@media (prefers-color-scheme: dark) {",
+        dark_rules(f'html:not([theme="light"]) {_UNDECIDED} .dn-view'),
+        "}",
+    ]
+)
+"""Pictures follow the notebook's theme; where it has none, the system's. Text has the notebook's colour anyway."""
 
 _FRAME = "font-family:system-ui,sans-serif;line-height:1.45;max-width:62rem"
 _CELL = "padding:.15rem .9rem .15rem 0;border:0;background:none;vertical-align:top;text-align:left"
@@ -83,7 +97,8 @@ def html(what: Explainable) -> str | None:
     if isinstance(what, RecordView):
         parts.append(_charges(list(what.charges())))
     pictures = "".join(f"<div style='flex:1 1 20rem;max-width:30rem'>{render(figure)}</div>" for figure in figures)
-    return f"<div style='{_FRAME}'>{''.join(parts)}<div style='{_ROW}'>{pictures}</div></div>"
+    parts.append(f"<div style='{_ROW}'>{pictures}</div>")
+    return f"<div class='dn-view' style='{_FRAME}'><style>{STYLE}</style>{''.join(parts)}</div>"
 
 
 def _facts(what: Explainable, topic: Subject) -> list[tuple[str, str]]:
