@@ -1,7 +1,7 @@
 """The API reference: one page per room with every public name, made from the docstrings when the site is built.
 
-`pages` needs nothing but the package, so that a test can compare it with what is public; after the build, docs/website.py
-asks `missing` for the names that are not in what was written.
+`pages` needs nothing but the package, so that a test can compare it with what is public; after the build,
+docs/website.py asks `missing` for the names that are not in what was written.
 """
 
 from __future__ import annotations

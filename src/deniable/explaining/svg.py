@@ -21,9 +21,7 @@ REFERENCE = COLOURS[-1]
 
 DARK = {
     **dict(zip((INK, PALE, GRID), ("#ececf1", "#5b6070", "#363a44"), strict=True)),
-    **dict(
-        zip(COLOURS, ("#78b4ff", "#ff9d6f", "#5ad1b4", "#cfa3ee", "#e3bd58", "#f793bf", "#adb4c1"), strict=True)
-    ),
+    **dict(zip(COLOURS, ("#78b4ff", "#ff9d6f", "#5ad1b4", "#cfa3ee", "#e3bd58", "#f793bf", "#adb4c1"), strict=True)),
 }
 """The colours on a dark ground, by the colour on white."""
 
@@ -35,8 +33,8 @@ _LEGEND_LINE = 20
 def dark_rules(scope: str) -> str:
     """CSS that gives the pictures inside `scope`, a selector, their colours on a dark ground.
 
-    >>> dark_rules("body.dark").splitlines()[1]
-    'body.dark .dn-picture [fill="#1b1b1f"] { fill: #ececf1 } body.dark .dn-picture [stroke="#1b1b1f"] { stroke: #ececf1 }'
+    >>> print(dark_rules("body.dark").splitlines()[0])
+    body.dark .dn-picture { fill: #ececf1; background: none !important }
     """
     inside = f"{scope} .dn-picture"
     rules = [
