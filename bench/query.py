@@ -168,6 +168,33 @@ def private_keys(folder: Path) -> str:
     )
 
 
+def lists(folder: Path) -> list[str]:
+    """IN with lists of constants over a million rows: planning and running, with plain DuckDB beside them."""
+    path, ledger, connection = folder / "codes.parquet", folder / "codes.ledger", duckdb.connect()
+    number = "CAST(HASH(i * 3 + 5) % 1000000 AS BIGINT)"
+    columns = f"CAST(HASH(i * 7 + 1) % 100000 AS BIGINT) AS person, {number} AS code, 'c' || {number} AS name"
+    connection.execute(f"COPY (SELECT {columns} FROM RANGE(1000000) AS r(i)) TO '{path}' (FORMAT parquet)")
+    dn.Ledger.create(ledger, unit="person", budget=dn.PureDP(10**6))
+    session = dn.Session({"codes": path}, ledger=ledger)
+    lines = ["| IN with | DuckDB, CPU s | ours, CPU s | of DuckDB | planning, CPU s |", "|---|---|---|---|---|"]
+    for size in (10, 1000, 10_000, 100_000):
+        for kind, column, text in (("numbers", "code", "{}"), ("texts", "name", "'c{}'")):
+            where = f"WHERE {column} IN ({', '.join(text.format(7 * i) for i in range(size))})"
+            rounds, plans = range(2 if size > 10_000 else 15), list[Any]()
+            plain = f"SELECT COUNT(*) FROM '{path}' {where}"
+            theirs = median([timed(lambda sql=plain: connection.execute(sql).fetchall()) for _ in rounds])  # type: ignore[misc]
+
+            def planned(sql: str = f"SELECT COUNT(*) AS n FROM codes {where}", plans: list[Any] = plans) -> None:
+                plans.append(session.plan(sql, epsilon=1, per_unit=dn.AtMost(groups=1, rows=20), cover=0))
+
+            planning = timed(planned)
+            ours = median([timed(plans[0].run) for _ in rounds])
+            history.add("query", f"IN, {size:,} {kind}", ours.cpu, "CPU s", peer="DuckDB", ratio=theirs.cpu / ours.cpu)
+            took = f"{theirs.cpu:.3f} | {ours.cpu:.3f} | {ours.cpu / theirs.cpu:.1f}× | {planning.cpu:.2f}"
+            lines.append(f"| {size:,} {kind} | {took} |")
+    return lines
+
+
 def peers(folder: Path, names: list[str]) -> list[str]:
     """A million rows, with each peer that installs."""
     path = folder / "visits.parquet"
@@ -234,6 +261,8 @@ def report(given: argparse.Namespace) -> str:
     lines = [f"# Asking tables, {datetime.date.today()}", "", f"{machine()}.", ""]
     with tempfile.TemporaryDirectory(dir=Path.cwd(), prefix=".bench-") as name:
         folder = Path(name)
+        if given.lists:
+            return "\n".join([*lines, *lists(folder), ""])
         for title, limits, one in (
             (f"Everybody in about ten groups, {WIDE}", WIDE, False),
             (f"Everybody in one group, {ONE}: nothing is cut", ONE, True),
@@ -248,7 +277,7 @@ def report(given: argparse.Namespace) -> str:
             history.add("query", case, ours, "CPU s", peer="the best by hand", ratio=best / ours)
             lines += [*table(found), ""]
             path.unlink()
-        lines += [private_keys(folder), ""]
+        lines += [private_keys(folder), "", *lists(folder), ""]
         lines += [*peers(folder, given.peers), ""] if given.peers else []
         lines += [big(folder), ""] if given.big else []
     return "\n".join(lines)
@@ -260,6 +289,7 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--quick", action="store_true", help="without the slowest way by hand")
     parser.add_argument("--peers", nargs="*", choices=PEERS, default=list(PEERS))
+    parser.add_argument("--lists", action="store_true", help="lists of constants alone")
     parser.add_argument("--big", action="store_true", help="a hundred million rows on disk as well")
     parser.add_argument("--one", type=Path, help=argparse.SUPPRESS)
     given = parser.parse_args()

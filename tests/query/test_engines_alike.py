@@ -78,6 +78,12 @@ CITIES = {"city": ["Bern", "o'x\\y", "", "Zürich", "elsewhere"]}
 OK = {"ok": [True, False]}
 KEPT = AtMost(groups=2, rows=3)
 
+LONG_TEXTS = ", ".join(["'Bern'", "'o''x\\y'", "'Zürich'", "'a|b;'", "''", *(f"'x{i}'" for i in range(60))])
+LONG_WHOLES = ", ".join(map(str, [2**53 + 1, -7, -(2**63), 2**63 - 1, *range(100, 160)]))
+LONG_REALS = ", ".join(map(str, [0.1, 7, -2.5, 0, 1e300, -1e300, 1.5, 99999999.99, *range(100, 160)]))
+LONG_DAYS = ", ".join(f"DATE '{2026 - i:04}-01-31'" for i in range(60))
+LONG_MOMENTS = ", ".join(["'2026-01-31 12:30:15.25'", "'0001-01-01'", *(f"'2027-01-01 00:{i:02}'" for i in range(60))])
+
 CASES: dict[str, tuple[str, dict[str, Any]]] = {
     "bounds, NULL, NaN, inf": (
         "SELECT city, COUNT(*), COUNT(cost) AS m, SUM(cost), AVG(age), SUM(big), SUM(price), SUM(ratio), "
@@ -104,6 +110,12 @@ CASES: dict[str, tuple[str, dict[str, Any]]] = {
         "COUNT(DISTINCT cost) AS e, COUNT(DISTINCT at) AS f, COUNT(DISTINCT ok) AS g, "
         "COUNT(DISTINCT price) AS h FROM t",
         {"keys": CITIES, "per_unit": AtMost(groups=1, rows=20)},
+    ),
+    "long lists": (  # each with a value of the table, and with the letter that lists are split by first
+        f"SELECT COUNT_IF(city IN ({LONG_TEXTS})) AS a, COUNT_IF(NOT (big IN ({LONG_WHOLES}))) AS b, "
+        f"COUNT_IF(day IN ({LONG_DAYS})) AS c, COUNT(*) AS n, COUNT_IF(price NOT IN ({LONG_REALS})) AS d "
+        f"FROM t WHERE cost IN ({LONG_REALS}) OR at NOT IN ({LONG_MOMENTS})",
+        {},
     ),
     "private keys": (
         "SELECT city, ok, COUNT(*) FROM t GROUP BY city, ok", {"delta": 1e-5},

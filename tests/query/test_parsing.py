@@ -3,10 +3,13 @@ is tried at every place."""
 
 from __future__ import annotations
 
+import duckdb
 import pytest
+import sqlglot
 
 from deniable.errors import QueryError
-from deniable.query.parsing import parse
+from deniable.query.parsing import _trees, parse
+from deniable.query.values import listed
 
 QUERIES = [
     "SELECT city , COUNT ( * ) AS n , SUM ( cost ) AS s FROM visits WHERE age > 3 AND city = 'B' GROUP BY city",
@@ -57,3 +60,45 @@ def test_places(sql: str, place: tuple[int, int]) -> None:
     with pytest.raises(QueryError) as caught:
         parse(sql)
     assert (caught.value.line, caught.value.column) == place
+
+
+LONG_LISTS = [
+    ", ".join(map(str, range(200))),
+    ", ".join(f"'it''s {i}'" for i in range(200)),
+    ", ".join(["1.5", "1e3", "'a'", "007", *map(str, range(100))]),
+    ", ".join(["-1", "DATE '2026-01-31'", "NULL", *map(str, range(100))]),
+    ", ".join([*map(str, range(100)), "2 + 3"]),
+    ",".join(f"/* {i} */ {i}" for i in range(100)),
+]
+
+
+@pytest.mark.parametrize("values", LONG_LISTS, ids=range(len(LONG_LISTS)))
+@pytest.mark.parametrize("around", ["x IN ({})", "NOT x NOT IN ({0}) AND (y IN (1, 2) OR x IN ({0}))", "f(x) IN ({})"])
+def test_a_long_list_is_read_as_by_sqlglot(values: str, around: str) -> None:
+    """Values, kinds and places are the same."""
+    sql = f"SELECT COUNT(*) FROM t\nWHERE {around.format(values)}"
+    trees = [_trees(sqlglot.tokenize(sql, read="duckdb"), sql)[0], sqlglot.parse_one(sql, read="duckdb")]
+    assert trees[0] == trees[1]
+    nodes = [
+        [(type(node), node.sql(comments=False), node.meta) for node in tree.walk()]
+        for tree in trees
+        if tree is not None
+    ]
+    assert nodes[0] == nodes[1]
+
+
+@pytest.mark.parametrize("end", ["", ",", ", 5", ", 5 6)", ", 5) 6", "))", ") AND"])
+def test_a_long_list_that_is_no_list_is_refused(end: str) -> None:
+    with pytest.raises(QueryError):
+        parse(f"SELECT COUNT(*) FROM t WHERE x IN ({', '.join(map(str, range(99)))}{end}")
+
+
+def test_every_letter_of_a_long_list_is_a_letter() -> None:
+    """A list is written as one text, split by a letter that no value has; or value by value, where all are used."""
+    texts = ["'", "\\", "a|b;~", "", *map(str, range(60))]
+    written = [listed(texts, "VARCHAR"), listed([*texts, "|;~\x1f\x1e\x1d"], "VARCHAR")]
+    assert [text.startswith("SELECT") for text in written] == [True, False]
+    found = [
+        duckdb.execute(f"SELECT x FROM UNNEST($1) AS r(x) WHERE x IN ({text})", [texts]).fetchall() for text in written
+    ]
+    assert found == [[(text,) for text in texts]] * 2

@@ -40,7 +40,18 @@ from deniable.query.parsing import parse_expression
 from deniable.query.ranges import Range
 from deniable.query.schema import Column, ColumnKind
 from deniable.query.scope import Scope, bare, is_literal, owner_column, same_ids, shown, written
-from deniable.query.values import Value, column_as, common_type, literal, meeting_type, name, quoted, read_text
+from deniable.query.values import (
+    Value,
+    column_as,
+    common_type,
+    listed,
+    literal,
+    meeting_type,
+    name,
+    plain_text,
+    quoted,
+    read_text,
+)
 
 _BIGINT = 1 << 63
 _CASTS = {
@@ -557,13 +568,15 @@ def _met(scope: Scope, node: exp.Expr, column: Column, value: Value, sign: str) 
     return f"{column_as(column, type)} {sign} {constant}"
 
 
-def _constant(scope: Scope, node: exp.Expr, column: Column, value: Value) -> tuple[str, str]:
-    """The type in which a column and a value are compared, and the value in it."""
+def _constant(
+    scope: Scope, node: exp.Expr, column: Column, value: Value, write: Callable[[Value, str], str] = literal
+) -> tuple[str, str]:
+    """The type in which a column and a value are compared, and the value in it, as SQL or as `write` has it."""
     try:
         if isinstance(value, str) and column.kind in (ColumnKind.DATE, ColumnKind.TIMESTAMP):
             value = read_text(column, value)
         type = meeting_type(column, value)
-        return type, literal(value, type)
+        return type, write(value, type)
     except ValueError as misfit:
         raise scope.refuse(node, str(misfit)) from None
 
@@ -589,12 +602,12 @@ def _membership(scope: Scope, node: exp.In) -> str:
         raise scope.refuse(node, "IN is supported with a list of values only, or with (SELECT …)")
     scope.only(node, "this", "expressions")
     column = expression(scope, node.this)
-    lists: dict[str, list[str]] = {}
-    for item in node.expressions:
-        type, value = _constant(scope, item, column, scope.value(item))
-        lists.setdefault(type, []).append(value)
     # One list per type in which the column is compared: engines look a value up in a list, and try a chain of OR.
-    parts = [f"{column_as(column, type)} IN ({', '.join(values)})" for type, values in lists.items()]
+    lists: dict[str, dict[str, None]] = {}
+    for item in node.expressions:
+        type, text = _constant(scope, item, column, scope.value(item), plain_text)
+        lists.setdefault(type, {})[text] = None
+    parts = [f"{column_as(column, type)} IN ({listed(tuple(texts), type)})" for type, texts in lists.items()]
     return "(" + " OR ".join(parts) + ")"
 
 

@@ -17,6 +17,7 @@ from functools import lru_cache
 
 import sqlglot
 from sqlglot import exp
+from sqlglot.dialects import Dialect
 from sqlglot.errors import ErrorLevel, ParseError, TokenError
 from sqlglot.tokens import Token, TokenType  # type: ignore[attr-defined]
 
@@ -99,6 +100,8 @@ _LITERAL_PREFIX = frozenset({TokenType.DATE, TokenType.TIMESTAMP, TokenType.TIME
 
 _WORDS = frozenset({TokenType.VAR, TokenType.IDENTIFIER, TokenType.STRING})
 
+_KNOWN = _GRAMMAR | _WORDS | set(_COUNTED)
+
 _REMEDIES = {
     "INTERSECT": "join the tables, or write IN (SELECT …)",
     "EXCEPT": "write NOT IN (SELECT …)",
@@ -127,7 +130,7 @@ def parse(sql: str) -> exp.Select:
     except TokenError:
         raise QueryError(UNCLOSED) from None
     try:
-        trees = sqlglot.parse(sql, read=DIALECT, error_level=ErrorLevel.RAISE)
+        trees = _trees(tokens, sql)
     except ParseError as failure:
         _check_known_words(sql, tokens)
         if len(tokens) > 2 and tokens[1].text.upper() == "TOP" and tokens[2].token_type is TokenType.NUMBER:
@@ -151,6 +154,46 @@ def parse(sql: str) -> exp.Select:
         raise refusal(found[1], "a second statement is not supported; ask two queries", sql)
     _check_accounted(sql, tokens, tree)
     return tree
+
+
+def _trees(tokens: list[Token], sql: str) -> list[exp.Expr | None]:
+    """What sqlglot reads. It takes long for every value of a list, so of a long one it gets the first value alone; the
+    others join the tree afterwards, as it would have read them."""
+    few: list[Token] = []
+    lists: dict[int, list[Token]] = {}
+    done = 0
+    for i, token in enumerate(tokens):
+        if token.token_type is TokenType.IN and i >= done and (values := _values(tokens, i + 1)):
+            first = i + 2
+            few += tokens[done : first + 1]
+            lists[tokens[first].start] = values
+            done = first + 2 * len(values) - 1
+    parser = Dialect.get_or_raise(DIALECT).parser(error_level=ErrorLevel.RAISE)
+    trees: list[exp.Expr | None] = parser.parse([*few, *tokens[done:]], sql)
+    for tree in trees if lists else ():
+        for node in tree.find_all(exp.In) if tree is not None else ():
+            for token in lists.get(node.expressions[0].meta.get("start", -1), [])[1:] if node.expressions else ():
+                value = exp.Literal(this=token.text, is_string=token.token_type is TokenType.STRING)
+                node.append("expressions", value.update_positions(token))
+    return trees
+
+
+_LONG = 50
+"""Values from which a list is long."""
+
+
+def _values(tokens: list[Token], start: int) -> list[Token]:
+    """The tokens of a long list of numbers or texts that begins with its bracket here; empty where there is none."""
+    end = start + 1
+    while end + 1 < len(tokens) and _is_value(tokens[end]) and tokens[end + 1].token_type is TokenType.COMMA:
+        end += 2
+    whole = end + 1 < len(tokens) and tokens[start].token_type is TokenType.L_PAREN and _is_value(tokens[end])
+    values = tokens[start + 1 : end + 1 : 2]
+    return values if whole and tokens[end + 1].token_type is TokenType.R_PAREN and len(values) >= _LONG else []
+
+
+def _is_value(token: Token) -> bool:
+    return token.token_type in (TokenType.NUMBER, TokenType.STRING)
 
 
 @lru_cache(maxsize=1000)
@@ -181,7 +224,7 @@ def refusal(node: exp.Expr, message: str, sql: str) -> QueryError:
 def _check_known_words(sql: str, tokens: list[Token]) -> None:
     """Refuse a clause that has a remedy by its name, also where the parser stumbles over it."""
     for token in tokens:
-        if token.token_type not in _GRAMMAR | _WORDS and token.token_type not in _COUNTED:
+        if token.token_type not in _KNOWN:
             word = " ".join(token.text.upper().split())
             if word in _REMEDIES:
                 raise _refused(sql, token, word)

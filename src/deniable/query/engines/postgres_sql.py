@@ -313,6 +313,7 @@ RULES: Mapping[type[exp.Expr], Rule] = {
     exp.Contains: templated("(STRPOS(:x, :y) > 0)", "this", "expression"),
     exp.Concat: named("CONCAT"),
     exp.Explode: _several,
+    exp.Split: named("STRING_TO_ARRAY", "this", "expression"),
     exp.GenerateSeries: lambda _writer, _node: None,
     exp.BitwiseRightShift: templated(f"DIV(:x - {_LOW}, {_HALF})", "this"),
     exp.BitwiseAnd: templated(_LOW, "this"),

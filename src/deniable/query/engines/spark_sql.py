@@ -179,8 +179,14 @@ def _keys(writer: SqlWriter, node: exp.Expr) -> exp.Expr | None:
     return writer.build(f"SELECT CAST(k AS {types.get(inner.this, 'STRING')}) AS k, i FROM {cast.this.name}")
 
 
+def _split(_writer: SqlWriter, node: exp.Expr) -> exp.Expr:
+    """Spark splits by a regular expression; one letter in square brackets is the letter."""
+    between = exp.Literal.string(f"[{node.expression.name}]")
+    return exp.Anonymous(this="SPLIT", expressions=[node.this.copy(), between])
+
+
 def _several(_writer: SqlWriter, node: exp.Expr) -> exp.Expr | None:
-    if isinstance(node.this, exp.Array):
+    if isinstance(node.this, exp.Array | exp.Anonymous):
         return exp.Anonymous(this="EXPLODE", expressions=[node.this.copy()])
     return None  # of keys: see `_keys`
 
@@ -260,6 +266,7 @@ SparkWriter.rules = {
     exp.Contains: named("CONTAINS", "this", "expression"),
     exp.Concat: _joined,
     exp.Explode: _several,
+    exp.Split: _split,
     exp.Sum: _sum,
     exp.BitwiseRightShift: templated(f"((:x - {_LOW}) DIV {_HALF})", "this"),
     exp.BitwiseAnd: templated(_LOW, "this"),
