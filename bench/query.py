@@ -300,7 +300,7 @@ def main() -> None:
         return
     text = report(given)
     print(text)
-    history.keep("query", text)
+    history.keep("lists" if given.lists else "query", text)
 
 
 if __name__ == "__main__":
