@@ -11,11 +11,14 @@ import numpy as np
 import pytest
 from scipy import optimize, special
 
+from deniable.accounting.accountant import account
+from deniable.accounting.fold import gather, steps_of
 from deniable.accounting.pairs import laws
 from deniable.accounting.pairs.discrete import GaussianTable, LaplaceTable
 from deniable.accounting.pairs.law import Law, LossAtoms, Mixed, Reversed, Symmetric
 from deniable.accounting.pairs.normal import NormalLaw
 from deniable.accounting.pairs.sampling import tabulate
+from deniable.accounting.rules import rule_of
 from deniable.events import (
     Claimed,
     DiscreteGaussian,
@@ -23,11 +26,13 @@ from deniable.events import (
     Event,
     ExponentialMechanism,
     Gaussian,
+    GaussianMixture,
     Laplace,
     RandomizedResponse,
 )
 from deniable.guarantees import FDP, ZCDP, PureDP, TradeOff
 from deniable.numerics.arrays import UNIT, normal_above
+from deniable.numerics.rounding import Bracket
 from deniable.units import Relation
 
 REPLACE = Relation.REPLACE
@@ -417,6 +422,31 @@ def test_losses_beyond_floats(event: Event) -> None:
     assert law.peak == pytest.approx(800)
     assert curve(law, 790.0) > 0.98
     assert curve(law, 801.0) == 0
+
+
+@pytest.mark.parametrize("size", [0.003, 0.4, 5.0])
+@pytest.mark.parametrize("rate", [1e-7, 0.03, 0.6])
+def test_a_distance_in_total_variation_is_never_below_the_pair(size: float, rate: float) -> None:
+    """δ(0) of every step, as `Rule.variation` bounds it, is at least that of its law."""
+    noises = [Gaussian(1, size), Laplace(1, size), DiscreteGaussian(2 / size, 2), DiscreteLaplace(2 / size, 2)]
+    replaced = [Gaussian(1, size, REPLACE, reach=reach) for reach in (size / 2, size)]
+    sampled = [noise.sampled(rate=rate) for noise in (*noises, *replaced)]
+    groups = [noise.sampled(rate=rate).for_group(3) for noise in (noises[0], noises[1], replaced[0])]
+    cut = noises[0].truncated(rate=rate, capacity=2, size=20)
+    for event in (*noises, *replaced, *sampled, *groups, cut, GaussianMixture(1, [0, size], [1 - rate, rate])):
+        ((step, count),) = [*gather(event.relation, steps_of(event)).steps] or [(event, 1)]
+        distance = count * rule_of(step).variation(step)
+        assert max(curve(law, 0.0) for law in laws(step)) <= min(distance, 1.0) * (1 + 1e-12), event
+
+
+def test_where_the_distance_is_small_enough_epsilon_is_zero() -> None:
+    run = Gaussian(1).sampled(rate=1e-6) * 100 + Laplace(1000) * 3
+    profile = account(run)
+    distance = 100 * 0.5e-6 + 3 * 0.5e-3
+    assert profile.epsilon_bracket(1.001 * distance) == Bracket(0.0, 0.0)
+    assert profile.delta(0.0) <= distance
+    lower = profile.delta_bracket(0.0).lower
+    assert profile.epsilon(0.99 * lower) > 0
 
 
 def test_symmetric_is_symmetric() -> None:

@@ -38,7 +38,7 @@ from deniable.accounting.rules import rule_of
 from deniable.events import Claimed, Event
 from deniable.guarantees import Bracket, Curve, LossOdds, Profile
 from deniable.guarantees.profile import odds_of
-from deniable.numerics.rounding import float_above, typed_above
+from deniable.numerics.rounding import float_above, root_of, typed_above
 from deniable.units import RECORD, Unit
 
 _WIDE, _LOOKS_BACK, _REMEMBERED = 0.5, 6, 256
@@ -201,6 +201,13 @@ class _FirstOf:
     def _grid(self) -> GridCurve:
         return grid_curve(self.folded, of_bound=self.of_bound)
 
+    @cached_property
+    def _variation(self) -> float:
+        """At least δ(0): distances in total variation add up."""
+        parts = [count * rule_of(step).variation(step) for step, count in self.folded.steps]
+        parts += [1.0] * len(self.folded.renyi)
+        return (math.fsum(parts) + 0.5 * root_of(self.folded.mu_squared)) * (1 + 1e-12)
+
     @property
     def method(self) -> str:
         """The engine that answers; the grid steps in where the contour integral proves no narrow bracket."""
@@ -220,6 +227,8 @@ class _FirstOf:
 
     def epsilon_bracket(self, delta: float) -> Bracket:
         """Proven ends around ε(δ). Where they are far apart, δ at points between them may know better."""
+        if self._variation <= delta:
+            return Bracket(0.0, 0.0)
         bracket = self._first(lambda engine: engine.epsilon_bracket(delta))
         if self._contour is not None or not bracket.width > _LOOSE * bracket.upper or bracket.upper == math.inf:
             return bracket

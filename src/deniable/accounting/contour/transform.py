@@ -343,9 +343,8 @@ def _waves(omegas: Reals, x: Reals, p: Reals) -> tuple[Reals, Reals]:
     """
     each = min(_BLOCK, len(x))
     blocks = -(-len(x) // each)
-    half, weights = np.zeros(blocks * each), np.zeros(blocks * each)
-    half[: len(x)], weights[: len(x)] = 0.5 * x, p
-    half, weights = half.reshape(blocks, 1, each), weights.reshape(blocks, 1, each)
+    half, weights = np.zeros((blocks, 1, each)), np.zeros((blocks, 1, each))
+    half.ravel()[: len(x)], weights.ravel()[: len(x)] = 0.5 * x, p
     heads = omegas[::RUN]
     small, large = _bends((omegas[:RUN] - omegas[0])[:, None] * half)
     many = small.shape[1]

@@ -146,6 +146,12 @@ class Rule(Generic[Kind]):
         """Whether it can have that pair when it happens once and nothing else does."""
         return self.attained(step)
 
+    def variation(self, step: Kind) -> float:
+        """At least δ(0) of the pair, its distance in total variation. In sums the distances add up, so this tells at
+        once where ε is 0.
+        """
+        return 1.0
+
     def closed(self, step: Kind, count: int, of_bound: str) -> Curve | None:
         """A closed form of `count` copies, if there is one."""
         return None

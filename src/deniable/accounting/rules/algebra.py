@@ -122,6 +122,10 @@ class ForGroupRule(PathRule[ForGroup]):
         """By members whose contributions are equal."""
         return group_components(step) is not None
 
+    def variation(self, step: ForGroup) -> float:
+        shape = group_components(step)
+        return 1.0 if shape is None else shape.variation()
+
     def laws(self, step: ForGroup) -> tuple[Law, ...]:
         shape = group_components(step)
         return super().laws(step) if shape is None else shape.laws()

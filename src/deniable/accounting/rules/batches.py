@@ -138,6 +138,10 @@ class TruncatedSampledRule(BatchesRule[TruncatedSampled]):
         one, two = (rule_of(sampled).laws(sampled) for sampled in _sides(step))
         return tuple(blend([(1 - full, a), (full, b)]) for a, b in zip(one, two, strict=True))
 
+    def variation(self, step: TruncatedSampled) -> float:
+        one, two = (rule_of(sampled).variation(sampled) for sampled in _sides(step))
+        return one + _full(step) * two
+
     def transforms(self, step: TruncatedSampled) -> tuple[Transform, Transform] | None:
         from deniable.accounting.contour.blend import MeanTransform
 

@@ -57,6 +57,12 @@ class Shape:
             return both, both
         return Mixture(parts, absent), Mixture(absent, parts)
 
+    def variation(self) -> float:
+        """That of the parts, with their weights: N(a) and N(−b) are (a + b)/2 apart at most (Pinsker)."""
+        each = 2 if self.mirrored else 1
+        parts = zip(self.weights, self.shifts, strict=True)
+        return float_above(sum((weight * min(each * shift / 2, Fraction(1)) for weight, shift in parts), Fraction(0)))
+
     def cost(self, orders: Orders) -> Cost:
         """Rényi divergences at any order, the larger of both directions; no ε."""
         pair = self.transforms()
@@ -127,6 +133,9 @@ class GaussianMixtureRule(Rule[GaussianMixture]):
 
     def attained(self, step: GaussianMixture) -> bool:
         return True
+
+    def variation(self, step: GaussianMixture) -> float:
+        return _stated(step).variation()
 
     def laws(self, step: GaussianMixture) -> tuple[Law, ...]:
         return _stated(step).laws()

@@ -27,6 +27,7 @@ from deniable.events import (
 )
 from deniable.guarantees import ZCDP, PureDP
 from deniable.numerics.exact import ceiling
+from deniable.numerics.rounding import float_above
 from deniable.units import Relation
 
 if TYPE_CHECKING:
@@ -56,6 +57,12 @@ class NoiseRule(Rule[Added]):
     def attained(self, step: Added) -> bool:
         """The pair is the noise itself, moved."""
         return True
+
+    def variation(self, step: Added) -> float:
+        """Half the shift in units of the scale: an ε-DP step has tanh(ε/2) at most, and one of divergence μ²/2 has μ/2
+        (Pinsker).
+        """
+        return min(0.5 * float_above(step.sensitivity / step.scale), 1.0)
 
     def replacing(self, event: Added) -> Event:
         """Each of two units moves the answer by its sensitivity at most."""

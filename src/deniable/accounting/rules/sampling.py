@@ -16,7 +16,7 @@ from deniable.conversions import formulas
 from deniable.events import Event, ForGroup, Sampled, SampledWithoutReplacement, Shuffled, ToReplace
 from deniable.events.sampling import leaves
 from deniable.numerics.exact import ceiling
-from deniable.numerics.rounding import root_of
+from deniable.numerics.rounding import float_above, root_of
 from deniable.units import Relation
 
 if TYPE_CHECKING:
@@ -78,6 +78,10 @@ class SampledRule(SubsetRule[Sampled]):
             return poisson(inner_laws(step.event), rate)
         placed = self._worst_placement(step.event, rate)
         return poisson_bound(inner_laws(step.event), rate) if placed is None else poisson_replaced(placed)
+
+    def variation(self, step: Sampled) -> float:
+        """Both worlds are alike while the unit is left out."""
+        return float_above(step.rate) * rule_of(step.event).variation(step.event)
 
     def attained_alone(self, step: Sampled) -> bool:
         from deniable.accounting.pairs import attained
