@@ -419,13 +419,10 @@ class Recurrent(nn.Module):
         return self.head(self.layer(inner)[1][0][-1])
 
 
-def test_recurrent_layers_train_and_packed_ones_are_refused_before_anything_is_paid(tmp_path: Any) -> None:
+@pytest.mark.parametrize("packs", [False, True])
+def test_recurrent_layers_train_packed_or_not(tmp_path: Any, packs: bool) -> None:
     book = ledger(tmp_path / "a.ledger")
-    model = Recurrent(packs=True)
-    with pytest.raises(NotSupported, match="packed sequence"):
-        Trainer(model, sgd(model), cross_entropy, plan(), ledger=book).fit(table())
-    assert list(book.charges()) == []
-    model = Recurrent()
+    model = Recurrent(packs=packs)
     before = flat(model)
     trainer = Trainer(model, sgd(model), cross_entropy, plan(steps=2), ledger=book).fit(table())
     assert trainer.private.norms.isfinite().all()

@@ -8,9 +8,11 @@ import pytest
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
+from torch.nn.utils.rnn import PackedSequence, pack_padded_sequence, pad_packed_sequence
 
 import deniable as dn
 from deniable.deep.clipping import ClippingEngine
+from deniable.deep.clipping.forms import Form
 from deniable.deep.clipping.recurrence import recurrence, recurrence_backward
 from deniable.deep.clipping.typing import RowTyping
 from tests.deep.clipping.reference import assert_agrees, check_one_by_one, cross_entropy, one_by_one, unit_norms
@@ -193,35 +195,128 @@ def test_a_state_that_is_kept_from_batch_to_batch_is_refused(mode: str) -> None:
 
 
 class Packing(nn.Module):
-    """Lengths are read off the tokens, which are private."""
+    """Lengths are read off the tokens, which are private. All outputs and the last states count."""
 
-    def __init__(self, *, packs: bool) -> None:
+    def __init__(self, layer: nn.RNNBase, *, sorts: bool = False) -> None:
         super().__init__()
-        self.packs = packs
-        self.table, self.layer, self.head = nn.Embedding(7, WIDTH, 0), nn.LSTM(WIDTH, 5), nn.Linear(5, 4)
+        self.sorts, self.table, self.layer = sorts, nn.Embedding(7, 4, 0), layer
+        size = layer.proj_size or layer.hidden_size
+        self.head = nn.Linear(size * (2 if layer.bidirectional else 1), 4)
 
     def forward(self, x: Tensor) -> Tensor:
-        lengths, inner = (x != 0).sum(1).clamp(min=1), self.table(x).transpose(0, 1)
-        if not self.packs:
-            return self.head(self.layer(inner)[0][lengths - 1, torch.arange(len(x))])
-        packed = nn.utils.rnn.pack_padded_sequence(inner, lengths.cpu(), enforce_sorted=False)
-        return self.head(self.layer(packed)[1][0][-1])
+        lengths, first = (x != 0).sum(1).clamp(min=1), self.layer.batch_first
+        inner = self.table(x) if first else self.table(x).transpose(0, 1)
+        packed = pack_padded_sequence(inner, lengths.cpu(), first, self.sorts)
+        made, last = self.layer(packed)
+        made, lengths = pad_packed_sequence(made, first, padding_value=0.5, total_length=x.shape[1] + 1)
+        made = torch.tanh(made).sum(1 if first else 0) / lengths.unsqueeze(1).to(made.device)
+        for at, each in enumerate(last if isinstance(last, tuple) else (last,)):
+            made = made + (at + 1) * each.sum((0, 2)).unsqueeze(1)
+        return self.head(torch.tanh(made))
 
 
-@pytest.mark.parametrize("mode", ["auto", "fast", "two_pass", "vmap"])
-def test_packed_sequences_are_refused_with_what_to_do_instead(mode: str) -> None:
-    tokens = torch.tensor([[1, 2, 3, 4], [5, 6, 0, 0], [2, 0, 0, 0]])
-    batch = tokens, torch.tensor([0, 1, 3])
-    with pytest.raises(dn.errors.NotSupported, match=r"packed sequence.*padded sequence.*last token"):
-        ClippingEngine(Packing(packs=True), cross_entropy, mode=mode).check(batch)
-    model, same = Packing(packs=False), Packing(packs=True)
-    same.load_state_dict(model.state_dict())
-    torch.testing.assert_close(model(tokens), same(tokens))  # what is to be done instead is the same
+def sentences() -> tuple[Tensor, Tensor]:
+    tokens = torch.randint(1, 7, (ROWS, TOKENS))
+    for row, length in enumerate((3, 6, 1, 4, 2)):
+        tokens[row, length:] = 0
+    return tokens, torch.randint(0, 4, (ROWS,))
 
 
-def test_what_is_advised_instead_of_packing_is_right() -> None:
-    tokens = torch.tensor([[1, 2, 3, 4], [5, 6, 0, 0], [2, 0, 0, 0]])
-    check_one_by_one(Packing(packs=False), (tokens, torch.tensor([0, 1, 3])), modes=("fast", "vmap"))
+@pytest.mark.parametrize("name", LAYERS)
+def test_packed_sequences_give_each_example_what_torch_gives_it_alone(name: str) -> None:
+    check_one_by_one(Packing(LAYERS[name]()), sentences(), modes=("fast",))
+
+
+@pytest.mark.parametrize("mode", ["two_pass", "vmap"])
+def test_packed_sequences_in_the_other_modes(mode: str) -> None:
+    check_one_by_one(Packing(nn.LSTM(4, 5, bidirectional=True)), sentences(), modes=(mode,))
+
+
+def test_packed_sequences_in_parts_by_person_and_as_a_graph() -> None:
+    tokens, y = sentences()
+    batch, model = (tokens[:4], y[:4]), Packing(nn.LSTM(4, 5, bidirectional=True))
+    whole = ClippingEngine(model, cross_entropy)(batch, clip=1.0)
+    for options in ({"microbatch": 3}, {"compile": "graph"}):
+        found = ClippingEngine(model, cross_entropy, **options)(batch, clip=1.0)
+        torch.testing.assert_close(found.sums, whole.sums, rtol=1e-4, atol=1e-6)
+    people = ClippingEngine(model, cross_entropy, rows_per_unit=2)(batch, clip=1e3)
+    alone = ClippingEngine(model, cross_entropy)(batch, clip=1e3)
+    torch.testing.assert_close(people.sums, alone.sums, rtol=1e-3, atol=1e-5)
+
+
+def test_rows_of_a_packed_sequence_need_not_be_sorted() -> None:
+    """Alone each row is sorted; torch would refuse the batch."""
+    check_one_by_one(Packing(nn.LSTM(4, 5, 2, bidirectional=True), sorts=True), sentences(), modes=("fast", "two_pass"))
+
+
+def test_packed_sequences_are_proved_once_for_all_numbers_of_rows() -> None:
+    engine = ClippingEngine(Packing(nn.GRU(4, 5, batch_first=True)), cross_entropy, mode="fast")
+    tokens, y = sentences()
+    engine.check((tokens, y))
+    plan = engine._plan(Form.of((tokens, y)))
+    for rows in (1, 4, 5):
+        engine((tokens[:rows], y[:rows]), clip=1.0)
+    assert plan.script.verified >= {1, 4, 5}
+
+
+@pytest.mark.parametrize("mode", ["fast", "vmap"])
+def test_lengths_that_torch_refuses_are_brought_into_range(mode: str) -> None:
+    class Lengths(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.layer, self.head = nn.LSTM(1, 5, batch_first=True), nn.Linear(5, 4)
+
+        def forward(self, given: tuple[Tensor, Tensor]) -> Tensor:
+            packed = pack_padded_sequence(given[0], given[1], True, enforce_sorted=False)
+            return self.head(self.layer(packed)[1][0][0])
+
+    class Given(nn.Module):
+        def __init__(self, inner: nn.Module) -> None:
+            super().__init__()
+            self.inner = inner
+
+        def forward(self, x: Tensor, lengths: Tensor) -> Tensor:
+            return self.inner((x, lengths))
+
+    model, x, y = Given(Lengths()), torch.randn(4, TOKENS, 1), torch.zeros(4, dtype=torch.long)
+    x[3, 2:] = torch.nan  # after the end of the row
+    engine = ClippingEngine(model, cross_entropy, mode=mode)
+    one = engine(((x, torch.tensor([-3, 0, 99, 2])), y), clip=1.0)
+    two = engine(((x, torch.tensor([1, 1, TOKENS, 2])), y), clip=1.0)
+    assert one.norms.isfinite().all()
+    torch.testing.assert_close(one.sums, two.sums)
+
+
+def test_a_loss_on_packed_tokens_is_refused() -> None:
+    """There padding would count."""
+
+    class Tokens(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.table, self.layer, self.head = nn.Embedding(7, 4, 0), nn.LSTM(4, 5), nn.Linear(5, 4)
+
+        def forward(self, x: Tensor) -> Tensor:
+            lengths = (x != 0).sum(1)
+            packed = pack_padded_sequence(self.table(x).transpose(0, 1), lengths.cpu(), enforce_sorted=False)
+            return self.head(self.layer(packed)[0].data).view(-1, len(x), 4).logsumexp(0)
+
+    with pytest.raises(dn.errors.NotSupported):
+        ClippingEngine(Tokens(), cross_entropy).check(sentences())
+
+
+def test_a_packed_sequence_from_elsewhere_is_refused() -> None:
+    class Own(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.layer, self.head = nn.LSTM(3, 5), nn.Linear(5, 4)
+
+        def forward(self, x: Tensor) -> Tensor:
+            sizes = torch.full((x.shape[1],), len(x))
+            packed = PackedSequence(x.transpose(0, 1).flatten(0, 1), sizes)
+            return self.head(self.layer(packed)[1][0][0])
+
+    with pytest.raises(dn.errors.NotSupported, match=r"pack_padded_sequence inside the model|how many rows"):
+        ClippingEngine(Own(), cross_entropy, mode="fast").check(sequences())
 
 
 # the operations themselves

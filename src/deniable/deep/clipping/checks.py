@@ -26,6 +26,7 @@ from torch.utils._pytree import tree_map
 
 from deniable.deep.clipping.forms import Form
 from deniable.deep.clipping.passes import called, chosen, inside, row_losses
+from deniable.deep.clipping.rules.packing import PossibleLengths
 from deniable.deep.clipping.sharding import Sharding, local
 from deniable.deep.clipping.steps import Clipped, Question, Recipe
 from deniable.errors import NotSupported
@@ -298,7 +299,7 @@ def _losses(recipe: Recipe, tensors: Tensors, batch: Any, rows: int) -> Tensor:
     inputs, targets = batch
 
     def body() -> Tensor:
-        with recipe.precision(device):
+        with recipe.precision(device), PossibleLengths():
             return row_losses(recipe.loss, called(recipe.model, inputs, recompute=False), targets, rows)
 
     return inside(recipe.model, tensors, body)
@@ -337,7 +338,7 @@ def _alone_on_all(recipe: Recipe, sharding: Sharding, batch: Any, rows: int) -> 
     What is returned is this rank's part of each gradient.
     """
     with torch.enable_grad(), sharding.plainly() as parameters:
-        with recipe.precision(next(iter(parameters.values())).device):
+        with recipe.precision(next(iter(parameters.values())).device), PossibleLengths():
             losses = row_losses(recipe.loss, called(recipe.model, batch[0]), batch[1], rows)
         (losses * recipe.loss_scale).sum().backward()  # type: ignore[no-untyped-call]
         gradients = {name: parameters[name].grad for name in recipe.names}

@@ -31,6 +31,7 @@ from deniable.deep.clipping.norms import settle
 from deniable.deep.clipping.passes import called, inside, row_losses
 from deniable.deep.clipping.rules import RECURRENT
 from deniable.deep.clipping.rules.embedding import refuse_shared_tables
+from deniable.deep.clipping.rules.packing import instead
 from deniable.deep.clipping.steps import Clipped, Question, Recipe, answer
 from deniable.deep.clipping.tape import Strayed
 from deniable.deep.clipping.user_code import location
@@ -98,6 +99,9 @@ class Opened(TorchFunctionMode):
         kwargs = kwargs or {}
         if function in ASKING and asks(function, args, lambda _: None):
             return args[0]
+        change = instead(function, args)
+        if change is not None:
+            return change(*args, **kwargs)
         if function in RECURRENT:
             return RECURRENT[function](None, *args, **kwargs)
         return OTHERWISE.get(function, function)(*args, **kwargs)

@@ -107,7 +107,7 @@ def recurrence_backward(
     reverse: bool,
 ) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor]:
     """The gradients of inputs, products, projected outputs, first state and first memory, from those of the outputs
-    and of the last memory. An empty gradient of the products says that it is that of the inputs."""
+    and of the last memory, or of all memories. An empty gradient of the products says that it is that of the inputs."""
     if cell == "lstm":
         return _lstm_backward(gates, memories, memory, weight, projection, gradient, memory_gradient, reverse=reverse)
     if cell == "gru":
@@ -217,8 +217,12 @@ def _lstm_backward(
     pulled = torch.empty_like(slopes)
     flat = pulled.flatten(2)
     projected = gradient.new_empty(gradient.shape if projection is not None else 0)
-    after, carried = memory_gradient, None
+    # Of the last memory, or of each.
+    whole = memory_gradient.dim() == 3
+    after, carried = torch.zeros_like(memory) if whole else memory_gradient, None
     for at in _order(tokens, not reverse):
+        if whole:
+            after = after + memory_gradient[at]
         up = gradient[at] if carried is None else torch.addmm(gradient[at], carried, weight)
         if projection is not None:
             projected[at] = up
@@ -290,11 +294,15 @@ class Recurrence(torch.autograd.Function):
         weight: Tensor,
         projection: Tensor | None,
         reverse: bool,
+        whole: bool,
     ) -> tuple[Tensor, Tensor]:
-        """Gradients go to the five tensors that come first. The steps hold their numbers."""
+        """Gradients go to the five tensors that come first. The steps hold their numbers. With `whole` the memories of
+        all steps are returned."""
         ctx.cell, ctx.reverse = cell, reverse
         ctx.save_for_backward(*steps[:4], state, memory, weight, projection)
-        last = steps.memories[0 if reverse else -1] if cell == "lstm" else memory
+        last = memory
+        if cell == "lstm":
+            last = steps.memories if whole else steps.memories[0 if reverse else -1]
         return steps.output, last.clone()
 
     @staticmethod
@@ -305,4 +313,4 @@ class Recurrence(torch.autograd.Function):
         )
         given = None if ctx.cell != "lstm" else memory
         both = products if products.numel() else inputs
-        return None, inputs, both, projected if projected.numel() else None, state, given, None, None, None, None
+        return None, inputs, both, projected if projected.numel() else None, state, given, None, None, None, None, None

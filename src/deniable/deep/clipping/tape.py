@@ -31,6 +31,7 @@ from deniable.deep.clipping.indices import within_range
 from deniable.deep.clipping.origins import Derived, Leaf, Origin, leaves
 from deniable.deep.clipping.outside import Constant, Pass
 from deniable.deep.clipping.rules import JUDGED, OPENED, OPENED_WITH_PARAMETERS, RECURRENT, rule_for
+from deniable.deep.clipping.rules.packing import instead
 from deniable.deep.clipping.sharding import looking_away
 from deniable.errors import NotSupported
 
@@ -58,6 +59,9 @@ class Watch(TorchFunctionMode):
         if function in OPENED:
             with self:
                 return OPENED[function](*args, **kwargs)
+        change = instead(function, args)
+        if change is not None:
+            return self.passed(function, args, kwargs, run=change)
         if function in RECURRENT:
             return self.passed(function, args, kwargs, run=partial(RECURRENT[function], self))
         if not self._touches(args, kwargs):
