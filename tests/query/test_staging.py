@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterator
 from fractions import Fraction
 from pathlib import Path
@@ -14,9 +15,9 @@ import pytest
 
 from deniable.accounting import account
 from deniable.accounting.filters import cost
-from deniable.errors import BudgetExceeded, InvalidArgument, QueryError
+from deniable.errors import BudgetExceeded, DeniableError, InvalidArgument, QueryError
 from deniable.events import Claimed
-from deniable.guarantees import ApproxDP, PureDP
+from deniable.guarantees import GDP, RDP, TCDP, ZCDP, ApproxDP, Guarantee, PureDP
 from deniable.ledger import Ledger
 from deniable.query import AtMost, Session, StagedPlan, planning, staging
 from deniable.query.engines import DuckDB
@@ -209,7 +210,8 @@ def test_a_plan_in_stages_says_its_rules(session: Session) -> None:
         "bounds of cost 0.065 30.8 2",
         "COUNT(*) 0.44 set by what is found",
         "units beyond the limits 0.16 6.25 1",
-        "n         known once the bounds and limits are found",
+        "released  error of the noise, 95 %, which depends on what is found; for example",
+        "n         ± 7 with 1 row in 1 group of each patient and cost within [0, 1]; ± ",
         "-- bounds of cost\nWITH base",
         "-- groups and rows per unit\nWITH base",
         "-- units beyond the limits\nWITH base",
@@ -320,3 +322,45 @@ def test_what_is_charged_is_what_is_drawn_whoever_charges_meanwhile(
             else:
                 charged = {plan.answer.noise.form, *(other.form for other in plan.answer.alternatives)}
                 assert settled.noise.form in charged
+
+
+def test_a_plan_tells_the_error_of_what_may_be_found(tmp_path: Path) -> None:
+    """Before anything is paid, also where limits and bounds are left out; the numbers are those of such limits."""
+    frame = pd.DataFrame({"person": [1, 2], "city": ["a", "b"], "cost": [1.0, 2.0]})
+    ledger = Ledger.create(tmp_path / "l", unit="person", budget=ApproxDP(9, 1e-6))
+    with Session({"t": frame}, ledger=ledger) as session:
+        grouped = session.plan("SELECT city, COUNT(*) AS n FROM t GROUP BY city", epsilon=1, keys={"city": ["a", "b"]})
+        answer = grouped.promise
+        small, larger = (
+            session.plan(grouped.sql, cost=answer, keys={"city": ["a", "b"]}, per_unit=limits, cover=0).error["n"]
+            for limits in (AtMost(groups=1, rows=1), AtMost(groups=2, rows=2))
+        )
+        few, more = "1 row in 1 group of each person", "2 rows in each of 2 groups of each person"
+        last = str(grouped).splitlines()[-1]
+        assert last.split(maxsplit=1) == ["n", f"{small} with {few}; {larger} with {more}"]
+        text = str(session.plan("SELECT SUM(cost) AS s FROM t", epsilon=1, per_unit=AtMost(groups=1, rows=3)))
+        assert re.search(r"s +± [\d.]+ with cost within \[0, 1\]; ± [\d,]+ with cost within \[0, 100\]$", text)
+    assert not list(ledger.charges())
+
+
+@pytest.mark.parametrize("budget", [ZCDP(1), RDP(order=8, epsilon=3), TCDP(1, 3)])
+def test_an_epsilon_is_enough_on_every_kind_of_ledger(tmp_path: Path, budget: Guarantee) -> None:
+    """Limits and bounds are found with a promise that has no δ, which the budget has not."""
+    frame = pd.DataFrame({"person": [1, 2], "cost": [1.0, 2.0]})
+    ledger = Ledger.create(tmp_path / "l", unit="person", budget=budget)
+    with Session({"t": frame}, ledger=ledger) as session:
+        release = session.sql("SELECT COUNT(*) AS n, SUM(cost) AS s FROM t", epsilon=0.5)
+        assert release.cost == PureDP(0.5, unit="person")
+        assert account(release.event).epsilon(delta=0) <= 0.5
+        with pytest.raises(InvalidArgument, match="State the cost, as in cost="):
+            session.plan("SELECT COUNT(*) AS n FROM t", epsilon=0.5, noise="gaussian")
+
+
+def test_gaussian_differential_privacy_is_refused_with_what_to_do(tmp_path: Path) -> None:
+    frame, sql = pd.DataFrame({"person": [1, 2]}), "SELECT COUNT(*) AS n FROM t"
+    for name, budget in (("a", ApproxDP(3, 1e-6)), ("b", GDP(1))):
+        ledger = Ledger.create(tmp_path / name, unit="person", budget=budget)
+        with Session({"t": frame}, ledger=ledger) as session, pytest.raises(DeniableError) as refused:
+            session.plan(sql, cost=GDP(0.2, unit="person"), per_unit=AtMost(groups=1, rows=1))
+        remedy = "cost=dn.ZCDP(0.02) has about the same noise" if name == "a" else "a budget in ApproxDP or ZCDP"
+        assert remedy in str(refused.value)

@@ -7,7 +7,7 @@ is one self-contained piece, without script, in the colours of the page it is in
 from __future__ import annotations
 
 import math
-from collections.abc import Container, Iterable, Sequence
+from collections.abc import Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any
@@ -17,13 +17,14 @@ from deniable._checks import shown
 from deniable._escapes import escape_html, printable
 from deniable.guarantees.printing import small
 from deniable.query.answering import KEYS
-from deniable.query.estimates import rounded
+from deniable.query.choice import AtMost
+from deniable.query.estimates import ExpectedError, rounded
 from deniable.query.noises import LAPLACE
 
 if TYPE_CHECKING:
     from deniable.query.planning import QueryPlan
     from deniable.query.release import Release
-    from deniable.query.staging import StagedPlan
+    from deniable.query.staging import Bounds, StagedPlan
     from deniable.query.surveys import Survey
 
 
@@ -127,19 +128,40 @@ def staged_words(plan: StagedPlan) -> Words:
         rows.append(_surveyed(plan.beyond, known=True))
     if plan.diagnosis is not None:
         rows.append(_surveyed(plan.diagnosis, known=plan.limits is None))
-    errors = [
-        (a.name, str(plan.error[a.name]) if plan.settled else "known once the bounds and limits are found")
-        for a in answer.aggregates
-    ]
+    cases = [] if plan.settled else _cases(plan)
+    known = f"error of the noise, {percent(answer)}"
+    errors = [(name, str(error)) for name, error in plan.error.items()]
+    if not plan.settled:
+        known += ", which depends on what is found; for example"
+        errors = [
+            (a.name, "; ".join(f"{error[a.name]} with {found}" for found, error in cases)) for a in answer.aggregates
+        ]
     written = answer.engine.written
     title = "answer" if plan.settled else "answer, with the bounds and limits found in place of the widest"
     return Words(
         " ".join(plan.sql.split()),
         tuple(facts),
         (_header(answer), *rows),
-        (("released", f"error of the noise, {percent(answer)}"), *errors),
+        (("released", known), *errors),
         (*((stage.name, written(stage.sql)) for stage in plan.stages), *_written(answer, title)),
     )
+
+
+def _cases(plan: StagedPlan) -> list[tuple[str, Mapping[str, ExpectedError]]]:
+    """Limits and bounds that may be found, small and larger ones, in words; and what the noise would do with them."""
+    cases: list[tuple[str, Mapping[str, ExpectedError]]] = []
+    most = 5 if plan.groups is None else min(5, plan.groups)
+    for groups, rows, high in ((1, 1, 1), (most, 2, 100)):
+        parts = [f"{survey.column.name} within [0, {high}]" for survey in plan.bounds]
+        ends: Bounds = {survey.column: (0, high) for survey in plan.bounds}
+        limits = None
+        if plan.limits is not None:
+            limits = AtMost(groups=groups, rows=rows)
+            places = f" in {'each of ' if groups > 1 else ''}{groups} group{'s' if groups > 1 else ''}"
+            counted = f"{rows} row{'s' if rows > 1 else ''}{places if plan.answer.keys else ''}"
+            parts.insert(0, f"{counted} of each {plan.cost.unit.noun}")
+        cases.append((" and ".join(parts), plan.settle(ends, limits).error))
+    return cases
 
 
 def _written(plan: QueryPlan, title: str) -> tuple[tuple[str, str], ...]:

@@ -33,9 +33,10 @@ from deniable._forms import Plain
 from deniable._remedies import MORE, Option, Remedy, example
 from deniable.errors import AlreadyPaid, InvalidArgument, QueryError
 from deniable.events import Claimed, Event
-from deniable.guarantees import ZCDP, ApproxDP, ApproxZCDP, Guarantee, PureDP
+from deniable.guarantees import GDP, ZCDP, ApproxDP, ApproxZCDP, Guarantee, PureDP
 from deniable.ledger.records import Charge, as_purpose
 from deniable.noise import Grid
+from deniable.numerics.exact import short_below
 from deniable.query import grids as gridding
 from deniable.query.aggregates import build
 from deniable.query.answering import Beyond, answered, shares
@@ -489,6 +490,11 @@ def promise(options: PlanOptions, context: PlanningContext, private: Sequence[st
     found in the data."""
     ledger = context.ledger
     left = ledger.remaining(who=context.who)
+    if isinstance(left, GDP):
+        raise QueryError(
+            f"a ledger in Gaussian differential privacy cannot pay for queries: {_NO_GDP}; create one with a budget "
+            "in ApproxDP or ZCDP"
+        )
     stated = None if options.delta is None else _stated_delta(options.delta)
     if options.cost is not None:
         return _stated_cost(options.cost, stated, ledger, private)
@@ -514,6 +520,9 @@ def promise(options: PlanOptions, context: PlanningContext, private: Sequence[st
     return ApproxDP(epsilon, UNCOUNTED_DELTA, relation=ledger.relation, unit=ledger.unit)
 
 
+_NO_GDP = "that noise on whole numbers keeps a Gaussian curve is proved but for a δ of 10⁻³⁰⁸"
+
+
 def _stated_delta(delta: Number) -> Fraction:
     stated = _checks.inner_probability("delta", delta, remedy=example("delta", 1e-8))
     if stated < _SMALLEST_DELTA:
@@ -523,6 +532,11 @@ def _stated_delta(delta: Number) -> Fraction:
 
 def _stated_cost(cost: object, delta: Fraction | None, ledger: Budget, private: Sequence[str]) -> Guarantee:
     """A cost that was stated as a guarantee, about the ledger's unit."""
+    if isinstance(cost, GDP):
+        near = f"ZCDP({_checks.shown(short_below(cost.mu**2 / 2, figures=6))})" if cost.mu else "ZCDP(0.01)"
+        raise InvalidArgument(
+            "cost", cost, f"PureDP, ApproxDP or ZCDP: {_NO_GDP}", f"cost=dn.{near} has about the same noise."
+        )  # fmt: skip
     if not isinstance(cost, PureDP | ApproxDP | ZCDP | ApproxZCDP):
         raise InvalidArgument(
             "cost",

@@ -57,7 +57,7 @@ from deniable.query.googlesql import GoogleForm
 from deniable.query.grids import declared
 from deniable.query.keys import DeclaredKeys
 from deniable.query.measures import Measure
-from deniable.query.noises import LAPLACE, MeasureNoise, PlanNoise, pure_within
+from deniable.query.noises import CONCENTRATED, LAPLACE, MeasureNoise, PlanNoise, pure_within
 from deniable.query.planning import PlanningContext, PlanOptions, QueryPlan
 from deniable.query.reading import ParsedQuery, parse_query, read
 from deniable.query.release import Found, Release
@@ -496,6 +496,17 @@ def stage(
 
     keys = DeclaredKeys(options.keys, question, context.engine.look).groups()
     cost = planning.promise(options, context, [k.column.name for k in keys if k.private])
+
+    left = context.ledger.remaining(who=context.who)
+    defaults = options.cost is None and options.delta is None
+    if (private or searched) and defaults and not isinstance(left, PureDP | ApproxDP | ApproxZCDP):
+        if options.noise == CONCENTRATED.name:
+            raise InvalidArgument(
+                "epsilon", options.epsilon, "left out: Gaussian noise that is chosen once bounds or limits are found "
+                "needs a δ, which this ledger's budget has not", "State the cost, as in cost=dn.ZCDP(0.01)."
+            )  # fmt: skip
+        # What is promised before its noise can be chosen has to fit a budget that has no δ.
+        cost = PureDP(pure_epsilon(cost), relation=cost.relation, unit=cost.unit)
 
     def plan(ends: Bounds, limit: AtMost) -> QueryPlan:
         """The answer at some bounds and limits that can be found."""
