@@ -9,7 +9,7 @@ WORKERS ?= 2
 PYTHONS ?= 3.11 3.12 3.13
 BENCHES := $(if $(ROOM),bench/$(ROOM).py,$(filter-out bench/deep_models.py bench/history.py,$(sort $(wildcard bench/*.py))))
 .DEFAULT_GOAL := help
-.PHONY: help demo test check lint types imports cover lowest pythons mutate soak nightly bench docs screenshots clean
+.PHONY: help demo test check lint types imports cover lowest pythons mutate soak nightly bench docs looks screenshots release clean
 
 help:  ## list the commands
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "make %-11s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
@@ -59,6 +59,12 @@ bench: $(VENV)/.test  ## every benchmark under bench/, or one (make bench ROOM=n
 
 docs: $(VENV)/.docs  ## the documentation as a site under site/; a link that leads nowhere fails
 	@$(BIN)/python docs/website.py
+
+looks: docs $(VENV)/.test  ## the site, the public page and the dashboard in a headless browser: overflow, errors, accessibility; pictures
+	@$(BIN)/python docs/looks.py
+
+release: $(VENV)/.test  ## wheel and sdist in dist/, each checked in empty environments, and the notes of the release
+	@$(BIN)/python .ci/release.py $(PYTHONS)
 
 screenshots: $(VENV)/.test  ## the pictures under docs/screenshots, by a headless browser
 	@mkdir -p docs/screenshots

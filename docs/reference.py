@@ -36,6 +36,7 @@ ROOMS: dict[str, tuple[str, ...]] = {
     "explaining": (
         "explaining",
         "explaining.report",
+        "explaining.dashboard",
         "explaining.curves",
         "explaining.odds",
         "explaining.svg",

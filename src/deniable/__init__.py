@@ -13,7 +13,7 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-__version__ = "0.1.0"
+__version__ = "0.2.0"
 
 # One line per public name: the module it lives in. The imports below repeat it for type checkers; a test compares them.
 _HOMES: dict[str, str] = {

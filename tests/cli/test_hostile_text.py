@@ -119,7 +119,12 @@ def test_purposes_and_analysts(folder: Callable, form: list[str], monkeypatch: p
         charge = ledger.charge(Laplace(scale=20), purpose="p")
     charges = [charge._replace(purpose=text, who=text) for text in TEXTS.values()]
     monkeypatch.setattr(Ledger, "charges", lambda _, **__: iter(charges))
-    for words in (["ledger", "show", "--last", "99"], ["explain"], ["report", "--force"]):
+    for words in (
+        ["ledger", "show", "--last", "99"],
+        ["explain"],
+        ["report", "--force"],
+        ["ledger", "dashboard", "--force"],
+    ):
         ran = folder(*words, "hospital.ledger", *form)
         assert ran.code == 0
         assert_said(ran, words)
@@ -130,6 +135,7 @@ def test_purposes_and_analysts(folder: Callable, form: list[str], monkeypatch: p
             for text in ("[red]x[/red]", "[/]", "<script>alert(1)</script>"):
                 assert text in ran.out, "Rich's markup is not read"
     assert_plain(Path("report.html").read_text(encoding="utf-8"))
+    assert_plain(Path("dashboard.html").read_text(encoding="utf-8"))
 
 
 def test_keys(folder: Callable) -> None:

@@ -19,6 +19,7 @@ WORKING: dict[str, dict[str, str | None]] = {
     "ledger create": {"file": "new.ledger", "--epsilon": "1", "--unit": "patient_id"},
     "ledger allot": {"file": "hospital.ledger", "who": "ada", "--epsilon": "1"},
     "ledger show": {"file": "hospital.ledger"},
+    "ledger dashboard": {"file": "hospital.ledger", "--out": "dashboard.html"},
     "ledger verify": {"file": "hospital.ledger"},
     "ledger export": {"file": "hospital.ledger"},
     "query": {

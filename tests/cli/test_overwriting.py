@@ -46,6 +46,7 @@ WRITES: dict[tuple[str, str], list[tuple[list[str], list[str]]]] = {
         (["report", "audit.json"], ["audit.json"]),
         (["report", "event.json"], ["event.json"]),
     ],
+    ("deniable ledger dashboard", "--out"): [(["ledger", "dashboard", "hospital.ledger"], ["hospital.ledger"])],
     ("deniable ledger export", "--out"): [(["ledger", "export", "hospital.ledger"], ["hospital.ledger"])],
     ("deniable audit", "--plot"): [(AUDIT, ["scores.csv"]), ([*AUDIT[:2], "--from", "event.json"], ["event.json"])],
     ("deniable convert", "out"): [(["convert", "visits.csv"], ["visits.csv"])],

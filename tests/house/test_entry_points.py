@@ -139,6 +139,7 @@ READS_NO_PRIVATE_DATA: dict[str, str] = {
     "deniable size": "accuracy from public parameters",
     "deniable demo": "makes up its own data",
     "deniable ledger create": "takes events, never data",
+    "deniable ledger dashboard": "reads the ledger, never data",
     "deniable ledger allot": "takes a name and a budget, never data",
 }
 

@@ -1,4 +1,4 @@
-"""`deniable ledger create|allot|show|verify|export`: the budget on disk. An address is shown without its password."""
+"""`deniable ledger create|allot|show|dashboard|verify|export`: the budget on disk. Addresses lose their password."""
 
 from __future__ import annotations
 
@@ -174,6 +174,35 @@ def _is_json(file: str) -> bool:
             return stream.read(1) == b"{"
     except (OSError, ValueError):
         return False
+
+
+@app.command()
+def dashboard(
+    file: Record,
+    out: Annotated[Path, typer.Option(help="The page to write.")] = Path("dashboard.html"),
+    title: Annotated[str, typer.Option(help="Of the page; the ledger's name, if left out.")] = "",
+    show_queries: Annotated[
+        bool, typer.Option("--show-queries", help="Show queries as they were typed, with their names and values.")
+    ] = False,
+    force: Force = False,
+    json: Json = False,
+) -> None:
+    """One static page for those who keep the ledger: what is left, charges over time, who made them.
+
+    Example: deniable ledger dashboard hospital.ledger --out dashboard.html
+    """
+    from deniable._files import check_target, write_text
+    from deniable.explaining.dashboard import dashboard_page
+
+    check_target(out, overwrite=force, inputs=[file])
+    with record_at(file) as ledger:
+        text = dashboard_page(ledger, title=title, show_queries=show_queries)
+        rows = ledger.head().seq
+    write_text(out, text, overwrite=force, inputs=[file])
+    if json:
+        print_json({"file": str(out), "rows": rows})
+    else:
+        say(f"wrote {show_path(out)}")
 
 
 def _list_names(names: Iterable[str]) -> str:

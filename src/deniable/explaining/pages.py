@@ -47,6 +47,12 @@ summary:focus-visible, a:focus-visible, .wide:focus-visible { outline: 3px solid
 code { font-family: ui-monospace, monospace; font-size: .85rem; overflow-wrap: anywhere; }
 dt { font-weight: 600; margin-top: .8rem; }
 dd { margin-left: 0; }
+.tiles { display: grid; grid-template-columns: repeat(auto-fit, minmax(11rem, 1fr)); gap: .8rem; margin: 1rem 0; }
+.tile { border: 1px solid var(--line); border-radius: .4rem; padding: .7rem 1rem; }
+.tile strong { display: block; font-size: 1.3rem; overflow-wrap: anywhere; }
+.tile span { color: var(--soft); font-size: .875rem; }
+.bar { height: .8rem; border-radius: .4rem; background: var(--line); overflow: hidden; margin-top: 1rem; }
+.bar div { height: 100%; background: var(--link); print-color-adjust: exact; }
 footer { margin-top: 3rem; color: var(--soft); font-size: .875rem; }
 @media print {
   body { max-width: none; padding: 0; }
