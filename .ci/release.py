@@ -4,7 +4,7 @@
 
 1. The version is the same in the package, in CITATION.cff and in the first released section of CHANGELOG.md.
 2. A wheel and a source distribution are built into dist/.
-3. Each is installed into an empty environment, with each of these Pythons that is at hand, and answers a first question.
+3. Each is installed into an empty environment, with each Python of these that is at hand, and answers a question.
 4. dist/NOTES.md has the notes of the release, from the changelog, and the hashes of both files.
 
 Nothing is uploaded.
@@ -43,7 +43,7 @@ def version() -> str:
 def notes(changelog: str, name: str) -> str:
     """The section of one version.
 
-    >>> notes("# Changelog\\n\\n## [Unreleased]\\n\\n## [2.0] - 2026\\n\\n- New.\\n\\n## [1.0] - 2025\\n\\n- Old.\\n", "2.0")
+    >>> notes("## [Unreleased]\\n\\n## [2.0] - 2026\\n\\n- New.\\n\\n## [1.0] - 2025\\n\\n- Old.\\n", "2.0")
     '- New.'
     """
     found = re.search(rf"^## \[{re.escape(name)}\][^\n]*\n(.*?)(?=^## \[|\Z)", changelog, re.MULTILINE | re.DOTALL)
