@@ -19,6 +19,10 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from deniable.deep.clipping import clipped_gradients as clipped_gradients
+    from deniable.deep.clips import AutomaticClipping as AutomaticClipping
+    from deniable.deep.clips import FlatClipping as FlatClipping
+    from deniable.deep.clips import PerGroupClipping as PerGroupClipping
+    from deniable.deep.clips import PerLayerClipping as PerLayerClipping
     from deniable.deep.correlated import CorrelatedNoise as CorrelatedNoise
     from deniable.deep.cyclic import CyclicPoisson as CyclicPoisson
     from deniable.deep.huggingface import HuggingFaceTrainer as HuggingFaceTrainer
@@ -40,6 +44,7 @@ if TYPE_CHECKING:
 
 _HOMES = {
     "clipping": ("clipped_gradients",),
+    "clips": ("AutomaticClipping", "FlatClipping", "PerGroupClipping", "PerLayerClipping"),
     "correlated": ("CorrelatedNoise",),
     "cyclic": ("CyclicPoisson",),
     "huggingface": ("HuggingFaceTrainer",),

@@ -35,6 +35,7 @@ from deniable._notebook import Shown
 from deniable._signatures import public
 from deniable.calibration import Risk, calibrate, margin
 from deniable.deep import clips
+from deniable.deep.clips import Clipping, FlatClipping
 from deniable.deep.correlated import noise_of
 from deniable.deep.noises import GaussianNoise, StepNoise
 from deniable.deep.sampling import Sampling, Schedule
@@ -65,6 +66,7 @@ class Plan(Shown, Plain):
     relation: Relation
     unit: Unit
     rows_per_unit: int
+    clipping: Clipping
 
     @public
     def __init__(
@@ -84,12 +86,16 @@ class Plan(Shown, Plain):
         relation: AnyRelation | None = None,
         unit: Unit | str | None = None,
         rows_per_unit: int = 1,
+        clipping: Clipping | None = None,
     ) -> None:
         """Give `epochs` (rounded up to whole steps) or `steps`, and `target` or `noise_multiplier` (or both, to check).
         `epsilon` and `delta` are the short form of `target`.
 
         `unit="user_id"` protects a person with all their rows: `size` and `batch` count people, a person's gradient
         is the sum of at most `rows_per_unit` of their rows' gradients, and that sum is clipped.
+
+        `clipping` is the rule that brings a unit's gradient to a norm of at most `clip`: one norm over all parameters,
+        unless `AutomaticClipping()`, `PerLayerClipping()` or `PerGroupClipping(…)` is given. The event is the same.
         """
         relation = None if relation is None else Relation.of(relation)
         people, wanted = _checks.count("size", size), _checks.positive("batch", batch)
@@ -121,10 +127,12 @@ class Plan(Shown, Plain):
             )
         ratio = _ratio(target, noise_multiplier, lambda ratio: kind.event(ratio, under, scheme, schedule))
         kind.event(ratio, under, scheme, schedule)  # refuses what does not belong together, before anything runs
+        way = FlatClipping() if clipping is None else clipping
+        _checks.member("clipping", way, Clipping, remedy="For example dn.deep.AutomaticClipping().")
         values = {
             "size": people, "batch": wanted, "steps": taken, "clip": clips.checked(clip),
             "noise_multiplier": ratio, "target": target, "sampling": scheme, "noise": kind, "relation": under,
-            "unit": about, "rows_per_unit": rows,
+            "unit": about, "rows_per_unit": rows, "clipping": way,
         }  # fmt: skip
         for name, value in values.items():
             object.__setattr__(self, name, value)
@@ -159,7 +167,11 @@ class Plan(Shown, Plain):
         """The promise and the public facts of the run."""
         facts = (
             ("steps", f"{self.steps}, expected batch {shown(self.batch)} of {self.size}, {self.sampling!r}"),
-            ("clip", f"{shown(self.clip)} ({self.noise.norm.upper()}), per {self.unit.noun}"),
+            (
+                "clip",
+                f"{shown(self.clip)} ({self.noise.norm.upper()}), per {self.unit.noun}"
+                + ("" if self.clipping == FlatClipping() else f", {self.clipping!r}"),
+            ),
             (
                 "noise",
                 f"{self.noise!r}, {float(self.noise_multiplier):.6g} × clip, sums divided by {shown(self.batch)}",
@@ -178,6 +190,7 @@ class Plan(Shown, Plain):
             "noise": GaussianNoise(),
             "unit": RECORD,
             "rows_per_unit": 1,
+            "clipping": FlatClipping(),
         }
         plain["relation"] = self.target.relation if isinstance(self.target, Guarantee) else self.sampling.relations[0]
         told = [
@@ -203,6 +216,7 @@ class Plan(Shown, Plain):
             "relation": self.relation.value,
             "unit": None if self.unit == RECORD else self.unit.plain,
             "rows_per_unit": self.rows_per_unit,
+            **({} if self.clipping == FlatClipping() else {"clipping": self.clipping.to_dict()}),
             "event": self.event.to_dict(),
             "target": None if self.target is None else Claimed(self.target).to_dict(),
         }
@@ -218,7 +232,7 @@ class Plan(Shown, Plain):
                 found["size"] = found.pop("examples")
             event, target = Event.from_dict(found.pop("event")), found.pop("target")
             claim = None if target is None else Event.from_dict(target)
-            kind = found.pop("noise")
+            kind, rule = found.pop("noise"), found.pop("clipping", {"kind": "FlatClipping"})
             numbers: dict[str, Any] = {n: _fraction(found.pop(n)) for n in ("batch", "clip", "noise_multiplier")}
             plan = Plan(
                 sampling=_sampling(found.pop("sampling")),
@@ -226,6 +240,7 @@ class Plan(Shown, Plain):
                 relation=Relation(found.pop("relation")),
                 unit=Unit.from_plain(about) if (about := found.pop("unit")) else None,
                 target=claim.guarantee if isinstance(claim, Claimed) else None,
+                clipping=_clipping(rule),
                 **numbers,
                 **found,
             )
@@ -247,6 +262,16 @@ def _plain(part: StepNoise | Sampling) -> dict[str, Any]:
     values = {f.name: getattr(part, f.name) for f in fields(part)}
     plain = {name: value.plain() if isinstance(value, Strategy) else value for name, value in values.items()}
     return {"kind": type(part).__name__, **plain}
+
+
+def _clipping(found: Any) -> Clipping:
+    """A rule of clipping by its name and numbers."""
+    kind = Clipping.registry[found.pop("kind")]
+    if "weights" in found:
+        found = {"weights": {name: _fraction(each) for name, each in found["weights"].items()}}
+    else:
+        found = {name: _fraction(each) for name, each in found.items()}
+    return kind(**found)
 
 
 def _sampling(found: Any) -> Sampling:

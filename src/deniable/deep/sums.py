@@ -44,7 +44,13 @@ class Accumulator:
         self._whole = isinstance(plan.noise, GridNoise)
         bits = plan.noise.bits if isinstance(plan.noise, GridNoise) else None
         self._engine = ClippingEngine(
-            model, loss, norm=plan.noise.norm, rows_per_unit=plan.rows_per_unit, bits=bits, **clipping
+            model,
+            loss,
+            norm=plan.noise.norm,
+            rows_per_unit=plan.rows_per_unit,
+            bits=bits,
+            clipping=plan.clipping,
+            **clipping,
         )
         self.parameters: dict[str, nn.Parameter] = self._engine.parameters
         if self._whole and self.device.type != "cpu":

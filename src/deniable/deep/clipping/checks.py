@@ -196,9 +196,11 @@ def _compare_alone(recipe: Recipe, tensors: Tensors, batch: Any, found: Clipped,
             continue
         if bool((found.norms[unit] - norm).abs() > tolerance * (norm + 1e-4)):
             raise NotSupported("the per-example norms of this model do not agree with those of single examples" + _HINT)
+        factors = found.factors[unit].reshape(-1)
+        group_of = {name: at for at, group in enumerate(recipe.groups) for name in group.names}
         for name, each in gradients.items():
-            sums[name] += found.factors[unit] * each.to(sums[name].dtype)
-        scale += found.factors[unit] * recipe.length(together, order=2)
+            sums[name] += factors[group_of[name]] * each.to(sums[name].dtype)
+        scale += factors.max() * recipe.length(together, order=2)
     cut = 0.0 if recipe.bits is None else UNITS * unit_of_sums  # of every number towards zero
     wrong = [
         name

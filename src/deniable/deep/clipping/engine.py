@@ -36,6 +36,7 @@ from deniable.deep.clipping.steps import Clipped, Question, Recipe
 from deniable.deep.clipping.tape import Script, Strayed
 from deniable.deep.clipping.tracing import Stage, signature, traced
 from deniable.deep.clipping.two_pass import clip_two_pass
+from deniable.deep.clips import AutomaticClipping, Clipping, FlatClipping
 from deniable.errors import DeniableError, InvalidArgument, NotSupported
 
 WAYS: dict[str, Callable[[Recipe, Question], Clipped]] = {
@@ -79,7 +80,8 @@ class ClippingEngine:
     kept), "two_pass" (less memory, a second backward pass, half of the batch at a time), "vmap" (the gradient of every
     unit, for models that the tape cannot follow) or "auto" (fast, or vmap where the tape cannot follow). With
     `rows_per_unit`=R a unit is R rows in succession, padded by masked rows. `microbatch` rows are worked on at a time.
-    With `bits` sums are exact integers, in steps of clip/2^bits (integers.py), by way of vmap.
+    With `bits` sums are exact integers, in steps of clip/2^bits (integers.py), by way of vmap. `clipping` is the rule
+    by which a gradient is brought to the clip (`deniable.deep.clips`): one norm over all parameters if it is left out.
 
     `compile` is False (eager), "graph" (traced once per shape, in seconds; on a GPU replayed as a CUDA graph), True
     (the graph through torch's compiler too, in a minute or two) or "auto" ("graph" on a GPU, for shapes that come often
@@ -99,6 +101,7 @@ class ClippingEngine:
         autocast: torch.dtype | None = None,
         loss_scale: float = 1.0,
         bits: int | None = None,
+        clipping: Clipping | None = None,
     ) -> None:
         if mode not in ("auto", *WAYS):
             raise InvalidArgument("mode", mode, "'auto', 'fast', 'two_pass' or 'vmap'")
@@ -124,10 +127,14 @@ class ClippingEngine:
             raise InvalidArgument("compile", compile, "True, False, 'graph' or 'auto'")
         self.mode, self.compile = mode if bits is None else "vmap", compile
         self.microbatch = None if microbatch is None else _checks.count("microbatch", microbatch)
+        self.clipping = FlatClipping() if clipping is None else clipping
+        _checks.member("clipping", self.clipping, Clipping, remedy="For example dn.deep.AutomaticClipping().")
         self.recipe = Recipe(
             model=model,
             loss=loss,
             names=tuple(self.parameters),
+            groups=self.clipping.groups(tuple(self.parameters), norm),
+            stability=float(self.clipping.stability) if isinstance(self.clipping, AutomaticClipping) else None,
             rows_per_unit=_checks.count("rows_per_unit", rows_per_unit),
             norm=norm,
             autocast=autocast,
@@ -224,6 +231,7 @@ class ClippingEngine:
             autocast=recipe.autocast,
             loss_scale=recipe.loss_scale,
             bits=recipe.bits,
+            clipping=self.clipping,
         )
 
     def _usual(self, rows: int) -> int:
@@ -326,7 +334,9 @@ class ClippingEngine:
         size, device = self.recipe.rows_per_unit, self.device
         units = mask.shape[0] // size
         total = self._nothing(device)
-        norms, losses, factors = (torch.zeros(many, device=device) for many in (units, units * size, units))
+        norms, losses = (torch.zeros(many, device=device) for many in (units, units * size))
+        groups = len(self.recipe.groups)
+        factors = torch.zeros((units, groups) if groups > 1 else (units,), device=device)
         plan = self._plan(form)
         for unit in range(units):
             rows = torch.arange(unit * size, (unit + 1) * size, device=device)

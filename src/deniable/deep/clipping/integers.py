@@ -13,10 +13,13 @@ left out of the sensitivity.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import torch
 from torch import Tensor
+
+from deniable.deep.clips import Group
 
 
 class Whole(NamedTuple):
@@ -27,19 +30,37 @@ class Whole(NamedTuple):
     factors: Tensor
 
 
-def cut(gradients: dict[str, Tensor], *, clip: float, bits: int, mask: Tensor) -> Whole:
-    """Integer sums of gradients [units, …], of the units that the mask lets in."""
+def cut(
+    gradients: dict[str, Tensor],
+    *,
+    clip: float,
+    bits: int,
+    mask: Tensor,
+    groups: Sequence[Group] = (),
+    stability: float | None = None,
+) -> Whole:
+    """Integer sums of gradients [units, …], of the units that the mask lets in; by the rule of `deniable.deep.clips`,
+    all parameters together if no groups are given."""
     flat = {name: each.detach().double().reshape(len(each), -1) for name, each in gradients.items()}
-    squares = torch.stack([each.square().sum(1) for each in flat.values()]).sum(0)
-    # 2⁻⁴⁰ covers the rounding of the norm; the check in integers below needs no such allowance.
-    shorter = (2.0**bits * (1 - 2.0**-40)) / torch.sqrt(squares).clamp_min(clip)
+    own = {name: each.square().sum(1) for name, each in flat.items()}
+    squares = torch.stack([*own.values()]).sum(0)
+    shorter: dict[str, Tensor] = {}
+    by_group = []
+    for group in groups or (Group(tuple(gradients), 1.0),):
+        norm = torch.sqrt(torch.stack([own[name] for name in group.names]).sum(0))
+        # 2⁻⁴⁰ covers the rounding of the norm; the check in integers below needs no such allowance.
+        divisor = norm.clamp_min(clip * group.share) if stability is None else norm + stability
+        by_group.append((2.0**bits * group.share * (1 - 2.0**-40)) / divisor)
+        shorter |= dict.fromkeys(group.names, by_group[-1])
     whole = {
-        name: torch.nan_to_num(torch.trunc(each * shorter[:, None])).to(torch.int64) for name, each in flat.items()
+        name: torch.nan_to_num(torch.trunc(each * shorter[name][:, None])).to(torch.int64)
+        for name, each in flat.items()
     }
     length = torch.stack([each.square().sum(1) for each in whole.values()]).sum(0)
     fits = torch.isfinite(squares) & (length <= 4**bits)
     counted = fits & mask
     sums = {name: (each * counted[:, None]).sum(0).view(gradients[name].shape[1:]) for name, each in whole.items()}
     norms = torch.where(torch.isfinite(squares), torch.sqrt(squares), torch.inf)
-    factors = torch.where(counted, shorter * clip / 2.0**bits, 0.0)
-    return Whole(sums, torch.where(mask, norms, 0.0).float(), factors.float())
+    factors = [torch.where(counted, each * clip / 2.0**bits, 0.0).float() for each in by_group]
+    kept = factors[0] if len(factors) == 1 else torch.stack(factors, dim=1)
+    return Whole(sums, torch.where(mask, norms, 0.0).float(), kept)

@@ -19,7 +19,7 @@ tensor([1.0000, 0.4999])
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 import torch
@@ -27,6 +27,7 @@ from torch import Tensor
 
 from deniable.deep.clipping.norms import Settled
 from deniable.deep.clipping.precision import ROUNDOFF, stored
+from deniable.deep.clips import Group
 
 # A sum of fp32 squares, each through at most 2¹² roundings of 2⁻²⁴ (reductions work in blocks); half of that for its
 # root; the roundings of the root, the division and the product with the factor.
@@ -55,8 +56,61 @@ def bounds(parts: Iterable[Settled]) -> Tensor:
     return torch.stack(rows).sum(0)
 
 
-def clip_factors(measured: Tensor, *, clip: Tensor, mask: Tensor | None = None, norm: str = "l2") -> Factor:
-    """The factor of each unit: 1, or what brings its share to the clip; 0 for a unit that is masked or not finite.
+class GroupFactors(NamedTuple):
+    """Per unit: the norm over all groups of parameters, whether it is finite, and a factor for each group."""
+
+    norms: Tensor
+    alive: Tensor
+    by_group: tuple[Tensor, ...]
+    group_of: Mapping[str, int]
+
+    def of(self, name: str) -> Factor:
+        """The factor of a parameter."""
+        return Factor(self.norms, self.by_group[self.group_of[name]], self.alive)
+
+    @property
+    def factors(self) -> Tensor:
+        """[units], or [units, groups] where there are several."""
+        return self.by_group[0] if len(self.by_group) == 1 else torch.stack(self.by_group, dim=1)
+
+
+def group_factors(
+    measured: Sequence[Tensor],
+    groups: Sequence[Group],
+    *,
+    clip: Tensor,
+    mask: Tensor,
+    norm: str,
+    stability: float | None,
+) -> GroupFactors:
+    """The factors of groups, each with its share of the clip. A unit that is not finite in one group contributes
+    nothing to any."""
+    group_of = {name: at for at, group in enumerate(groups) for name in group.names}
+    found = [
+        clip_factors(each, clip=clip * group.share, mask=mask, norm=norm, stability=stability)
+        for each, group in zip(measured, groups, strict=True)
+    ]
+    if len(found) == 1:
+        return GroupFactors(found[0].norms, found[0].alive, (found[0].factors,), group_of)
+    alive = torch.stack([each.alive for each in found]).all(0)
+    each_norm = torch.stack([each.norms for each in found])
+    norms = each_norm.sum(0) if norm == "l1" else torch.linalg.vector_norm(each_norm, dim=0)
+    norms = torch.where(alive | ~mask, norms, torch.inf)
+    return GroupFactors(
+        norms, stored(alive), tuple(stored(torch.where(alive, each.factors, 0)) for each in found), group_of
+    )
+
+
+def clip_factors(
+    measured: Tensor,
+    *,
+    clip: Tensor,
+    mask: Tensor | None = None,
+    norm: str = "l2",
+    stability: float | None = None,
+) -> Factor:
+    """The factor of each unit: 1, or what brings its share to the clip; 0 for a unit that is masked or not finite. With
+    a `stability` it is the clip divided by the norm plus that, whatever the norm.
 
     A unit whose norm is not finite, because of what it holds or because squares overflowed, contributes nothing. Which
     units those are depends on each unit alone, so leaving one out is a clip to zero and costs no privacy.
@@ -69,7 +123,10 @@ def clip_factors(measured: Tensor, *, clip: Tensor, mask: Tensor | None = None, 
         upper = (square + hidden).sqrt() + moved.sqrt()
     alive = torch.isfinite(upper)
     bound = clip * (1 - ETA)
-    factors = torch.where(upper > bound, bound / upper, torch.ones_like(upper))
+    if stability is None:
+        factors = torch.where(upper > bound, bound / upper, torch.ones_like(upper))
+    else:
+        factors = bound / (upper + stability)
     norms = torch.where(alive, norms, torch.inf)
     taken = alive
     if mask is not None:

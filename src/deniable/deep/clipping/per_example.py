@@ -43,7 +43,14 @@ def clip_per_example(recipe: Recipe, question: Question) -> Clipped:
     gradients, losses = unit_gradients(recipe, question)
     if recipe.bits is not None:
         full = {name: gradients[name] if name in gradients else _zeros(recipe, question, name) for name in recipe.names}
-        whole = cut(full, clip=float(question.clip), bits=recipe.bits, mask=recipe.unit_mask(question.mask))
+        whole = cut(
+            full,
+            clip=float(question.clip),
+            bits=recipe.bits,
+            mask=recipe.unit_mask(question.mask),
+            groups=recipe.groups,
+            stability=recipe.stability,
+        )
         return Clipped(whole.sums, whole.norms, torch.where(question.mask, losses.detach(), 0), whole.factors)
     settled = {name: settle([Stack(each)], norm=recipe.norm) for name, each in gradients.items()}
     return answer(recipe, question, settled, losses)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
@@ -12,20 +12,22 @@ from torch import Tensor, nn
 
 from deniable.deep.clipping import indices
 from deniable.deep.clipping.calls import Use
-from deniable.deep.clipping.margins import bounds, clip_factors
+from deniable.deep.clipping.margins import GroupFactors, bounds, group_factors
 from deniable.deep.clipping.norms import Settled
 from deniable.deep.clipping.outside import Pass
 from deniable.deep.clipping.passes import Loss, called, row_losses
 from deniable.deep.clipping.sharding import Sharding
 from deniable.deep.clipping.shelves import Shelf
 from deniable.deep.clipping.tape import Mark, Script, Tape
+from deniable.deep.clips import Group
 
 
 class Clipped(NamedTuple):
     """Clipped sums and what was clipped. Only the sums, with noise, may leave; the rest is private.
 
-    `sums` holds Σ_i factor_i · gradient_i by parameter name, in fp32. `norms` and `factors` have one entry per unit,
-    `losses` one per row. A unit whose gradient is not finite has norm inf and factor 0.
+    `sums` holds Σ_i factor_i · gradient_i by parameter name, in fp32. `norms` and `factors` have one entry per unit
+    (factors: one per unit and group, where there are several groups), `losses` one per row. A unit whose gradient is
+    not finite has norm inf and factor 0.
     """
 
     sums: dict[str, Tensor]
@@ -43,6 +45,10 @@ class Recipe:
     names: tuple[str, ...]
     rows_per_unit: int = 1
     norm: str = "l2"
+    groups: tuple[Group, ...] = ()
+    """Parameters that are clipped together."""
+    stability: float | None = None
+    """Where gradients are divided by their norms plus this, not shortened."""
     autocast: torch.dtype | None = None
     loss_scale: float = 1.0
     bits: int | None = None
@@ -77,6 +83,18 @@ class Recipe:
     def length(self, values: Tensor, *, order: int) -> Tensor:
         """The norm of a gradient, of which `values` are all numbers, or this rank's."""
         return values.norm(order) if self.sharding is None else self.sharding.length(values, order=order)
+
+    def factors(self, measured: Sequence[Tensor | None], question: Question) -> GroupFactors:
+        """The factors of units, from the `bounds` of each group; None where no parameter of it has a gradient."""
+        units = question.mask.shape[0] // self.rows_per_unit
+        return group_factors(
+            [torch.zeros(3, units, device=question.mask.device) if each is None else each for each in measured],
+            self.groups,
+            clip=question.clip * self.loss_scale,
+            mask=self.unit_mask(question.mask),
+            norm=self.norm,
+            stability=None if self.stability is None else self.stability * self.loss_scale,
+        )
 
     def unit_mask(self, mask: Tensor) -> Tensor:
         """A unit takes part if one of its rows does."""
@@ -137,20 +155,15 @@ def recorded(recipe: Recipe, question: Question, mark: Mark) -> Tensor:
 
 def answer(recipe: Recipe, question: Question, settled: dict[str, Settled], losses: Tensor) -> Clipped:
     """Factors from the norms of all parameters together, then one weighted sum per parameter."""
-    scaled = question.clip * recipe.loss_scale
-    found = [settled[name] for name in recipe.names if name in settled]  # in one order, whatever came first
-    measured = bounds(found) if found else unmeasured(recipe, question)
-    factor = clip_factors(measured, clip=scaled, mask=recipe.unit_mask(question.mask), norm=recipe.norm)
+    # In one order, whatever came first.
+    found = [[settled[name] for name in group.names if name in settled] for group in recipe.groups]
+    factors = recipe.factors([bounds(each) if each else None for each in found], question)
 
     def total(name: str) -> Tensor | None:
-        return settled.pop(name).total(factor.factors, factor.alive) if name in settled else None
+        own = factors.of(name)
+        return settled.pop(name).total(own.factors, own.alive) if name in settled else None
 
-    return completed(recipe, question, total, factor.norms, factor.factors, losses)
-
-
-def unmeasured(recipe: Recipe, question: Question) -> Tensor:
-    """The `bounds` of units where no parameter has a gradient."""
-    return torch.zeros(3, question.mask.shape[0] // recipe.rows_per_unit, device=question.mask.device)
+    return completed(recipe, question, total, factors.norms, factors.factors, losses)
 
 
 def completed(

@@ -18,10 +18,10 @@ from torch import Tensor
 
 from deniable.deep.clipping.calls import Use
 from deniable.deep.clipping.contributions import Contribution, Stack
-from deniable.deep.clipping.margins import Factor, bounds, clip_factors
+from deniable.deep.clipping.margins import Factor, GroupFactors, bounds
 from deniable.deep.clipping.norms import settle
 from deniable.deep.clipping.passes import backward, inside
-from deniable.deep.clipping.steps import Clipped, Question, Recipe, completed, recorded, unmeasured, watched
+from deniable.deep.clipping.steps import Clipped, Question, Recipe, completed, recorded, watched
 
 
 class _Collector:
@@ -34,7 +34,7 @@ class _Collector:
         self._shared: dict[str, list[Contribution]] = {}
         self._measured: dict[str, Tensor] = {}
         self._finished: dict[str, bool] = {}
-        self.factor: Factor | None = None
+        self.factors: GroupFactors | None = None
         self.sums: dict[str, Tensor] = {}
 
     def announce(self, use: Use, saved: tuple[Tensor, ...]) -> None:
@@ -43,19 +43,19 @@ class _Collector:
         self._saved[use] = saved
 
     def receive(self, use: Use, gradient: Tensor) -> None:
-        saved = self._saved[use] if self.factor is None else self._saved.pop(use)  # the second pass lets go
+        saved = self._saved[use] if self.factors is None else self._saved.pop(use)  # the second pass lets go
         with self._recipe.present(use):
             contributions = use.contributions(saved, gradient)
         parts: dict[str, list[Contribution]] = {}
         for name, part in contributions:  # one call may use a parameter twice, as scale and as shift
             parts.setdefault(name, []).append(part)
         for name, found in parts.items():
-            if self._uses[name] > 1 and (self.factor is None or self._finished[name]):
+            if self._uses[name] > 1 and (self.factors is None or self._finished[name]):
                 self._shared.setdefault(name, []).extend(found)
-            elif self.factor is None:
+            elif self.factors is None:
                 self._settle(name, found)
             else:
-                self._add(name, found, self.factor)
+                self._add(name, found, self.factors.of(name))
 
     def _settle(self, name: str, parts: list[Contribution]) -> None:
         """Take the norm, and remember from which form: the sum must be taken from the same, or they could disagree."""
@@ -91,17 +91,20 @@ class _Collector:
             total, done = total + stack.total(factor.factors[units], factor.alive[units]), units.stop
         return total
 
-    def measured(self) -> Tensor | None:
-        """After the first pass: [3, units], or None where no parameter has a gradient."""
+    def measured(self) -> list[Tensor | None]:
+        """After the first pass: [3, units] for every group, or None where no parameter of it has a gradient."""
         while self._shared:
             self._settle(*self._shared.popitem())
-        found = [self._measured[name] for name in self._recipe.names if name in self._measured]
-        return torch.stack(found).sum(0) if found else None
+        found = [
+            [self._measured[name] for name in group.names if name in self._measured] for group in self._recipe.groups
+        ]
+        return [torch.stack(each).sum(0) if each else None for each in found]
 
-    def finish(self, factor: Factor) -> None:
+    def finish(self, factors: GroupFactors) -> None:
         """After the second pass: the sums of parameters that waited for all of their uses."""
         while self._shared:
-            self._add(*self._shared.popitem(), factor)
+            name, parts = self._shared.popitem()
+            self._add(name, parts, factors.of(name))
 
 
 def clip_two_pass(recipe: Recipe, question: Question) -> Clipped:
@@ -112,23 +115,19 @@ def clip_two_pass(recipe: Recipe, question: Question) -> Clipped:
     mark = watched(anchor, collector.announce, collector.receive)
     rows = question.mask.shape[0]
 
-    def body() -> tuple[Tensor, Factor]:
+    def body() -> tuple[Tensor, GroupFactors]:
         losses = recorded(recipe, question, mark)
         seeds = recipe.seeds(losses, question.mask)
         if losses.requires_grad:
             backward(losses, [anchor], seeds, retain_graph=True)
-        measured = collector.measured()
-        if measured is None:
-            measured = unmeasured(recipe, question)
-        scaled, real = question.clip * recipe.loss_scale, recipe.unit_mask(question.mask)
-        collector.factor = factor = clip_factors(measured, clip=scaled, mask=real, norm=recipe.norm)
+        collector.factors = factors = recipe.factors(collector.measured(), question)
         if losses.requires_grad:
             # Dead units start from zero. The seeds also differ by name, lest a compiler merge the two passes.
-            alive = factor.alive.repeat_interleave(recipe.rows_per_unit, output_size=rows)
+            alive = factors.alive.repeat_interleave(recipe.rows_per_unit, output_size=rows)
             backward(losses, [anchor], torch.where(alive, seeds, 0))
-            collector.finish(factor)
-        return losses, factor
+            collector.finish(factors)
+        return losses, factors
 
     with torch.enable_grad():
-        losses, factor = inside(recipe.model, question.tensors, body)
-    return completed(recipe, question, collector.sums.get, factor.norms, factor.factors, losses)
+        losses, factors = inside(recipe.model, question.tensors, body)
+    return completed(recipe, question, collector.sums.get, factors.norms, factors.factors, losses)
