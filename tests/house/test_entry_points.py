@@ -127,6 +127,7 @@ READS_NO_PRIVATE_DATA: dict[str, str] = {
     "deniable.deep.NoiseShares.**": "noise of public parameters",
     "deniable.deep.Poisson.**": "draws positions, without data",
     "deniable.deep.CyclicPoisson.**": "draws positions, without data",
+    "deniable.deep.*Clipping.**": "a rule of a plan, without data",
     "deniable.deep.FixedBatches.**": "draws positions, without data",
     "deniable.deep.BallsAndBins.**": "draws positions, without data",
     "deniable.deep.WithoutReplacement.**": "draws positions, without data",

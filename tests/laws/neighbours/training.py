@@ -365,8 +365,16 @@ def runs() -> list[EntryPoint]:
         "tensors": (fit(tensors), TENSORS, 12),
         "tensors, two passes": (fit(tensors, mode="two_pass"), TENSORS, 3),
         "tensors, vmap": (fit(tensors, mode="vmap"), TENSORS, 3),
-        "tensors, grid": (fit(tensors, plan={"noise": deep.GridNoise()}), TENSORS, 3),
-        "tensors, Laplace": (fit(tensors, plan={"noise": deep.LaplaceNoise()}), TENSORS, 3),
+        "tensors, grid": (
+            fit(tensors, plan={"noise": deep.GridNoise(), "clipping": deep.AutomaticClipping()}),
+            TENSORS,
+            3,
+        ),
+        "tensors, Laplace": (
+            fit(tensors, plan={"noise": deep.LaplaceNoise(), "clipping": deep.PerLayerClipping()}),
+            TENSORS,
+            3,
+        ),
         "tensors, small parts": (fit(tensors, microbatch=5), TENSORS, 3),
         "tensors, one replaced": (fit(tensors, plan=replaced), TENSORS, 3),
         "tokens": (fit(tokens, own=TOKENS, model=looking_up), LOOKED_UP, 8),
