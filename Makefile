@@ -57,7 +57,8 @@ nightly:  ## what takes too long for every change: cover, soak, mutate, lowest, 
 bench: $(VENV)/.test  ## every benchmark under bench/, or one (make bench ROOM=noise); figures join the history
 	@set -e; for file in $(BENCHES); do echo "== $$file"; $(BIN)/python $$file; done; $(BIN)/python bench/history.py --page
 
-docs: $(VENV)/.docs  ## the documentation as a site under site/; a link that leads nowhere fails
+docs: $(VENV)/.docs  ## the documentation as a site under site/, numbers of the notes computed anew; a link that leads nowhere fails
+	@$(BIN)/python -m docs.notes.pages
 	@$(BIN)/python docs/website.py
 
 looks: docs $(VENV)/.test  ## the site, the public page and the dashboard in a headless browser: overflow, errors, accessibility; pictures
@@ -85,7 +86,7 @@ $(VENV)/.test: pyproject.toml constraints.txt | $(BIN)/python
 	@touch $(VENV)/.demo $@
 
 $(VENV)/.docs: pyproject.toml constraints.txt | $(BIN)/python
-	@$(PIP) --editable '.[docs]'
+	@$(PIP) --editable '.[docs,learn]'
 	@touch $@
 
 $(BIN)/python:

@@ -149,8 +149,8 @@ def test_002_advanced_composition_without_its_epsilon_is_unsound() -> None:
     assert exact == pytest.approx(99.16, abs=0.01)
     assert printed < exact
     assert float(advanced_tanh(PureDP(epsilon), count=count, slack=slack).epsilon) >= exact
-    # 50 runs of randomized response really have more than δ′ beyond the printed ε.
-    assert repeat_optimal(PureDP(epsilon), count=count).delta_bracket(printed).lower > 2 * slack
+    # 50 runs of randomized response really have 43 times δ′ beyond the printed ε.
+    assert repeat_optimal(PureDP(epsilon), count=count).delta_bracket(printed).lower > 42 * slack
 
 
 def test_002_the_divergence_of_laplace_is_of_second_order() -> None:

@@ -1,8 +1,8 @@
 """The classical theorems, as functions: what the lecture notes state, to compare with, to plan with and to teach.
 
 The accountant does not use them; it integrates losses. This room stands beside it: one file per theme, on top of
-`numerics` and `conversions`. Three things are asked of the accountant: its answer (`compare`, one line of the table),
-the law of a step's loss (`loss`) and the curve of shuffled reports (`amplification`). Functions return guarantees,
+`numerics` and `conversions`. Three things are asked of the accountant: its answer (`compare`, `choices`), the law of a
+step's loss (`loss`) and the curve of shuffled reports (`amplification`). Functions return guarantees,
 rounded up; names that start with `estimate_` return estimates.
 
 >>> from deniable.textbook import advanced_tanh, repeat_optimal
@@ -27,6 +27,12 @@ from deniable.textbook.amplification import (
     shuffle_responses,
     shuffled_batches_epsilon,
     shuffled_delta,
+)
+from deniable.textbook.choices import (
+    best_slack,
+    l1_wins_below,
+    sampled_descent_error,
+    split_variance,
 )
 from deniable.textbook.clt import (
     berry_esseen_gap,
@@ -59,7 +65,29 @@ from deniable.textbook.composition import (
     repeat_basic,
     scale_per_query,
 )
+from deniable.textbook.divergences import (
+    binary_test_divergence,
+    hockey_stick,
+    kl_divergence,
+    random_record_laws,
+    renyi_divergence,
+    total_variation,
+)
+from deniable.textbook.generalisation import (
+    adaptive_size,
+    generalisation_gap,
+    splitting_size,
+    transfer_bound,
+    zero_column_chance,
+)
 from deniable.textbook.loss import PrivacyLoss, draw_loss, losses
+from deniable.textbook.lower_bounds import (
+    ExcessRisk,
+    excess_risk,
+    fingerprinting_error,
+    low_rank_risk,
+    packing_size,
+)
 from deniable.textbook.optimal import compose_optimal, optimal_corner, repeat_optimal
 from deniable.textbook.renyi import (
     ORDERS,
@@ -79,13 +107,17 @@ from deniable.textbook.renyi import (
 __all__ = [
     "ORDERS",
     "Comparison",
+    "ExcessRisk",
     "PrivacyLoss",
+    "adaptive_size",
     "advanced_exponential",
     "advanced_half",
     "advanced_square",
     "advanced_tanh",
     "berry_esseen_gap",
     "best_order",
+    "best_slack",
+    "binary_test_divergence",
     "compare_theorems",
     "comparison_table",
     "compose_advanced",
@@ -104,21 +136,31 @@ __all__ = [
     "estimate_epsilon",
     "estimate_mu",
     "estimate_pure_mu",
+    "excess_risk",
     "exponential_mechanism_zcdp",
+    "fingerprinting_error",
     "gaussian_moments",
     "gaussian_rdp",
     "gaussian_zcdp",
+    "generalisation_gap",
+    "hockey_stick",
     "iterate",
+    "kl_divergence",
+    "l1_wins_below",
     "laplace_rdp",
     "log_moment",
     "losses",
+    "low_rank_risk",
     "moments_accountant",
     "moments_of",
     "optimal_corner",
+    "packing_size",
     "per_query_budget",
     "pure_rdp",
+    "random_record_laws",
     "randomized_response_rdp",
     "rdp_curve_of",
+    "renyi_divergence",
     "repeat_advanced",
     "repeat_basic",
     "repeat_optimal",
@@ -127,6 +169,7 @@ __all__ = [
     "sample_fdp",
     "sample_poisson",
     "sample_rdp",
+    "sampled_descent_error",
     "sampled_gaussian_rdp",
     "sampling_operator",
     "scale_per_query",
@@ -134,6 +177,11 @@ __all__ = [
     "shuffle_responses",
     "shuffled_batches_epsilon",
     "shuffled_delta",
+    "split_variance",
+    "splitting_size",
+    "total_variation",
+    "transfer_bound",
+    "zero_column_chance",
 ]
 
 for _name in __all__:
