@@ -72,7 +72,6 @@ def test_what_is_no_number_counts_as_zero(kind: type, value: Any) -> None:
     same(kind, rows, Y, zero, Y)
     if isinstance(value, float):
         same(kind, rows.astype(float), Y, zero, Y)
-    same(kind, rows.tolist(), Y, zero, Y)
     same(kind, pd.DataFrame(rows), Y, zero, Y)
 
 

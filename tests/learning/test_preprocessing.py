@@ -22,7 +22,7 @@ def test_nothing_is_learned_from_the_data() -> None:
 
 
 def test_ranges_are_clipped() -> None:
-    found = RangeScaler(bounds=(0, 4)).fit_transform([[-1.0, 0.0], [1.0, 2.0], [4.0, 9.0]])
+    found = RangeScaler(bounds=(0, 4)).fit_transform(np.array([[-1.0, 0.0], [1.0, 2.0], [4.0, 9.0]]))
     assert found.tolist() == [[-1.0, -1.0], [-0.5, 0.0], [1.0, 1.0]]
 
 
@@ -34,7 +34,7 @@ def test_missing_or_wrong_declarations_are_errors() -> None:
     ]
     for kind in wrong:
         with pytest.raises(InvalidArgument):
-            kind.fit([[1.0, 2.0]])
+            kind.fit(np.array([[1.0, 2.0]]))
 
 
 def test_unknown_categories_and_missing_values_are_zeros() -> None:

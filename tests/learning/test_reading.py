@@ -77,23 +77,35 @@ def test_frames_lists_and_arrays_are_one_table() -> None:
         pl.DataFrame({"a": [1, 2, None], "b": ["x", "5", "True"]}),
         pa.table({"a": [1, 2, None], "b": ["x", "5", "True"]}),
         [[1, "x"], (2, "5"), [None, True]],
-        [np.array([1.0, np.nan]), [2, 5, 7, 9], [[], 1]],  # as many columns as most rows have
+        [np.array([1.0, np.nan]), [2, 5, 7, 9], [[], 1]],
         [[1, 0], [2, 5], [None, 1], None, "row", 7, {"a": 1}][:3],
         np.array([[1, "x"], [2, "5"], [None, True]], dtype=object),
         np.ma.masked_array([[1, 7], [2, 5], [7, 1]], mask=[[0, 1], [0, 0], [1, 0]]),
         objects([[1, 0], [2, 5], [None, 1]]),
     ]
     for table in tables:
-        assert read_rows(None, table, reset=True).tolist() == plain.tolist()
+        assert read_rows(None, table, reset=True, declared=[(0, 1), (0, 1)]).tolist() == plain.tolist()
     coordinates = ([1, np.nan, 2, 5, np.inf, 0.5, 0.5], ([0, 0, 1, 1, 2, 2, 2], [0, 1, 0, 1, 0, 1, 1]))
     found = read_rows(None, sparse.coo_array(coordinates, shape=(3, 2)), reset=True, sparse=True)
     assert found.toarray().tolist() == plain.tolist()
 
 
 def test_rows_of_lists_that_are_none() -> None:
-    assert read_rows(None, [[1, 2], None, "ab", {"a": 1}, [3], [4, 5]], reset=True).tolist() == [
+    rows = [[1, 2], None, "ab", {"a": 1}, [3], [4, 5]]
+    assert read_rows(None, rows, reset=True, declared=[(0, 1), (0, 1)]).tolist() == [
         [1, 2], [0, 0], [0, 0], [0, 0], [3, 0], [4, 5],
     ]  # fmt: skip
+    assert read_rows(None, [], reset=True, declared=[(0, 1), (0, 1)]).shape == (0, 2)
+
+
+@pytest.mark.parametrize("rows", [[], [[1.0, 2.0]], [[1.0], [1.0, 2.0]], [None], [1.0, 2.0], ([1.0], [2.0])])
+def test_lists_are_refused_alike_where_nothing_says_their_columns(rows: Any) -> None:
+    """Each row says its own length; a tie between two lengths was decided by one record."""
+    for table in (rows, objects(rows)):
+        for model in (LogisticRegression(epsilon=1, data_norm=1, classes=[0, 1]), RangeScaler(bounds=(0, 1))):
+            with pytest.raises(InvalidArgument) as refusal:
+                model.fit(table, [0] * len(rows))
+            assert "got X='a list of rows'" in str(refusal.value)
 
 
 def test_what_is_no_table_is_refused_by_its_kind() -> None:
@@ -164,7 +176,12 @@ def test_encoders_take_everything() -> None:
         one_by_one = [encoder.transform(values[i : i + 1])[0].tolist() for i in range(len(values))]
         assert found.tolist() == one_by_one
         assert encoder.transform(values[:0]).shape == (0, found.shape[1])
-    assert RangeScaler(bounds=(2, 4)).fit_transform([[np.nan], [np.inf], [9], ["3"]]).ravel().tolist() == [0, 0, 1, 0]
+    assert RangeScaler(bounds=(2, 4)).fit_transform(objects([np.nan, np.inf, 9, "3"])[:, None]).ravel().tolist() == [
+        0,
+        0,
+        1,
+        0,
+    ]
 
 
 def test_encoders_say_what_they_need() -> None:
@@ -181,7 +198,7 @@ def test_encoders_say_what_they_need() -> None:
     ]
     for encoder in wrong:
         with pytest.raises(InvalidArgument):
-            encoder.fit([[1.0]])
+            encoder.fit(np.ones((1, 1)))
 
 
 def test_a_missing_coordinate_of_a_point_counts_as_the_center() -> None:
@@ -231,8 +248,8 @@ def test_the_holder_is_told_what_a_fit_does_not_tell() -> None:
     line = LinearRegression(epsilon=1, data_norm=2.0, label_bounds=(0, 1))
     found = disclose_data_problems(line, sparse.csr_array([[1.0], [3.0]]), [5, np.nan])
     assert (found.rows_shortened, found.labels_not_counted, found.labels_moved) == (1, 1, 1)
-    assert disclose_data_problems(Mean(data_norm=1, center=[10]), [[10.5], [12.0]]).rows_shortened == 1
-    assert disclose_data_problems(CategoryEncoder(categories=[["a"]]), [["a"], ["b"]]).values_not_numbers == 1
+    assert disclose_data_problems(Mean(data_norm=1, center=[10]), np.array([[10.5], [12.0]])).rows_shortened == 1
+    assert disclose_data_problems(CategoryEncoder(categories=[["a"]]), np.array([["a"], ["b"]])).values_not_numbers == 1
     assert "PRIVATE" in (disclose_data_problems.__doc__ or "").upper()
 
 

@@ -209,7 +209,7 @@ class HatEncoder(TransformerMixin, BaseEstimator):  # type: ignore[misc]
 
     def fit(self, X: Any, y: Any = None) -> Self:
         """Check shapes and bounds. Nothing is learned."""
-        rows = read_rows(self, X, reset=True)
+        rows = read_rows(self, X, reset=True, declared=self.bounds)
         count("pieces", self.pieces, least=2)
         self.low_, self.high_ = ranges(self.bounds, rows.shape[1])
         return self
@@ -235,6 +235,6 @@ def as_columns(declared: Any, X: Any) -> Columns:
     """Declared columns: as they are, by name, or as bounds for the columns of an array, x0, x1 and so on."""
     if isinstance(declared, Columns | Mapping):
         return declared if isinstance(declared, Columns) else Columns(declared)
-    width = read_rows(None, X, reset=False).shape[1]
+    width = read_rows(None, X, reset=False, declared=declared).shape[1]
     low, high = ranges(declared, width)
     return Columns({f"x{j}": (float(low[j]), float(high[j])) for j in range(width)})

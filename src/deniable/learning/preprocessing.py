@@ -21,7 +21,7 @@ from sklearn.utils.validation import check_is_fitted
 from deniable import _checks
 from deniable.errors import InvalidArgument
 from deniable.learning.declared import UNDECLARED, declared_categories
-from deniable.learning.reading import LARGEST, LEAST, check_columns, read_columns, read_rows
+from deniable.learning.reading import LARGEST, LEAST, check_columns, count_declared, read_columns, read_rows
 
 Array = NDArray[Any]
 
@@ -38,7 +38,7 @@ class RangeScaler(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):  # typ
 
     def fit(self, X: Any, y: Any = None) -> Self:
         """Check shapes and bounds. Nothing is learned."""
-        rows = read_rows(self, X, reset=True)
+        rows = read_rows(self, X, reset=True, declared=self.bounds)
         self.low_, self.high_ = ranges(self.bounds, rows.shape[1])
         return self
 
@@ -67,7 +67,7 @@ class BinEncoder(TransformerMixin, BaseEstimator):  # type: ignore[misc]
 
     def fit(self, X: Any, y: Any = None) -> Self:
         """Check shapes and edges. Nothing is learned."""
-        count = read_rows(self, X, reset=True).shape[1]
+        count = read_rows(self, X, reset=True, declared=self.edges).shape[1]
         wanted = f"a list of {count} lists of edges, one per column"
         if not isinstance(self.edges, list | tuple | np.ndarray) or len(self.edges) != count:
             raise InvalidArgument("edges", self.edges, wanted)
@@ -120,7 +120,7 @@ class CategoryEncoder(TransformerMixin, BaseEstimator):  # type: ignore[misc]
 
     def fit(self, X: Any, y: Any = None) -> Self:
         """Check shapes and categories. Nothing is learned."""
-        count = len(read_columns(X, exact=True))
+        count = len(read_columns(X, exact=True, count=count_declared(self.categories)))
         check_columns(self, X, count, reset=True)
         declared_categories(self.categories, count)
         self.categories_ = [list(column) for column in self.categories]
@@ -129,7 +129,7 @@ class CategoryEncoder(TransformerMixin, BaseEstimator):  # type: ignore[misc]
     def transform(self, X: Any) -> Array:
         """Indicators of categories."""
         check_is_fitted(self)
-        columns = read_columns(X, exact=True)
+        columns = read_columns(X, exact=True, count=self.n_features_in_)
         check_columns(self, X, len(columns), reset=False)
         known = declared_categories(self.categories_, len(columns))
         parts = [

@@ -6,7 +6,9 @@ column makes text of everybody's numbers. Anything else (missing values, NaN, in
 text, dates, objects) is *no number*: 0 in a table, and in a column of labels or weights a record that does not count.
 
 What may be refused is public: what kind of thing a table is, how many columns it has and what they are called, and that
-a column is not as long as the table.
+a column is not as long as the table. Arrays and frames say how many columns they have. A list of rows does not: each
+row says it for itself, and no record may decide it for all. So a list is read where the columns are declared or known
+from a fit, and refused elsewhere, whatever it holds.
 
 >>> numbers(np.array([1, "2.5", "x", None, float("inf"), 10**400], dtype=object)).tolist()
 [1.0, 2.5, nan, nan, nan, nan]
@@ -15,7 +17,6 @@ a column is not as long as the table.
 from __future__ import annotations
 
 import numbers as kinds
-from collections import Counter
 from collections.abc import Iterable, Sequence
 from decimal import Decimal
 from typing import Any
@@ -41,10 +42,13 @@ def numbers(column: Array) -> NDArray[np.float64]:
     return np.where(np.isfinite(real), real, np.nan)
 
 
-def read_rows(estimator: Any, X: Any, *, reset: bool, sparse: bool = False, missing: float = 0.0) -> Any:
+def read_rows(
+    estimator: Any, X: Any, *, reset: bool, sparse: bool = False, missing: float = 0.0, declared: Any = None
+) -> Any:
     """The table as float64, `missing` where a value is no number: an array, or a CSR array where X is sparse.
 
-    Sets or checks the `n_features_in_` and `feature_names_in_` of the estimator, if any; they are public.
+    Sets or checks the `n_features_in_` and `feature_names_in_` of the estimator, if any; they are public. `declared` is
+    what was declared of the columns, if it is a sequence with an entry for each.
     """
     if hasattr(X, "tocsr"):
         if not sparse:
@@ -53,26 +57,36 @@ def read_rows(estimator: Any, X: Any, *, reset: bool, sparse: bool = False, miss
     elif isinstance(X, np.ndarray) and X.ndim == 2 and X.shape[1] and X.dtype.kind in "biuf":
         rows = np.nan_to_num(numbers(np.asarray(_array_of(X, "X"))), nan=missing)
     else:
-        rows = np.column_stack([np.nan_to_num(numbers(column), nan=missing) for column in read_columns(X)])
+        count = count_declared(declared) if reset or estimator is None else estimator.n_features_in_
+        rows = np.column_stack([np.nan_to_num(numbers(column), nan=missing) for column in read_columns(X, count=count)])
     check_columns(estimator, X, rows.shape[1], reset=reset)
     return rows
 
 
-def read_columns(X: Any, *, exact: bool = False) -> list[Array]:
+def count_declared(declared: Any) -> int | None:
+    """How many columns were declared one by one; None for one declaration for all of them, or none."""
+    kinds_of_entries = list | tuple | np.ndarray | range
+    if isinstance(declared, kinds_of_entries) and len(declared):
+        return len(declared) if all(isinstance(each, kinds_of_entries) for each in declared) else None
+    return None
+
+
+def read_columns(X: Any, *, exact: bool = False, count: int | None = None) -> list[Array]:
     """The columns of a dense table, each with the type it has there; values of no type of their own are objects.
 
-    `exact` keeps whole numbers beyond 2⁵³ as they are where a column has missing values.
+    `exact` keeps whole numbers beyond 2⁵³ as they are where a column has missing values. `count` says how many columns
+    a list of rows has; without it a list is refused.
     """
     if hasattr(X, "tocsr"):
         raise _sparse(X)
     if _is_frame(X):
         columns = [read_column(_frame_column(X, j), exact=exact) for j in range(X.shape[1])]
     elif isinstance(X, list | tuple):
-        columns = _columns_of_rows(X)
+        columns = _columns_of_rows(X, count)
     elif hasattr(X, "__array__"):
         table = _array_of(X, "X")
         if table.ndim == 1 and table.dtype.kind == "O":
-            columns = _columns_of_rows(table.tolist())
+            columns = _columns_of_rows(table.tolist(), count)
         elif table.ndim == 1:
             raise _single()
         elif table.ndim != 2:
@@ -88,15 +102,15 @@ def read_columns(X: Any, *, exact: bool = False) -> list[Array]:
     return columns
 
 
-def _columns_of_rows(rows: Sequence[Any]) -> list[Array]:
-    """Lists say nothing about their columns: there are as many as most rows have. Others are cut, or end in None."""
+def _columns_of_rows(rows: Sequence[Any], count: int | None) -> list[Array]:
+    """As many columns as were declared. A longer row is cut, a shorter one ends in None; what is no row is None."""
+    if count is None:
+        remedy = (
+            "A list does not say how many columns it has, and no record may decide it: np.array(X) does. "
+            "Reshape your data where it is one column: np.array(X).reshape(-1, 1)."
+        )
+        raise InvalidArgument("X", "a list of rows", "an array or a frame, with a row for each record", remedy)
     cells = [list(row) if _is_row(row) else None for row in map(_plain_row, rows)]
-    lengths = Counter(len(row) for row in cells if row)
-    if not cells:
-        raise InvalidArgument("X", "an empty list", _ROW, "An array or a frame without rows says its columns.")
-    if not lengths:
-        raise _single()
-    count = max(lengths, key=lambda length: (lengths[length], length))
     return [_objects(None if row is None or j >= len(row) else row[j] for row in cells) for j in range(count)]
 
 

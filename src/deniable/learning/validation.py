@@ -32,7 +32,7 @@ def cross_val_score(estimator: Any, X: Any, y: Any = None, *, cv: Any = 5, **key
     from sklearn.model_selection import cross_val_score as scores
 
     if isinstance(X, list | tuple):
-        X = np.column_stack(read_columns(X))  # a part of it that has no rows still has columns
+        read_columns(X)  # refused: a list does not say how many columns it has
     if y is not None:
         read_labels(y, X.shape[0] if hasattr(X, "shape") else len(X))  # scikit-learn would tell both lengths
     folds = Turns(cv) if not hasattr(cv, "get_n_splits") else cv

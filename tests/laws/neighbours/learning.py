@@ -72,8 +72,15 @@ def array(values: list[Any]) -> Any:
     return found if found.ndim == 1 else objects(values)
 
 
-TABLES: dict[str, Callable[[list[Record]], Any]] = {
+LISTS: dict[str, Callable[[list[Record]], Any]] = {
     "lists": lambda rows: [[a, b] for a, b, _, _ in rows],
+    "short lists": lambda rows: [[a, b] if type(a) is float else [a] for a, b, _, _ in rows],
+    "long lists": lambda rows: [[a, b] if type(a) is float else [a, b, a] for a, b, _, _ in rows],
+    "lists and others": lambda rows: [[a, b] if type(a) is float else a for a, b, _, _ in rows],
+}
+"""Rows that are lists, where the columns are declared: a hostile record has a row of another length, or none at all."""
+
+TABLES: dict[str, Callable[[list[Record]], Any]] = {
     "objects": lambda rows: np.column_stack([objects([row[0] for row in rows]), objects([row[1] for row in rows])]),
     "text": lambda rows: _joined(array([row[0] for row in rows]), array([row[1] for row in rows])),
     "frame": lambda rows: pd.DataFrame(
@@ -244,8 +251,8 @@ def fits() -> list[EntryPoint]:
 # what is computed for every record: the rows of D that are always there must not change at all
 
 
-def own_rows(values: Any) -> Any:
-    return np.asarray(values)[: COUNT - 1].tolist()
+def own_rows(values: Any, count: int = COUNT) -> Any:
+    return np.asarray(values)[: count - 1].tolist()
 
 
 def apply(name: str, method: str, table: str) -> Callable[[World, Any], Any]:
@@ -258,7 +265,7 @@ def apply(name: str, method: str, table: str) -> Callable[[World, Any], Any]:
         model.fit(fitted, np.zeros(9))
         if method == "score":
             return model.score(TABLES[table](rows), labels(rows, table), sample_weight=weights(rows))
-        return repr(own_rows(getattr(model, method)(TABLES[table](rows))))
+        return repr(own_rows(getattr(model, method)((TABLES | LISTS)[table](rows))))
 
     return call
 
@@ -301,13 +308,15 @@ MORE = {"Columns": ("encode",)}
 
 
 def encode(name: str, table: str) -> Callable[[World, Any], Any]:
+    own = TWO[:1] if table in LISTS else TWO  # so that there is a tie, or no record at all
+
     def call(world: World, unit: Any) -> Any:
         encoder = ENCODERS[name]
-        rows = TABLES[table](records(TWO, unit))
+        rows = (TABLES | LISTS)[table](records(own, unit))
         once = encoder.fit_transform(rows)
         again = encoder.fit(rows).transform(rows)
         names = encoder.get_feature_names_out().tolist()
-        return repr((own_rows(once), own_rows(again), names, once.dtype, once.shape[1]))
+        return repr((own_rows(once, len(own)), own_rows(again, len(own)), names, once.dtype, once.shape[1]))
 
     return call
 
@@ -331,7 +340,7 @@ ENTRY_POINTS = [
         )
         for name, methods in METHODS.items()
         for method in methods
-        for table in ("objects", "text", "frame")
+        for table in ("objects", "text", "frame", *(LISTS if method == "predict" else ()))
     ),
     *(
         EntryPoint(
@@ -343,7 +352,7 @@ ENTRY_POINTS = [
             sample=8,
         )
         for name in ENCODERS
-        for table in TABLES
+        for table in (*TABLES, *LISTS)
         if table != "sparse" and (name != "Columns" or table in ("frame", "polars"))
     ),
     *(

@@ -97,7 +97,7 @@ class AdditiveModel(LinearModel):
             rows = self._declared.encode(X, pieces=self._pieces)
             check_columns(self, X, len(self._declared.declared), reset=reset)
             return rows
-        table = read_rows(self, _dense(X), reset=reset, missing=np.nan)
+        table = read_rows(self, _dense(X), reset=reset, missing=np.nan, declared=self.columns)
         return self._declared.encode({f"x{j}": column for j, column in enumerate(table.T)}, pieces=self._pieces)
 
     def shape_functions(self) -> list[ShapeFunction]:

@@ -80,7 +80,8 @@ class DirectEstimator(PrivateEstimator):
     def _scaled(self, X: Any, *, reset: bool) -> Array:
         """The columns on [−1, 1]."""
         self._check_beyond()
-        rows = read_rows(self, X.toarray() if hasattr(X, "tocsr") else X, reset=reset, missing=np.nan)
+        table = X.toarray() if hasattr(X, "tocsr") else X
+        rows = read_rows(self, table, reset=reset, missing=np.nan, declared=self.bounds)
         if reset:
             low, high = ranges(self.bounds, rows.shape[1])
             self._middle, self._half = (low + high) / 2, (high - low) / 2
