@@ -6,6 +6,7 @@ import json
 from collections.abc import Callable
 from pathlib import Path
 
+import duckdb
 import pytest
 
 ASK = ["--epsilon", "0.1", "--groups-per-unit", "1", "--rows-per-unit", "1", "--ledger", "hospital.ledger"]
@@ -90,3 +91,63 @@ per_unit = {{groups = 1, rows = 1}}
     assert (
         'line 2: bytes that are not UTF-8; if the file is in another encoding, say so: encoding = "cp1252"' in ran.err
     )
+
+
+@pytest.fixture(name="database")
+def _database(hospital: Callable) -> Callable:
+    """A DuckDB file with two private tables and a public one."""
+    with duckdb.connect("clinic.duckdb") as connection:
+        connection.execute(
+            "CREATE TABLE visits AS FROM (VALUES ('p1', 'Bern'), ('p2', 'Basel')) AS t(patient_id, city)"
+        )
+        connection.execute("CREATE TABLE bills AS FROM (VALUES ('p1', 3.5)) AS t(patient_id, paid)")
+        connection.execute("CREATE TABLE cities AS FROM (VALUES ('Bern', 'west')) AS t(city, region)")
+    return hospital
+
+
+def test_a_duckdb_file_with_all_its_tables(database: Callable) -> None:
+    joined = (
+        "SELECT COUNT(*) AS n FROM visits JOIN bills USING (patient_id) JOIN cities USING (city) WHERE region = 'west'"
+    )
+    ran = database("query", "clinic.duckdb", joined, "--public", "cities=clinic.duckdb", *ASK)
+    assert ran.code == 0, ran.err
+    ran = database("query", "visits=clinic.duckdb", "SELECT COUNT(*) AS n FROM visits", *ASK)
+    assert ran.code == 0, ran.err
+    again = ["--table", "visits=clinic.duckdb", "--public", "cities=clinic.duckdb"]
+    ran = database("query", "clinic.duckdb", joined, *again, *ASK)
+    assert (ran.code, ran.out) == (1, "")
+    assert "a table of a new name" in ran.err
+
+
+def test_describe(database: Callable) -> None:
+    ran = database("describe", "visits.csv", "--epsilon", "0.5", "--ledger", "hospital.ledger")
+    assert ran.code == 0, ran.err
+    assert ran.out.startswith("patients ")
+    ran = database("describe", "visits.csv", "--epsilon", "0.5", "--ledger", "hospital.ledger", "--dry-run")
+    assert (ran.code, ran.out) == (0, "a survey of visits, for ε = 0.5; remaining ε = 1.5\n")
+    ran = database("describe", "visits.csv", "--epsilon", "nan", "--ledger", "hospital.ledger", "--dry-run")
+    assert (ran.code, ran.out) == (1, "")
+    words = ["describe", "clinic.duckdb", "--epsilon", "0.5", "--ledger", "hospital.ledger"]
+    ran = database(*words)
+    assert (ran.code, ran.out) == (1, "")
+    with duckdb.connect("more.duckdb") as connection:
+        connection.execute("CREATE TABLE a AS SELECT 'p1' AS patient_id")
+        connection.execute("CREATE TABLE b AS SELECT 'p1' AS patient_id")
+    words[1] = "more.duckdb"
+    ran = database(*words)
+    assert (ran.code, ran.out) == (1, "")
+    assert "one of a, b" in ran.err
+    ran = database(*words[:2], "b", *words[2:], "--json")
+    assert ran.code == 0, ran.err
+    assert json.loads(ran.out)["table"] == "b"
+    ran = database("describe", "visits.csv", "--ledger", "hospital.ledger")
+    assert (ran.code, ran.out) == (1, "")
+    assert "--epsilon" in ran.err
+
+
+@pytest.mark.parametrize("address", ["https://example.org/visits.parquet", "s3://bucket/visits.parquet"])
+def test_an_address_is_refused_with_the_way_to_it(hospital: Callable, address: str) -> None:
+    """Without a look at the network, and without installing an extension."""
+    ran = hospital("query", address, "SELECT COUNT(*) AS n FROM visits", *ASK)
+    assert (ran.code, ran.out) == (1, "")
+    assert "DuckDB's extension httpfs" in ran.err

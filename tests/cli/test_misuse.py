@@ -26,6 +26,9 @@ WORKING: dict[str, dict[str, str | None]] = {
         "file": QUERY[0], "sql": QUERY[1], "--ledger": "hospital.ledger", "--epsilon": "0.01", "--bounds": "cost=0:10",
         "--keys": "city=Bern", "--groups-per-unit": "1", "--rows-per-unit": "1", "--dry-run": None,
     },
+    "describe": {
+        "file": QUERY[0], "table": "visits", "--ledger": "hospital.ledger", "--epsilon": "0.01", "--dry-run": None,
+    },
     "convert": {"file": "visits.csv", "out": "new.parquet", "--force": None},
     "publish": {"file": "tables.toml", "--out": "release", "--dry-run": None},
     "synthesize": {

@@ -57,6 +57,7 @@ def _root(
 
 app.add_typer(ledger.app, name="ledger", cls=Commands)
 app.command("query")(query.query)
+app.command("describe")(query.describe)
 app.command("convert")(query.convert)
 app.command("publish")(query.publish)
 app.command("synthesize")(synthesize.synthesize)

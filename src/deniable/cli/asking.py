@@ -77,7 +77,7 @@ def epsilon_for(ledger: Ledger) -> float | None:
     return _ask_number("Which ε for this question?", float(f"{float(epsilon) / SHARE:.3g}"))
 
 
-def agree(plan: QueryPlan | StagedPlan) -> None:
+def agree(plan: QueryPlan | StagedPlan | str) -> None:
     """Show what a question costs and how far off its answer will be, and leave unless the answer is yes."""
     say(str(plan), err=True)
     say("", err=True)

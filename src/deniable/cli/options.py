@@ -8,7 +8,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Container, Mapping, Sequence
 from datetime import date
 from decimal import Decimal, InvalidOperation
 from pathlib import Path
@@ -48,8 +48,10 @@ def bounds_or_private(texts: Sequence[str]) -> dict[str, tuple[Decimal, Decimal]
     return {**fixed, **{text.partition("=")[0]: PRIVATE for text in private_texts}}
 
 
-def tables(texts: Sequence[str], *, option: str = "--table") -> dict[str, str]:
-    """`visits.parquet`, which names its table, or `visits=2026/*.parquet`, or a table of an engine elsewhere."""
+def tables(texts: Sequence[str], *, option: str = "--table", without: Container[str] = ()) -> dict[str, str]:
+    """`visits.parquet`, which names its table, or `visits=2026/*.parquet`, or a table of an engine elsewhere; a DuckDB
+    file without a name stands for all its tables, but for those `without`."""
+    from deniable.query.engines.databases import is_database, tables_of
     from deniable.query.engines.files import table_name
 
     paths: dict[str, str] = {}
@@ -59,13 +61,23 @@ def tables(texts: Sequence[str], *, option: str = "--table") -> dict[str, str]:
             name, path = text.removeprefix("spark:").rpartition(".")[2], text
         elif text.startswith(("postgresql://", "postgres://")):
             raise InvalidArgument(option, text, "a table's name before the database", "Write visits=postgresql://...")
+        # A path that exists may hold an equals sign.
+        elif equals and not Path(text).exists():
+            pass
+        elif is_database(text):
+            _add(paths, {each: text for each in tables_of(text) if each not in without}, option)
+            continue
         else:
-            # A path that exists may hold an equals sign.
-            name, path = (name, path) if equals and not Path(text).exists() else (table_name(text), text)
-        if name in paths:
-            raise InvalidArgument(option, text, "a table of a new name", "Write NAME=FILE.")
-        paths[name] = path
+            name, path = table_name(text), text
+        _add(paths, {name: path}, option)
     return paths
+
+
+def _add(paths: dict[str, str], more: Mapping[str, str], option: str) -> None:
+    for name, path in more.items():
+        if name in paths:
+            raise InvalidArgument(option, path, "a table of a new name", "Write NAME=FILE.")
+        paths[name] = path
 
 
 def errors(texts: Sequence[str]) -> Decimal | dict[str, Decimal] | None:

@@ -1,33 +1,81 @@
-"""`deniable query`, `publish` and `convert`: one private answer, a set of tables, and checked copies of CSV files."""
+"""`deniable query`, `describe`, `publish` and `convert`: one private answer, a survey of a table, a set of tables, and
+checked copies of CSV files."""
 
 from __future__ import annotations
 
 import sys
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from deniable import _checks
 from deniable.cli import asking, options
 from deniable.cli.printing import Force, Json, interruptible, print_json, print_plan, progress, say, waiting
 from deniable.errors import InvalidArgument
 
+if TYPE_CHECKING:
+    from deniable.query import Session
+
+File = Annotated[
+    str,
+    typer.Argument(
+        help="A CSV, Parquet, Excel or DuckDB file, a folder or pattern, NAME=FILE, NAME=postgresql://…, spark:TABLE.",
+        show_default=False,
+    ),
+]
+LedgerPlace = Annotated[
+    str | None,
+    typer.Option(
+        help="The ledger that is charged: a file, or postgresql://…; else the one beside FILE.", show_default=False
+    ),
+]
+Encoding = Annotated[
+    str | None,
+    typer.Option(help="How the text of CSV files is written, such as cp1252; else UTF-8.", show_default=False),
+]
+Who = Annotated[str | None, typer.Option(help="The analyst who asks, where the ledger has budgets for each.")]
+NewUnit = Annotated[
+    str | None, typer.Option(help="For a new ledger: the column that says who a row is about, or 'row'.")
+]
+NewBudget = Annotated[float | None, typer.Option(help="For a new ledger: the ε of everything that will ever be asked.")]
+Yes = Annotated[bool, typer.Option("--yes", "-y", help="Charge without asking.")]
+
+
+def open_session(
+    file: str,
+    *,
+    more: Sequence[str] = (),
+    public: Sequence[str] = (),
+    ledger: str | None,
+    unit: str | None,
+    budget: float | None,
+    who: str | None,
+    encoding: str | None,
+) -> Session:
+    """The session over the tables that a command names, and its ledger: given, beside the file, or created there."""
+    from deniable.query import Session
+    from deniable.query import open as open_tables
+
+    shared = options.tables(public, option="--public")
+    tables = options.tables([file, *more], without=shared)
+    for option, value in (("--unit", unit), ("--budget", budget)):
+        if ledger and value is not None:
+            raise InvalidArgument(option, value, "left out where --ledger is given", "It is for a new ledger.")
+    place, new = (ledger, None) if ledger else asking.ledger_for(file, unit=unit, budget=budget)
+    with waiting("opening"):
+        if new is None:
+            return Session(tables, ledger=place, public=shared, who=who, encoding=encoding)
+        session = open_tables(tables, **new._asdict(), ledger=place, public=shared, encoding=encoding)
+        say(f"ledger {place}: {session.ledger.budget}", err=True)
+        return session
+
 
 def query(
-    file: Annotated[
-        str,
-        typer.Argument(
-            help="A CSV or Parquet file, a folder or pattern of them, or NAME=FILE; NAME=postgresql://…, spark:TABLE.",
-            show_default=False,
-        ),
-    ],
+    file: File,
     sql: Annotated[str, typer.Argument(help="The question, in SQL.", show_default=False)],
-    ledger: Annotated[
-        str | None,
-        typer.Option(
-            help="The ledger that is charged: a file, or postgresql://…; else the one beside FILE.", show_default=False
-        ),
-    ] = None,
+    ledger: LedgerPlace = None,
     epsilon: Annotated[float | None, typer.Option(help="The ε of the whole query.", show_default=False)] = None,
     rho: Annotated[float | None, typer.Option(help="In place of ε: its ρ, in zCDP.", show_default=False)] = None,
     error: Annotated[
@@ -66,21 +114,12 @@ def query(
     public: Annotated[
         list[str] | None, typer.Option(help="A table that is about nobody, to join with: FILE, or NAME=FILE.")
     ] = None,
-    encoding: Annotated[
-        str | None,
-        typer.Option(help="How the text of CSV files is written, such as cp1252; else UTF-8.", show_default=False),
-    ] = None,
-    who: Annotated[
-        str | None, typer.Option(help="The analyst who asks, where the ledger has budgets for each.")
-    ] = None,
-    unit: Annotated[
-        str | None, typer.Option(help="For a new ledger: the column that says who a row is about, or 'row'.")
-    ] = None,
-    budget: Annotated[
-        float | None, typer.Option(help="For a new ledger: the ε of everything that will ever be asked.")
-    ] = None,
+    encoding: Encoding = None,
+    who: Who = None,
+    unit: NewUnit = None,
+    budget: NewBudget = None,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Show the plan and its SQL; charge nothing.")] = False,
-    yes: Annotated[bool, typer.Option("--yes", "-y", help="Charge without asking.")] = False,
+    yes: Yes = False,
     json: Json = False,
 ) -> None:
     """Answer one SQL question privately, with an interval on every value.
@@ -91,22 +130,10 @@ def query(
     --bounds cost=0:5000 --keys city=Bern,Basel --groups-per-unit 2 --rows-per-unit 4 --ledger hospital.ledger
     """
     from deniable.guarantees import ZCDP
-    from deniable.query import Session
-    from deniable.query import open as open_tables
 
-    tables = options.tables([file, *(table or ())])
-    shared = options.tables(public or (), option="--public")
-    for option, value in (("--unit", unit), ("--budget", budget)):
-        if ledger and value is not None:
-            raise InvalidArgument(option, value, "left out where --ledger is given", "It is for a new ledger.")
-    place, new = (ledger, None) if ledger else asking.ledger_for(file, unit=unit, budget=budget)
-    with waiting("opening"):
-        if new is None:
-            new_session = Session(tables, ledger=place, public=shared, who=who, encoding=encoding)
-        else:
-            new_session = open_tables(tables, **new._asdict(), ledger=place, public=shared, encoding=encoding)
-            say(f"ledger {place}: {new_session.ledger.budget}", err=True)
-    with new_session as session:
+    with open_session(
+        file, more=table or (), public=public or (), ledger=ledger, unit=unit, budget=budget, who=who, encoding=encoding
+    ) as session:
         if epsilon is None and not error:
             epsilon = asking.epsilon_for(session.ledger)
         plan = session.plan(
@@ -138,6 +165,54 @@ def query(
     say(str(release))
     if sys.stdout.isatty():
         asking.print_chart(release)
+
+
+def describe(
+    file: File,
+    table: Annotated[
+        str | None, typer.Argument(help="The table's name, where FILE has several.", show_default=False)
+    ] = None,
+    epsilon: Annotated[float | None, typer.Option(help="The ε of the whole survey.", show_default=False)] = None,
+    ledger: LedgerPlace = None,
+    encoding: Encoding = None,
+    who: Who = None,
+    unit: NewUnit = None,
+    budget: NewBudget = None,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Show the cost; charge nothing.")] = False,
+    yes: Yes = False,
+    json: Json = False,
+) -> None:
+    """Survey a table privately: people, rows per person, ranges, missing values, and the error that limits would give.
+
+    Example: deniable describe visits.csv --epsilon 0.2 --ledger hospital.ledger
+    """
+    with open_session(file, ledger=ledger, unit=unit, budget=budget, who=who, encoding=encoding) as session:
+        names = [each.name for each in session.tables if not each.public]
+        if table is None and len(names) > 1:
+            raise InvalidArgument("TABLE", None, f"one of {', '.join(names)}", "Name it after FILE.")
+        if epsilon is None:
+            epsilon = asking.epsilon_for(session.ledger)
+        if epsilon is None:
+            raise InvalidArgument("--epsilon", None, "the cost of the survey", "For example --epsilon 0.2.")
+        name = names[0] if table is None else table
+        if name not in names:
+            raise InvalidArgument("TABLE", name, f"one of {', '.join(names)}", "Name it after FILE.")
+        _checks.positive("--epsilon", epsilon)
+        if dry_run:
+            left = session.ledger.remaining(who=who)
+            if json:
+                print_json({"table": name, "epsilon": epsilon, "remaining": left.to_dict()})
+            else:
+                say(f"a survey of {name}, for ε = {epsilon:g}; remaining {left.figures}")
+            return
+        if asking.at_terminal() and not yes:
+            asking.agree(f"a survey of {name}, for ε = {epsilon:g}")
+        with interruptible(session.ledger), waiting("computing"):
+            found = session.describe(name, epsilon=epsilon)
+    if json:
+        print_json(found.to_dict())
+    else:
+        say(str(found))
 
 
 def publish(

@@ -1,4 +1,5 @@
-"""Commands that read a private table: `deniable query` and `deniable publish`, on files as people have them.
+"""Commands that read a private table, `deniable query`, `deniable describe` and `deniable publish`, on files as people
+have them.
 
 `mistakes.py` has the commands that read no table, and are handed one by mistake.
 """
@@ -84,6 +85,13 @@ def _number(text: str) -> float | None:
         return None
 
 
+def describe(world: World, unit: Any) -> Command:
+    """`deniable describe` with a new ledger."""
+    world.ledger(path="hospital.ledger")
+    write_csv(world, unit)
+    return world.command("describe", "visits.csv", "--epsilon", "1", "--ledger", "hospital.ledger")
+
+
 def query(write: Callable[[World, Any], None], *words: str) -> Callable[[World, Any], Command]:
     """`deniable query` with a new ledger."""
 
@@ -143,6 +151,7 @@ ENTRY_POINTS = [
     entry(
         "deniable query, Parquet", query(write_parquet, "visits.parquet", BY_CITY, "--epsilon", "1", *KEYS), sample=5
     ),
+    entry("deniable describe, CSV", describe, sample=2),
     entry("deniable publish, CSV", publish(write_csv, "visits.csv"), sample=4),
     entry("deniable publish, CSV, --json", publish(write_csv, "visits.csv", "--json"), sample=2),
     entry("deniable publish, Parquet", publish(write_parquet, "visits.parquet"), sample=2),
