@@ -119,6 +119,18 @@ def test_a_duckdb_file_with_all_its_tables(database: Callable) -> None:
     assert "a table of a new name" in ran.err
 
 
+def test_a_duckdb_file_without_tables_and_one_with_several(database: Callable) -> None:
+    duckdb.connect("none.duckdb").close()
+    for words in (["query", "none.duckdb", "SELECT 1"], ["describe", "none.duckdb"]):
+        ran = database(*words, "--epsilon", "0.1", "--ledger", "hospital.ledger")
+        assert (ran.code, ran.out) == (1, "")
+        assert "a database with tables" in ran.err
+    words = ["made.csv", "--epsilon", "0.1", "--ledger", "hospital.ledger", "--keys", "city=Bern", "--dry-run"]
+    ran = database("synthesize", "clinic.duckdb", *words)
+    assert (ran.code, ran.out) == (1, "")
+    assert "one of its tables bills, cities, visits" in ran.err
+
+
 def test_describe(database: Callable) -> None:
     ran = database("describe", "visits.csv", "--epsilon", "0.5", "--ledger", "hospital.ledger")
     assert ran.code == 0, ran.err

@@ -65,7 +65,10 @@ def tables(texts: Sequence[str], *, option: str = "--table", without: Container[
         elif equals and not Path(text).exists():
             pass
         elif is_database(text):
-            _add(paths, {each: text for each in tables_of(text) if each not in without}, option)
+            known = tables_of(text)
+            if not known:
+                raise InvalidArgument(option, text, "a database with tables", "Views are not read.")
+            _add(paths, {each: text for each in known if each not in without}, option)
             continue
         else:
             name, path = table_name(text), text

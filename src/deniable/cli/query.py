@@ -188,7 +188,7 @@ def describe(
     """
     with open_session(file, ledger=ledger, unit=unit, budget=budget, who=who, encoding=encoding) as session:
         names = [each.name for each in session.tables if not each.public]
-        if table is None and len(names) > 1:
+        if table is None and len(names) != 1:
             raise InvalidArgument("TABLE", None, f"one of {', '.join(names)}", "Name it after FILE.")
         if epsilon is None:
             epsilon = asking.epsilon_for(session.ledger)

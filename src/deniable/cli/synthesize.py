@@ -66,6 +66,8 @@ def synthesize(
 
     check_ending(out)
     tables = options.tables([file])
+    if sql is None and len(tables) > 1:
+        raise InvalidArgument("FILE", file, f"one of its tables {', '.join(tables)}", "Write NAME=FILE, or give --sql.")
     inputs = [*tables.values(), ledger]
     targets = [out] if page is None else [out, page]
     for target in [] if dry_run else targets:
