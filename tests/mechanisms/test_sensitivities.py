@@ -16,7 +16,7 @@ import pytest
 
 from deniable import mechanisms as dm
 from deniable.events import DiscreteLaplace
-from deniable.mechanisms import Mechanism, additive
+from deniable.mechanisms import Mechanism, additive, moments
 from deniable.units import ADD_REMOVE, REPLACE, ZERO_OUT, Relation
 
 REALS = (0.0, 0.3, 1.999, 2.0, None, math.inf)
@@ -172,6 +172,16 @@ def test_column_means(bounds: list[tuple[float, float]], delta: float, noiseless
     m = dm.column_means(bounds=bounds, size=2, epsilon=1, delta=delta)
     domain = tuple(product((-9.0, 0.3, 9.0), repeat=2))
     check(m, neighbours(domain, 2, REPLACE), noiseless)
+
+
+def test_the_widths_of_many_columns_are_read_once_per_release(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Their common multiple reads every column; asked for once per column, a release would cost d² steps."""
+    common, calls = moments._common_width, []
+    monkeypatch.setattr(moments, "_common_width", lambda columns: calls.append(len(columns)) or common(columns))
+    m = dm.column_means(bounds=[(0, 1), (0, 3), (-2, 5)] * 20, size=2, epsilon=1, delta=1e-6)
+    m([[0.5] * 60] * 2)
+    m.error(0.95)
+    assert calls == [60, 60, 60]  # making, releasing, stating the error
 
 
 @pytest.mark.parametrize("delta", [0, 1e-6])

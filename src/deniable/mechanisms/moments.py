@@ -378,27 +378,25 @@ class ColumnMeans(AdditiveMechanism):
             raise DataError(
                 f"these means are over size={self.size} rows, which is public; the data have another length"
             )
+        common = _common_width(self.grids)  # once: it reads every column
+        widths = [grid.highest - grid.lowest for grid in self.grids]
         totals = []
-        for column, grid in enumerate(self.grids):
+        for column, (grid, width) in enumerate(zip(self.grids, widths, strict=True)):
             # In units of the width, so that every column has the same sensitivity: total·(common/width).
             total = grid.total(grid.place(table[:, column])) - self.size * grid.lowest
-            totals.append(total * (self._common // (grid.highest - grid.lowest)))
+            totals.append(total * (common // width))
         noisy = self.noise.release(totals, source)
         means = [
-            (value / self.size * (grid.highest - grid.lowest) / self._common + grid.lowest) * grid.step
-            for value, grid in zip(noisy, self.grids, strict=True)
+            (value / self.size * width / common + grid.lowest) * grid.step
+            for value, grid, width in zip(noisy, self.grids, widths, strict=True)
         ]
         return np.array([grids.nearest_float(value) for value in means])
-
-    @property
-    def _common(self) -> int:
-        return _common_width(self.grids)
 
     def error(self, confidence: Number = Fraction(19, 20)) -> float:
         """A bound on the largest error of any mean, in the unit of the widest column, rounding included."""
         widest = max(self.grids, key=lambda grid: grid.high - grid.low)
         width = (widest.highest - widest.lowest) * widest.step
-        noise = self.noise.radius(failure(confidence)) / self._common * width / self.size
+        noise = self.noise.radius(failure(confidence)) / _common_width(self.grids) * width / self.size
         return float_above(noise + max(grid.step for grid in self.grids) / 2)
 
 
