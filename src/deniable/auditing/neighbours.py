@@ -384,7 +384,7 @@ def _filtered(table: Any, kept: NDArray[np.bool_]) -> Any:
     if isinstance(table, np.ndarray):
         return table[kept]
     if isinstance(table, list | tuple):
-        return type(table)(row for row, keep in zip(table, kept, strict=True) if keep)
+        return type(table)(map(table.__getitem__, np.flatnonzero(kept).tolist()))
     if isinstance(table, Mapping):
         return {name: _filtered(column, kept) for name, column in table.items()}
     return table.filter(kept) if hasattr(table, "with_columns") else table[kept]

@@ -34,6 +34,7 @@ LEAST, LARGEST = 1e-50, 1e50
 """The sizes that a declared norm, bound or strength may have: their squares are far from the ends of floating point."""
 
 _ROW = "a table, with a row for each record"
+_SEQUENCES = (list, tuple, range, np.ndarray)
 
 
 def numbers(column: Array) -> NDArray[np.float64]:
@@ -65,9 +66,8 @@ def read_rows(
 
 def count_declared(declared: Any) -> int | None:
     """How many columns were declared one by one; None for one declaration for all of them, or none."""
-    kinds_of_entries = list | tuple | np.ndarray | range
-    if isinstance(declared, kinds_of_entries) and len(declared):
-        return len(declared) if all(isinstance(each, kinds_of_entries) for each in declared) else None
+    if isinstance(declared, _SEQUENCES) and len(declared) and all(isinstance(each, _SEQUENCES) for each in declared):
+        return len(declared)
     return None
 
 
