@@ -35,6 +35,12 @@ from deniable.deep.clipping.rules.packing import instead
 from deniable.deep.clipping.sharding import looking_away
 from deniable.errors import NotSupported
 
+_ABOUT_SHAPES = frozenset(
+    (Tensor.dim, Tensor.size, Tensor.numel, Tensor.stride, Tensor.is_floating_point,
+     *(getattr(Tensor, name).__get__ for name in ("shape", "ndim", "dtype", "device", "is_cuda", "layout")))
+)  # fmt: skip
+"""Questions about a tensor that its numbers do not enter: there is nothing to follow. Models ask them all the time."""
+
 Step: TypeAlias = Axes | None
 """One entry of the script per call with a parameter: the axes of a use, None where parameters are only transformed."""
 
@@ -52,7 +58,7 @@ class Watch(TorchFunctionMode):
         self, function: Any, types: Any, args: Sequence[Any] = (), kwargs: Mapping[str, Any] | None = None
     ) -> Any:
         kwargs = kwargs or {}
-        if looking_away():
+        if function in _ABOUT_SHAPES or looking_away():
             return function(*args, **kwargs)
         if function in ASKING and asks(function, args, self.origin):
             return args[0]
@@ -212,6 +218,8 @@ class Tape(Watch):
     def __torch_function__(
         self, function: Any, types: Any, args: Sequence[Any] = (), kwargs: Mapping[str, Any] | None = None
     ) -> Any:
+        if function in _ABOUT_SHAPES:
+            return function(*args, **(kwargs or {}))
         change = None
         if self._in_range and not looking_away():
             change = within_range(function, args, kwargs or {})
