@@ -11,6 +11,8 @@ import deniable as dn
 from deniable import conversions, textbook
 from deniable.auditing import statistics
 from deniable.explaining import odds as odds_room
+from deniable.explaining.curves import comparison_figure, tradeoff_figure
+from deniable.explaining.svg import render
 from deniable.guarantees import FDP, GDP, ApproxDP, PureDP
 from docs.notes.items import DIFFERS, LEFT_OUT, PARTIAL, Item, Lecture, Section
 
@@ -42,6 +44,9 @@ APPROXIMATE = Section(
             printed="the second curve with k·tanh(ε/2)",
             code="textbook.compare_theorems", test="textbook/test_compare.py::test_the_graph_of_the_notes",
             ours=lambda: _graph(),
+            picture=lambda: render(
+                comparison_figure(textbook.compare_theorems(PureDP(0.1), counts=(1, 2, 5, 10, 20, 50, 100, 200, 500, 1000, 1500), delta=1e-3))
+            ),
             verdict=DIFFERS, note="the second term lacks a factor ε, so the printed curve lies too high here (ε < 1).",
         ),
         Item(
@@ -239,6 +244,21 @@ GAUSSIAN = Section(
             code="guarantees.GDP", test="conversions/test_exact.py::test_gaussian_trade_off",
         ),
         Item(
+            "Figure", "trade-off curves", "False negatives against false positives: the best tests under several promises.",
+            code="explaining.curves.tradeoff_figure",
+            test="explaining/test_pictures.py::test_the_drawn_trade_off_never_promises_more_than_the_profile",
+            picture=lambda: render(
+                tradeoff_figure(
+                    {
+                        "ε = 1": conversions.pure_to_profile(PureDP(1)),
+                        "ε = 1, δ = 0.1": conversions.approx_to_profile(ApproxDP(1, 0.1)),
+                        "μ = 1": conversions.gdp_to_profile(GDP(1)),
+                        "Laplace, ε = 1": dn.account(dn.Laplace(1)),
+                    }
+                )
+            ),
+        ),
+        Item(
             "Formula", "GDP as a ratio of densities", "GDP bounds the errors of tests.",
             printed="P[A(D) = t]/P[A(D′) = t] ≤ exp(½(μ² − 2μt))",
             code="conversions.gdp_to_tradeoff", test=f"{ERRATA}::test_002_gdp_bounds_tests_not_ratios",
@@ -331,6 +351,7 @@ COMMUNICATING = Section(
         Item(
             "Figure", "odds as a picture", "A hundred people, some of them coloured.",
             code="explaining.odds.icon_array", test="explaining/test_pictures.py::test_the_icon_array_counts",
+            picture=lambda: render(odds_room.icon_array(odds_room.odds(dn.account(dn.Laplace(2))))),
         ),
         Item(
             "Study", "odds help people decide", "[N+23]: readers of odds understand risks better and share more willingly.",

@@ -22,8 +22,9 @@ def test_the_slack_of_the_notes_and_the_best() -> None:
     assert 5e-7 < best < 7e-7
     assert half == pytest.approx(400 * math.log(1.25 * 200 / 1e-6) * math.log(2e6))
     assert all(split_variance(TARGET, count=100, slack=best * off) >= least for off in (0.9, 1.1))
-    with pytest.raises(InvalidArgument, match="slack"):
-        split_variance(TARGET, count=100, slack=1e-5)
+    for wrong in (0, 1e-6, 1e-5):
+        with pytest.raises(InvalidArgument, match="slack"):
+            split_variance(TARGET, count=100, slack=wrong)
 
 
 def test_l1_or_l2_by_their_noise() -> None:

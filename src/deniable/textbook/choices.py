@@ -29,7 +29,11 @@ def split_variance(target: ApproxDP, *, count: int, slack: Number) -> float:
     exactly.
     """
     times = _checks.count("count", count)
-    allowed = float(_checks.between("slack", slack, low=0, high=target.delta, expected="between 0 and delta"))
+    allowed = float(
+        _checks.between(
+            "slack", slack, low=0, high=target.delta, open_low=True, open_high=True, expected="above 0 and below delta"
+        )
+    )
     each = (float(target.delta) - allowed) / times
     return 4 * times * math.log(1.25 / each) * math.log(1 / allowed) / float(target.epsilon) ** 2
 
@@ -77,7 +81,9 @@ def sampled_descent_error(target: ApproxDP, *, size: int, dimension: int, steps:
 
 
 def _least(keeps: Callable[[float], bool], low: float, high: float) -> float:
-    """The least number that keeps the target, to three digits, by bisection on the logarithm."""
+    """The least number that keeps the target, to three digits, by bisection on the logarithm; `high` is a guess."""
+    while not keeps(high):
+        low, high = high, 4 * high
     while high / low > 1.002:
         middle = math.sqrt(low * high)
         low, high = (low, middle) if keeps(middle) else (middle, high)
