@@ -7,13 +7,10 @@ be in the table. `Release.noise_only` has the same values with intervals for the
 
 from __future__ import annotations
 
-import csv
-import io
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import date, datetime
-from decimal import Decimal
 from fractions import Fraction
 from functools import cached_property
 from typing import Any, NamedTuple
@@ -26,12 +23,13 @@ from deniable._escapes import printable
 from deniable._forms import Plain, plain_number
 from deniable._notebook import draw_numbers
 from deniable.descriptions import Description
-from deniable.errors import InvalidArgument, NotSupported
+from deniable.errors import InvalidArgument
 from deniable.events import Event
 from deniable.guarantees import Guarantee
 from deniable.guarantees.reading import parse
 from deniable.query.answering import Beyond
 from deniable.query.choice import AtMost
+from deniable.query.columnar import Columnar
 from deniable.query.diagnosis import Findings, Share
 from deniable.query.estimates import Choice, EstimateColumn
 from deniable.query.explanation import aligned, release_html
@@ -66,7 +64,7 @@ class Found(NamedTuple):
 
 
 @dataclass(frozen=True, eq=False)
-class Release(Plain):
+class Release(Columnar, Plain):
     """Private answers; all of it may be published. Group keys come in the declared order."""
 
     title: str
@@ -174,14 +172,6 @@ class Release(Plain):
         """Why the answer is as noisy as it is, and what would halve the noise."""
         return self.reasons
 
-    def to_polars(self) -> Any:
-        """A Polars DataFrame of `columns`."""
-        try:
-            import polars
-        except ModuleNotFoundError:
-            raise NotSupported("to_polars() needs polars, which is not installed; run: pip install polars") from None
-        return polars.from_arrow(self.to_arrow())
-
     def plot(self, column: str | None = None, *, axes: Any = None) -> Any:
         """One released number per row with its interval, drawn by Matplotlib (extra `plot`); gives the axes.
 
@@ -194,30 +184,6 @@ class Release(Plain):
         if chosen not in numbers:
             raise InvalidArgument("column", column, f"one of the released numbers {', '.join(numbers)}")
         return draw_numbers(self, chosen, axes)
-
-    def to_pandas(self) -> Any:
-        """A pandas DataFrame of `columns`."""
-        try:
-            import pandas
-        except ModuleNotFoundError:
-            raise NotSupported("to_pandas() needs pandas, which is not installed; run: pip install pandas") from None
-        return pandas.DataFrame(self.columns)
-
-    def to_arrow(self) -> Any:
-        """A pyarrow Table of `columns`; whole numbers beyond 64 bits are decimals, beyond 38 digits floats."""
-        try:
-            import pyarrow
-        except ModuleNotFoundError:
-            raise NotSupported("to_arrow() needs pyarrow, which is not installed; run: pip install pyarrow") from None
-        return pyarrow.table({name: _arrow(pyarrow, column) for name, column in self.columns.items()})
-
-    def to_csv(self) -> str:
-        """The columns as CSV text, with a line of names."""
-        out = io.StringIO()
-        writer = csv.writer(out, lineterminator="\n")
-        writer.writerow(self.columns)
-        writer.writerows(zip(*self.columns.values(), strict=True))
-        return out.getvalue()
 
     def to_dict(self) -> dict[str, Any]:
         form = {
@@ -449,19 +415,6 @@ def _read_findings(form: Mapping[str, Any]) -> Findings:
     return Findings(
         None if dropped is None else read(dropped), {name: read(share) for name, share in form["clamped"].items()}
     )
-
-
-def _arrow(pyarrow: Any, column: list[Any]) -> Any:
-    """A column as an Arrow array, whatever the size of its numbers."""
-    try:
-        return pyarrow.array(column)
-    except OverflowError:
-        small = all(abs(value) < 10**38 for value in column)
-        return (
-            pyarrow.array([Decimal(value) for value in column], type=pyarrow.decimal128(38))
-            if small
-            else (pyarrow.array([float(value) for value in column]))
-        )
 
 
 def _digits(low: float, high: float) -> int:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import csv
-import io
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -20,10 +18,11 @@ from deniable._escapes import printable
 from deniable._forms import Plain
 from deniable._notebook import Shown
 from deniable.descriptions import Description
-from deniable.errors import InvalidArgument, NotSupported
+from deniable.errors import InvalidArgument
 from deniable.events import Event
 from deniable.guarantees import ApproxDP, Guarantee
 from deniable.noise.source import fresh_numbers
+from deniable.query.columnar import Columnar
 from deniable.query.explanation import aligned
 from deniable.synthesis import sampling
 from deniable.synthesis.domain import Clique, Domain
@@ -44,7 +43,7 @@ NOT_FOR = (
 
 
 @dataclass(frozen=True, eq=False)
-class SyntheticTable(Shown, Plain):
+class SyntheticTable(Columnar, Shown, Plain):
     """Rows that were drawn from a private model; all of it may be published."""
 
     name: str
@@ -109,30 +108,6 @@ class SyntheticTable(Shown, Plain):
                 raise InvalidArgument("given", known, "values that occur together in the model")
         drawn = sampling.sample(self.model.tree, beliefs, many, random=fresh_numbers())
         return replace(self, codes=drawn, check=None, given=known)
-
-    def to_pandas(self) -> Any:
-        """A pandas DataFrame of the rows."""
-        try:
-            import pandas
-        except ModuleNotFoundError:
-            raise NotSupported("to_pandas() needs pandas, which is not installed; run: pip install pandas") from None
-        return pandas.DataFrame(self.columns)
-
-    def to_arrow(self) -> Any:
-        """A pyarrow Table of the rows."""
-        try:
-            import pyarrow
-        except ModuleNotFoundError:
-            raise NotSupported("to_arrow() needs pyarrow, which is not installed; run: pip install pyarrow") from None
-        return pyarrow.table(self.columns)
-
-    def to_csv(self) -> str:
-        """The rows as CSV text, with a line of names; missing values are empty."""
-        out = io.StringIO()
-        writer = csv.writer(out, lineterminator="\n")
-        writer.writerow(self.columns)
-        writer.writerows(zip(*self.columns.values(), strict=True))
-        return out.getvalue()
 
     def write(self, path: str | os.PathLike[str], *, overwrite: bool = False) -> None:
         """Write the rows as a CSV or a Parquet file, by the ending of its name.
