@@ -32,6 +32,7 @@ def test_every_item_has_its_verdict_and_its_reason() -> None:
         assert "|" not in item.place + item.title + item.printed + item.note, where
 
 
+@pytest.mark.xdist_group("notes")  # the pages are computed once
 def test_every_item_is_found_by_its_number() -> None:
     for lecture in LECTURES:
         anchors = [anchor(number, item) for number, item in enumerate(lecture.items(), 1)]
@@ -41,12 +42,14 @@ def test_every_item_is_found_by_its_number() -> None:
     assert {"lemma-5", "definition-1", "theorem-2", "11"} <= {anchor(n, item) for _, n, item in ITEMS}
 
 
+@pytest.mark.xdist_group("notes")  # the pages are computed once
 def test_every_page_is_as_computed() -> None:
     for name, text in pages().items():
         assert (FOLDER / name).read_text(encoding="utf-8") == text, "python -m docs.notes.pages"
     assert {path.name for path in FOLDER.iterdir() if path.suffix in (".md", ".svg")} == set(pages())
 
 
+@pytest.mark.xdist_group("notes")  # the pages are computed once
 def test_all_known_errata_are_listed() -> None:
     index = pages()["index.md"]
     assert count_verdicts()[DIFFERS] >= 32
