@@ -68,6 +68,7 @@ READS_NO_PRIVATE_DATA: dict[str, str] = {
     "deniable.query.AtMost": "limits, stated in public",
     "deniable.query.AtMost.within": "limits, stated in public",
     "deniable.query.QueryPlan.errors": "a plan, made before any row is read",
+    "deniable.query.QueryPlan.rows_cut": "limits of a plan, made before any row is read",
     "deniable.query.QueryPlan": "made by Session.plan",
     "deniable.query.QueryPlan.explain": "describes a plan",
     "deniable.query.QueryPlan.on": "changes a plan, without data",

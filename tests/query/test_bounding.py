@@ -112,7 +112,8 @@ def test_the_rule(groups_limit: int, rows_limit: int, private: bool) -> None:
     names = totals.keys[1].tolist() if private else list(range(GROUPS))
     assert names == sorted(names)
     # The rows that stay, one by one, are those that are added up.
-    steps = bounding.rows(question, keys, [value], unit=unit, limits=limits, groups=groups)
+    source = bounding.base(question, keys, [value], unit=unit)
+    steps = bounding.kept_rows(source, limits=limits, groups=groups)
     parameters: dict[str, Any] = {name: list(texts) for name, texts in bounding.lists(keys).items()}
     parameters |= {p: half for p, half in zip(choice.KEY_PARAMETERS, KEY, strict=True) if f"${p}" in "".join(steps)}
     sql = f"WITH {', '.join(steps)} SELECT u, {'k1' if private else 'g'}, v1 FROM rows"

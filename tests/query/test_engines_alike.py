@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Callable, Generator, Sequence
+from dataclasses import replace
 from datetime import date, datetime
 from decimal import Decimal
 from fractions import Fraction
@@ -21,7 +22,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from deniable.errors import NotSupported
-from deniable.query import AtMost, diagnosis, staging, surveys
+from deniable.query import AtMost, diagnosis, planning, staging, surveys
+from deniable.query.allowance import Allowance
+from deniable.query.values import name
 from tests.query.elsewhere import ask, in_duckdb, in_postgres, in_spark, totals
 
 ENGINES = ["postgres", pytest.param("spark", marks=pytest.mark.xdist_group("spark"))]
@@ -318,6 +321,31 @@ def test_totals_are_the_same(engine: Any, reference: Any, case: str) -> None:
     assert totals(ask(engine, sql, **options), key=(2**64 - 1, 12345)) == expected
 
 
+WHOLE = {
+    "limits": (AtMost(groups=3, rows=3, total=4), True, False),
+    "bounds, then a cut": (AtMost(groups=1, rows=2), False, True),
+    "all": (AtMost(groups=2, rows=2), True, True),
+    "rows in all": (AtMost(groups=9, rows=9, total=4), True, True),
+}
+
+
+@pytest.mark.parametrize("case", WHOLE)
+def test_the_same_people_are_left_out_whole(engine: Any, reference: Any, case: str) -> None:
+    """Also by the joins that DuckDB makes where rows need not be chosen alike."""
+    limits, of_limits, of_bounds = WHOLE[case]
+    where = "age = 5 OR (person = 2 AND age = 30)"  # so that some are within, and some beyond
+    sql = "SELECT city, SUM(cost), COUNT(*), COUNT(DISTINCT person), COUNT(DISTINCT age) FROM t "
+    sql += f"WHERE {where} GROUP BY city"
+    found = []
+    for each in (engine, reference):
+        plan = ask(each, sql, bounds=BOUNDS, keys=CITIES, per_unit=limits)
+        columns = frozenset(map(name, plan.grids)) if of_bounds else frozenset()
+        options = replace(plan.options, whole_limits=("total",) * of_limits, whole_bounds=columns)
+        found.append(totals(planning.plan(plan.question, options, plan.context), key=(5, 6)))
+    assert any(found[1]["rows"].values())
+    assert found[0] == found[1]
+
+
 def test_another_key_keeps_other_rows(engine: Any, reference: Any) -> None:
     """Each engine agrees with DuckDB under a second key, under which the answer is another one."""
     plans = [
@@ -337,11 +365,16 @@ def test_surveys_count_the_same(engine: Any, reference: Any) -> None:
         )
         rows, one = staging._rows(plan), Fraction(1)
         columns = [plan.question.table.find(name) for name in ("cost", "age", "big")]
+        allowance = Allowance.of({"rows": 2, "groups": 1, "total": 3}, plan.grids, groups=None)
         planned = [
             *(surveys.survey_bounds(rows, column, epsilon=one) for column in columns),
-            surveys.survey_limits(rows, limited=("rows", "groups"), epsilon=one),
-            diagnosis.survey_beyond(rows, plan.grids, {"rows": 2, "groups": 1, "total": 3}, epsilon=one),
-            diagnosis.survey_shares(rows, plan.grids, plan.limits, epsilon=one),
+            *(
+                surveys.survey_limits(rows, kinds=kinds, epsilon=one)
+                for kinds in (("total",), ("total", "groups", "rows"))
+            ),
+            *(diagnosis.survey_beyond(rows, each, epsilon=one) for each in (allowance, Allowance((("total", 3),)))),
+            diagnosis.survey_shares(rows, plan.grids, plan.limits, Allowance(), cut=True, epsilon=one),
+            diagnosis.survey_shares(rows, plan.grids, plan.limits, allowance, cut=False, epsilon=one),
         ]
         found = [s for s in planned if s is not None]
         return [each.run(survey.sql, groups=survey.cells, key=(0, 0)).rows.tolist() for survey in found]

@@ -10,9 +10,11 @@ every aggregate, derived columns, declared, known and private keys, and a join w
 
 from __future__ import annotations
 
+import contextlib
 import math
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from itertools import product
 from random import Random
 from typing import Any
@@ -29,8 +31,9 @@ from deniable.query import AtMost
 from deniable.query.engines import DuckDB
 from deniable.query.grids import BinNumber
 from deniable.query.measures import BinTree, Different, Measure, NodeCounts, Values, move
-from deniable.query.planning import QueryPlan
+from deniable.query.planning import QueryPlan, plan
 from deniable.query.schema import Column, ColumnKind
+from deniable.query.values import name
 from deniable.units import Relation
 
 CITIES = ["Bern", "Basel", "Chur", "Olten"]
@@ -153,6 +156,7 @@ def questions(
             total=draw(st.sampled_from([None, None, 1, 3, 5])),
         ),
         "public": PUBLIC,
+        "whole": draw(st.sampled_from(["", "", "limits", "bounds", "limits and bounds"])),
     }
     return sql, options
 
@@ -181,12 +185,26 @@ class Oracle:
 
 
 def planned(make_plan: Any, rows: Any, sql: str, options: dict[str, Any], **more: Any) -> QueryPlan:
-    """The plan; with a δ where keys are private."""
+    """The plan; with a δ where keys are private. `whole` says beyond what units are left out whole."""
+    given = {**options, **more}
+    whole = given.pop("whole", "")
     try:
-        found: QueryPlan = make_plan(arrow(rows), sql, **options, **more)
+        found: QueryPlan = make_plan(arrow(rows), sql, **given)
     except QueryError:  # of keys that are not declared
-        found = make_plan(arrow(rows), sql, delta=1e-6, **options, **more)
-    return found
+        found = make_plan(arrow(rows), sql, delta=1e-6, **given)
+    return leaving_out(found, limits="limits" in whole, bounds="bounds" in whole)
+
+
+def leaving_out(found: QueryPlan, *, limits: bool, bounds: bool) -> QueryPlan:
+    """The same plan, with units beyond its limits, or its bounds, left out whole."""
+    columns = frozenset(map(name, found.grids)) if bounds else frozenset()
+    kinds = random_kinds(found) if limits else ()
+    return plan(found.question, replace(found.options, whole_limits=kinds, whole_bounds=columns), found.context)
+
+
+def random_kinds(found: QueryPlan) -> tuple[str, ...]:
+    """Some limits that are asked for also where they follow from others; which must not matter."""
+    return ("total", "groups", "rows")[: 1 + len(found.sql) % 3]
 
 
 def distance(one: Sequence[int] | Mapping[Any, int], other: Sequence[int] | Mapping[Any, int]) -> int:
@@ -259,6 +277,7 @@ def test_every_aggregate_with_busy_people(make_plan: Any, places: Any, aggregate
         "per_unit": AtMost(
             groups=random.choice([1, 2]), rows=random.choice([1, 2, 3]), total=random.choice([None, None, 2, 3])
         ),
+        "whole": random.choice(["", "limits", "bounds"]),
     }
     check_people(make_plan, places, rows, (f"{sql} FROM t GROUP BY 1", options), (1, 2), random)
 
@@ -437,3 +456,24 @@ def test_the_formula_of_trees(relation: Relation, size: int, branching: int, lev
     assert found.squared == (apart**2).sum(axis=2).max()
     assert found.sensitivity == apart.sum(axis=2).max()
     assert found.coordinates >= (apart > 0).sum(axis=2).max()
+
+
+def test_units_beyond_are_left_out_whole_and_others_count_in_full(make_plan: Any, places: Any) -> None:
+    """By hand: a person within limits and bounds gives all rows, and one that is beyond any of them gives none."""
+    rows = [
+        *[(1, city, 2020, 1.0, 1) for city in ("Bern", "Bern", "Chur")],
+        *[(2, "Bern", 2020, 1.0, 1)] * 3,
+        *[(3, city, 2020, 1.0, 1) for city in ("Bern", "Chur", "Basel")],
+        *[(4, "Basel", 2020, cost, 1) for cost in (1.0, 9.0)],
+        *[(5, "Olten", 2020, cost, 1) for cost in (None, math.nan, 3.0)][1:],
+        *[(6, "Bern", 2020, 0.0, 1)] * 2 + [(6, "Chur", 2020, 0.0, 1)] * 2,
+    ]
+    sql = "SELECT city, COUNT(*) AS n, SUM(cost) AS s, COUNT(DISTINCT person) AS p FROM t GROUP BY city"
+    options = {"bounds": {"cost": (0, 3)}, "keys": {"city": CITIES}, "per_unit": AtMost(groups=2, rows=2, total=3)}
+    found = planned(make_plan, rows, sql, {**options, "whole": "limits and bounds"})
+    with contextlib.closing(found.engine):
+        totals = found.engine.run(found.bounded, groups=4, key=(1, 2))
+        assert totals.rows.tolist() == [2, 0, 1, 2], "1 and 5; others exceed rows, groups, bounds, total"
+        assert totals.units.tolist() == [1, 0, 1, 1]
+        (values,) = [values for values in totals.sums if values.grid is not None]
+        assert [int(x) * values.step for x in totals.sums[values]] == [2, 0, 1, 3]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator
+from dataclasses import replace
 from fractions import Fraction
 from pathlib import Path
 from typing import Any
@@ -109,7 +110,8 @@ def test_the_answer_is_planned_for_what_was_found(session: Session, monkeypatch:
     (values,) = [v for v in plan.bounded.values if v.grid is not None]
     assert (values.grid.low, values.grid.high) == (low, high)
     limits = release.found.limits
-    assert plan.limits == AtMost(groups=min(limits.groups, 2), rows=limits.rows)
+    assert plan.limits == replace(limits.within(2), groups=min(limits.groups, 2))
+    assert plan.limits.most_rows == limits.total
     for part in plan.noises:
         assert part.move.sensitivity / part.scale == part.amount, "noise for the sensitivity of what was found"
     assert sum(part.amount for part in plan.noises) == Fraction(71, 100)
@@ -155,10 +157,11 @@ def test_what_was_found_is_said(tmp_path: Path) -> None:
     text = str(release)
     assert f"found      bounds of cost: [{low}, {high}]" in text
     assert "left out" in text
-    assert "of the rows, in cost" in text
     found = json.loads(release.to_json())
     assert found["found"]["bounds"] == {"cost": [float(low), float(high)]}
-    assert 0 <= found["diagnosis"]["clamped"]["cost"]["low"] <= found["diagnosis"]["clamped"]["cost"]["high"] <= 1
+    assert found["found"]["per_unit"]["total"] == release.found.limits.total
+    assert 0 <= found["diagnosis"]["left_out"]["low"] <= found["diagnosis"]["left_out"]["high"] <= 1
+    assert found["diagnosis"]["clamped"] == {}, "what was found leaves out, and clamps nothing"
 
 
 def test_the_diagnosis_sees_the_bias(session: Session) -> None:
@@ -202,21 +205,21 @@ def test_a_plan_in_stages_says_its_rules(session: Session) -> None:
     for part in (
         "cost    ε ≤ 1.00, δ = 0, one patient added or removed",
         "keys    city: 2 declared, all of them released",
-        "limits  to be found with ε = 0.065, at most 2 of 2 groups and 100000 rows of each patient in each",
-        "bounds  cost: to be found with ε = 0.065",
-        "covers  noise and limits, but for the patients beyond; ε = 0.16 counts them",
+        "limits  to be found with ε = 0.065, at most 100000 rows of each patient; a patient with more is left out",
+        "bounds  cost: to be found with ε = 0.065; a patient with a value outside is left out",
+        "covers  noise and limits, but for the patients beyond, who are left out; ε = 0.16 counts them",
         "split   n 2 : mean 1",
-        "bias    ε = 0.05 for the share of rows clamped and left out",
+        "bias    ε = 0.05 for the share of rows left out",
         "bounds of cost 0.065 30.8 2",
         "COUNT(*) 0.44 set by what is found",
         "units beyond the limits 0.16 6.25 1",
         "released  error of the noise, 95 %, which depends on what is found; for example",
         "n         ± 7 with 1 row in 1 group of each patient and cost within [0, 1]; ± ",
         "-- bounds of cost\nWITH base",
-        "-- groups and rows per unit\nWITH base",
+        "-- rows per unit\nWITH base",
         "-- units beyond the limits\nWITH base",
-        "-- rows clamped and left out\nWITH base",
-        "-- answer, with the bounds and limits found in place of the widest, if there are some\nWITH base",
+        "-- rows left out\nWITH base",
+        "-- answer, with the bounds and limits found in place of the widest\nWITH base",
     ):
         assert part in text or part in " ".join(text.split())
 
@@ -243,7 +246,7 @@ def test_under_replace(session: Session, tmp_path: Path) -> None:
         Session({"visits": frame}, ledger=ledger) as other,
     ):
         plan = other.plan(SQL, epsilon=1, diagnose=0.05, **PRIVATE)
-        assert [survey.event.sensitivity for survey in plan.surveys] == [4, 4]
+        assert [survey.event.sensitivity for survey in plan.surveys] == [4, 2]
         assert plan.run().rows
         assert ledger.remaining().epsilon == 2
 
@@ -291,7 +294,9 @@ def test_rows_have_no_limits_to_find(tmp_path: Path) -> None:
         with pytest.raises(InvalidArgument, match="clamps nothing"):
             session.plan("SELECT COUNT(*) AS n FROM visits", epsilon=1, diagnose=0.05)
         plan = session.plan("SELECT SUM(cost) AS s FROM visits", epsilon=1, bounds="private", diagnose=0.05)
-        assert plan.run().findings.dropped is None
+        findings = plan.run().findings
+        assert findings.dropped is not None
+        assert findings.clamped == {}
 
 
 @pytest.mark.parametrize("private", [True, False])

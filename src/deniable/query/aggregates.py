@@ -6,6 +6,8 @@ A new aggregate is a class that says which measures it needs and how it reads it
 COUNT(*) and COUNT(column): integers, released as they come out of the noise, so they may be negative.
 
 A negative count is kept: cutting it at 0 would make small groups look larger on average, and sums over groups wrong.
+The ends of its interval are cut at 0, which no count is below: that is post-processing, and the interval holds the
+truth as often as before. So are those of a sum whose bounds lie on one side of 0.
 
 SUM(column): an exact sum on the grid plus noise, times the step. Without rows it is 0 plus noise, where SQL says
 NULL: whether a group has rows is private.
@@ -90,6 +92,7 @@ from deniable.query.estimates import (
     PlainError,
     divided,
     outward,
+    possible,
     ratio_range,
     rounded,
 )
@@ -113,7 +116,7 @@ class CountAggregate(Aggregate):
 
     def estimate(self, noisy: Mapping[Measure, Noisy], *, failure: Fraction) -> EstimateColumn:
         found = noisy[self.measures[0]]
-        return EstimateColumn(found.values, *found.ends(failure))
+        return EstimateColumn(found.values, *possible(found.ends(failure), low=0, high=1))
 
     def error(self, laws: Mapping[Measure, IntegerNoise], *, failure: Fraction) -> ExpectedError:
         return PlainError(Fraction(laws[self.measures[0]].radius(failure)), 1 - failure)
@@ -132,7 +135,8 @@ class SumAggregate(Aggregate):
     def estimate(self, noisy: Mapping[Measure, Noisy], *, failure: Fraction) -> EstimateColumn:
         measure = self.measures[0]
         found = noisy[measure]
-        return EstimateColumn(*(scaled(end, measure.step) for end in (found.values, *found.ends(failure))))
+        ends = possible(found.ends(failure), low=measure.low, high=measure.high)
+        return EstimateColumn(*(scaled(end, measure.step) for end in (found.values, *ends)))
 
     def error(self, laws: Mapping[Measure, IntegerNoise], *, failure: Fraction) -> ExpectedError:
         measure = self.measures[0]
@@ -310,7 +314,7 @@ class CountDistinct(Aggregate):
 
     def estimate(self, noisy: Mapping[Measure, Noisy], *, failure: Fraction) -> EstimateColumn:
         found = noisy[self.measure]
-        return EstimateColumn(found.values, *found.ends(failure))
+        return EstimateColumn(found.values, *possible(found.ends(failure), low=0, high=1))
 
     def error(self, laws: Mapping[Measure, IntegerNoise], *, failure: Fraction) -> ExpectedError:
         return PlainError(Fraction(laws[self.measure].radius(failure)), 1 - failure)

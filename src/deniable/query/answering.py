@@ -35,7 +35,7 @@ gets all their parts. The shares add up to the total as fractions.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from math import prod
@@ -47,7 +47,6 @@ from numpy.typing import NDArray
 from deniable import _checks
 from deniable._checks import Number
 from deniable.errors import InvalidArgument
-from deniable.query.choice import AtMost
 from deniable.query.estimates import Aggregate, Choice, EstimateColumn, Noisy
 from deniable.query.finishing import ComputedKey, evaluate
 from deniable.query.formulas import KEY, VALUE, Leaf
@@ -129,6 +128,12 @@ class Beyond(NamedTuple):
     about: int
     """A noisy number of them; 0 where the limits cannot leave anything out."""
     failure: Fraction = Fraction(0)
+    in_part: bool = False
+    """Whether some of them count in part, cut or clamped, so that intervals are widened by what these may add; else
+    they are left out whole."""
+
+
+NOBODY = Beyond(0, 0)
 
 
 def answered(
@@ -138,12 +143,13 @@ def answered(
     noises: Sequence[MeasureNoise],
     totals: Totals,
     *,
-    limits: AtMost,
+    cut: Callable[[Measure], int],
     beyond: Beyond | None,
     failure: Fraction,
 ) -> Answer:
-    """The released columns of a query whose exact totals are these. Each interval fails with at most this probability,
-    which is divided between its noise and the number of units beyond the limits."""
+    """The released columns of a query whose exact totals are these. `cut` says how many rows of a unit beyond still
+    count in one group of a measure. Each interval fails with at most this probability, which is divided between its
+    noise and the number of units beyond, where these count in part."""
     known: dict[Measure, NDArray[Any]] = {}
     for part in noises:
         if part.threshold is not None:
@@ -154,7 +160,7 @@ def answered(
     by_key |= {(KEY, before): columns[after] for before, after in question.renamed.items()}
     placed = [aggregate.with_keys(by_key) for aggregate in aggregates]
     readers = [_Intervals(failure)]
-    readers += [] if beyond is None else [_Intervals(failure - beyond.failure, limits, beyond.most)]
+    readers += [] if beyond is None else [_Intervals(failure, cut, beyond)]
     found = _estimates(placed, noises, totals, known, readers)
     released: dict[Leaf, list[Any]] = {
         **by_key, **{(VALUE, given): column.value.tolist() for given, column in found[0].items()}
@@ -188,17 +194,19 @@ class _Intervals:
     """How intervals are read off noisy measures: their failure, and what units beyond the limits may have added."""
 
     failure: Fraction
-    limits: AtMost | None = None
-    most: int = 0
+    cut: Callable[[Measure], int] | None = None
+    beyond: Beyond = NOBODY
 
     def read(self, aggregate: Aggregate, noisy: Mapping[Measure, Noisy]) -> EstimateColumn | Choice:
-        if self.limits is not None:
-            noisy = {measure: found._replace(share=self._share(measure)) for measure, found in noisy.items()}
-        return aggregate.estimate(noisy, failure=self.failure)
+        cut = self.cut
+        if cut is None or not any(cut(measure) for measure in aggregate.measures):
+            return aggregate.estimate(noisy, failure=self.failure)
+        widened = {found: noisy[found]._replace(share=self._share(found, cut(found))) for found in aggregate.measures}
+        return aggregate.estimate({**noisy, **widened}, failure=self.failure - self.beyond.failure)
 
-    def _share(self, measure: Measure) -> tuple[int, int]:
-        rows = self.most * (1 if self.limits is None else measure.most_rows(self.limits))
-        return rows * min(measure.low, 0), rows * max(measure.high, 0)
+    def _share(self, measure: Measure, rows: int) -> tuple[int, int]:
+        most = self.beyond.most * rows
+        return most * min(measure.low, 0), most * max(measure.high, 0)
 
 
 def _estimates(

@@ -2,7 +2,8 @@
 
 Rows that count have a unit, pass WHERE and carry a key; the step `base` gives each its unit `u`, its group, and the
 values `v1`, `v2`, … that are read of it. A group is named by columns of content: `g`, its number among the declared
-keys, and `k2`, … for a column whose keys are private. `choice` adds the steps that keep a unit within its limits.
+keys, and `k2`, … for a column whose keys are private. `allowance` adds the steps that leave out units whole, `choice`
+those that cut a unit to its limits.
 
 NULL units are left out: nobody owns those rows, so nobody's limit would hold for them.
 
@@ -21,6 +22,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from deniable.query import choice
+from deniable.query.allowance import Allowance
 from deniable.query.choice import AtMost, Base, Shortcut, shortcut
 from deniable.query.grids import BinNumber, Distinct, Reading, Values
 from deniable.query.keys import Keys
@@ -28,6 +30,9 @@ from deniable.query.measures import Cells, Totals, joined
 from deniable.query.reading import ParsedQuery
 from deniable.query.schema import Column, ColumnKind
 from deniable.query.values import column_as, name
+
+EVERYBODY = Allowance()
+"""Nobody is left out whole."""
 
 EVERY_ROW = "rows AS NOT MATERIALIZED (\n  SELECT * FROM base\n)"
 """The step `rows` where nothing is left out."""
@@ -63,21 +68,27 @@ def bounded(
     readings: Sequence[Reading],
     *,
     unit: Column | None,
-    limits: AtMost,
+    limits: AtMost | None,
     groups: int | None,
     units: bool = False,
     alike: bool = False,
+    whole: Allowance = EVERYBODY,
 ) -> Bounded:
     """The bounded SQL of a question; `unit` is None when every row is a unit of its own, `groups` when their number is
-    private, `alike` asks for the choice of rows that all engines make alike.
+    private, `alike` asks for the choice of rows that all engines make alike. Units beyond `whole` are left out, all
+    others cut to `limits`; None where there are none to cut to.
 
     It answers with a row per group that has rows: the group's columns, n (rows), p (units, if asked for), and for each
     reading the count m and the sum, in two halves, h·2³² + l, because drivers turn 128-bit integers into floats.
     """
-    source = base(question, keys, readings, unit=unit)
+    source = base(question, keys, readings, unit=unit, whole=whole)
     people = "COUNT(DISTINCT u)" if units else None
+    if unit is not None and whole:
+        steps = kept_rows(source, limits=limits, groups=groups, alike=alike, whole=whole)
+        text = _answer(source, steps, "rows", _OF_ROWS, people=people, groups=groups)
+        return Bounded(text, lists(keys, readings), tuple(readings))
     plain = _answer(source, [source.step], "base", _OF_ROWS, people=people, groups=groups)
-    if unit is None:
+    if unit is None or limits is None:
         return Bounded(plain, lists(keys, readings), tuple(readings))
     return Bounded(
         _chosen(source, limits=limits, groups=groups, units=units, alike=alike),
@@ -126,28 +137,33 @@ def _answer(
     return text + (f"\nORDER BY {by}" if groups is None else "")
 
 
-def rows(
+def kept_rows(
+    source: Base, *, limits: AtMost | None, groups: int | None, alike: bool = False, whole: Allowance = EVERYBODY
+) -> list[str]:
+    """The steps of a WITH whose last one, `rows`, holds the rows that stay: u (if there are units), group, values."""
+    if source.person is None or (limits is None and not whole):
+        return [source.step, EVERY_ROW]
+    if limits is None:
+        return [source.step, *whole.leave_out(source.by, source.columns, name="rows", alike=alike)]
+    choose = choice.portable_rows if alike else choice.total_rows
+    if whole:
+        inside = whole.leave_out(source.by, source.columns, name="inside", alike=alike)
+        return [source.step, *inside, *choose(source, limits=limits, groups=groups, source="inside")]
+    if alike or limits.total is not None:
+        return choose(source, limits=limits, groups=groups)
+    return choice.rows(source, limits=limits, groups=groups)
+
+
+def base(
     question: ParsedQuery,
     keys: Sequence[Keys],
     readings: Sequence[Reading],
     *,
     unit: Column | None,
-    limits: AtMost,
-    groups: int | None,
-    alike: bool = False,
-) -> list[str]:
-    """The steps of a WITH whose last one, `rows`, holds the rows that stay: u (if there are units), group, values."""
-    source = base(question, keys, readings, unit=unit)
-    if unit is None:
-        return [source.step, EVERY_ROW]
-    if alike:
-        return choice.portable_rows(source, limits=limits, groups=groups)
-    choose = choice.rows if limits.total is None else choice.total_rows
-    return choose(source, limits=limits, groups=groups)
-
-
-def base(question: ParsedQuery, keys: Sequence[Keys], readings: Sequence[Reading], *, unit: Column | None) -> Base:
-    """The rows that count."""
+    whole: Allowance = EVERYBODY,
+) -> Base:
+    """The rows that count. Where units with values outside of bounds are left out, rows are marked with `o`; where
+    every row is a unit, those are no rows that count."""
     group, joins, conditions = {"g": _group_number(keys)}, [], []
     for i, k in enumerate(keys, start=1):
         if k.texts is None:
@@ -168,7 +184,11 @@ def base(question: ParsedQuery, keys: Sequence[Keys], readings: Sequence[Reading
     kinds = {"g": ColumnKind.INTEGER} | ({"u": unit.kind} if unit is not None else {})
     kinds |= {f"k{i}": k.column.kind for i, k in enumerate(keys, start=1) if k.private}
     kinds |= {f"v{i}": _kind(reading) for i, reading in enumerate(readings, start=1)}
-    return Base(question.source, person, group, values, tuple(joins), tuple(conditions), kinds)
+    outside = whole.outside
+    if unit is None and outside:
+        conditions.append(f"CASE WHEN {outside} THEN 1 ELSE 0 END = 0")
+        outside = ""
+    return Base(question.source, person, group, values, tuple(joins), tuple(conditions), kinds, outside)
 
 
 def lists(keys: Sequence[Keys], readings: Sequence[Reading] = ()) -> dict[str, tuple[str, ...]]:
@@ -239,20 +259,21 @@ def detailed(
     readings: Sequence[Reading],
     *,
     unit: Column | None,
-    limits: AtMost,
+    limits: AtMost | None,
     groups: int | None,
     alike: bool = False,
+    whole: Allowance = EVERYBODY,
 ) -> Bounded:
     """The bounded SQL of a question; its columns are those that `gather` reads.
 
     `part` is 0 in a group's line and i in the lines of the i-th reading's bins; `i` numbers the groups that have rows
     in both; `b` is the bin. A sum comes in two halves, h·2³² + l, because drivers turn 128-bit integers into floats.
     """
-    steps = rows(question, keys, readings, unit=unit, limits=limits, groups=groups, alike=alike)
-    source = base(question, keys, readings, unit=unit)
+    source = base(question, keys, readings, unit=unit, whole=whole)
+    steps = kept_rows(source, limits=limits, groups=groups, alike=alike, whole=whole)
     text = _lines(source, steps, readings)
     easier = None
-    if unit is not None and groups is not None and not alike:
+    if unit is not None and limits is not None and not whole and groups is not None and not alike:
         plain = _lines(source, [source.step, EVERY_ROW], readings)
         easier = shortcut(source.step, source.by, plain, limits=limits, groups=groups)
     return Bounded(text, lists(keys, readings), tuple(readings), easier)

@@ -97,6 +97,11 @@ class AtMost:
         if self.total is not None:
             object.__setattr__(self, "total", _checks.count("total", self.total))
 
+    @property
+    def most_rows(self) -> int:
+        """How many rows of one unit count."""
+        return self.groups * self.rows if self.total is None else min(self.groups * self.rows, self.total)
+
     def within(self, groups: int | None) -> AtMost:
         """The same limits without what says nothing, where there are this many groups (None if that is private)."""
         most = self.groups if groups is None else min(self.groups, groups)
@@ -111,7 +116,11 @@ class AtMost:
     def words(self) -> str:
         """ "2 groups, 4 rows in each"."""
         groups, rows = (f"{n} {noun}{'s' if n > 1 else ''}" for n, noun in ((self.groups, "group"), (self.rows, "row")))
-        return f"{groups}, {rows} in each" + ("" if self.total is None else f", {self.total} in all")
+        if self.total is None:
+            return f"{groups}, {rows} in each"
+        parts = [groups] if self.groups < self.total else []
+        parts += [f"{rows} in each"] if self.rows < self.total else []
+        return ", ".join([*parts, f"{self.total} {'rows' if self.total > 1 else 'row'} in all"])
 
     def to_dict(self) -> dict[str, int]:
         """The limits that are stated."""
@@ -151,6 +160,8 @@ class Base:
     conditions: tuple[str, ...]
     kinds: Mapping[str, ColumnKind] = field(default_factory=dict)
     """What the columns of unit, group and values hold, by name."""
+    outside: str = ""
+    """That a row has a value for which its unit is left out (`allowance`): then 1 in a column `o`, else 0."""
 
     @property
     def by(self) -> tuple[str, ...]:
@@ -163,6 +174,11 @@ class Base:
         return tuple(f"v{i}" for i in range(1, len(self.values) + 1))
 
     @property
+    def columns(self) -> tuple[str, ...]:
+        """The names of the columns of unit, group and values."""
+        return ("u", *self.by, *self.names)
+
+    @property
     def step(self) -> str:
         """The rows as the step `base`."""
         return f"base AS NOT MATERIALIZED (\n{self.select()}\n)"
@@ -172,6 +188,7 @@ class Base:
         before it is put in: a line break within a text is the analyst's."""
         columns = {} if self.person is None else {"u": person or self.person}
         columns |= self.group | dict(zip(self.names, self.values, strict=True))
+        columns |= {"o": f"CASE WHEN {self.outside} THEN 1 ELSE 0 END"} if self.outside else {}
         listed = f",\n{margin}  ".join(f"{sql} AS {name}" for name, sql in columns.items())
         lines = [f"SELECT {listed}", f"FROM {self.source}", *self.joins]
         lines += [join] if join else []
@@ -305,25 +322,26 @@ def portable_counts(base: Base, *, limits: AtMost, groups: int | None) -> list[s
     return [*steps, f"counted AS (\n  SELECT u, {by}, LEAST(n, {limits.rows}) AS n FROM {source}\n)"]
 
 
-def portable_rows(base: Base, *, limits: AtMost, groups: int | None) -> list[str]:
-    """The steps up to `rows`: the rows that stay, with their unit, group, values, and place within unit and group."""
-    return _ranked_rows(base, lambda content: _rank(base, content), limits=limits, groups=groups)
+def portable_rows(base: Base, *, limits: AtMost, groups: int | None, source: str = "base") -> list[str]:
+    """The steps from `source` up to `rows`: the rows that stay, with their unit, group, values, and place within unit
+    and group."""
+    return _ranked_rows(base, lambda content: _rank(base, content), limits=limits, groups=groups, source=source)
 
 
-def total_rows(base: Base, *, limits: AtMost, groups: int | None) -> list[str]:
+def total_rows(base: Base, *, limits: AtMost, groups: int | None, source: str = "base") -> list[str]:
     """The same with DuckDB's own hash, for limits on all rows of a unit."""
-    return _ranked_rows(base, lambda content: _mixed("u", content), limits=limits, groups=groups)
+    return _ranked_rows(base, lambda content: _mixed("u", content), limits=limits, groups=groups, source=source)
 
 
 def _ranked_rows(
-    base: Base, rank_of: Callable[[Sequence[str]], str], *, limits: AtMost, groups: int | None
+    base: Base, rank_of: Callable[[Sequence[str]], str], *, limits: AtMost, groups: int | None, source: str
 ) -> list[str]:
     """The steps of `portable_rows`, by any hash of a row's unit and some content."""
-    columns, owner = ", ".join(["u", *base.by, *base.names]), ", ".join(["u", *base.by])
-    steps, source, by = [base.step], "base", ", ".join(base.by)
+    columns, owner = ", ".join(base.columns), ", ".join(["u", *base.by])
+    steps, by = [base.step] if source == "base" else [], ", ".join(base.by)
     if _few(limits, groups):
         place = f"DENSE_RANK() OVER (PARTITION BY u ORDER BY {rank_of(base.by)}, {by}) AS place"
-        steps.append(f"ranked AS (\n  SELECT {columns}, {place} FROM base\n)")
+        steps.append(f"ranked AS (\n  SELECT {columns}, {place} FROM {source}\n)")
         steps.append(f"chosen AS (\n  SELECT {columns} FROM ranked WHERE place <= {limits.groups}\n)")
         source = "chosen"
     copy = f"ROW_NUMBER() OVER (PARTITION BY {columns}) AS copy"

@@ -47,10 +47,12 @@ from deniable.query.estimates import (
     Aggregate,
     EstimateColumn,
     ExpectedError,
+    IntervalEnds,
     Noisy,
     PlainError,
     divided,
     outward,
+    possible,
     roomy,
 )
 from deniable.query.grids import Values
@@ -124,8 +126,8 @@ class SharedCount(SharedAggregate):
         beyond, width = self._beyond(noisy), self.distances.high
         above, below = self._columns(noisy, far + beyond)
         total = above + below
-        low, high = -((far + beyond - total) // width), (total + far) // width
-        return EstimateColumn((2 * total + width) // (2 * width), low, high)
+        ends = IntervalEnds(-((far + beyond - total) // width), (total + far) // width)
+        return EstimateColumn((2 * total + width) // (2 * width), *possible(ends, low=0, high=1))
 
     def error(self, laws: Mapping[Measure, IntegerNoise], *, failure: Fraction) -> ExpectedError:
         far = self._reach(laws[self.distances], failure, Fraction(1), Fraction(1))
@@ -142,10 +144,12 @@ class SharedSum(SharedAggregate):
         # Units beyond the limits add (high·α + low·β)/w to the sum, for α, β ≥ 0 with α + β within `beyond`.
         less, more = far + beyond // width * max(high, 0), far - beyond // width * min(low, 0)
         if low == 0:
-            return EstimateColumn(*(scaled(end, step) for end in (above, above - less, above + more)))
+            ends = possible(IntervalEnds(above - less, above + more), low=low, high=high)
+            return EstimateColumn(*(scaled(end, step) for end in (above, *ends)))
         whole = high * above.astype(object) + low * below.astype(object)
-        ends = ((2 * whole + width) // (2 * width), -(-whole // width) - less, whole // width + more)
-        return EstimateColumn(*(scaled(np.asarray(end, dtype=object), step) for end in ends))
+        ends = possible(IntervalEnds(-(-whole // width) - less, whole // width + more), low=low, high=high)
+        value = (2 * whole + width) // (2 * width)
+        return EstimateColumn(*(scaled(np.asarray(part, dtype=object), step) for part in (value, *ends)))
 
     def _margin(self, law: IntegerNoise, failure: Fraction) -> int:
         low, high = self.distances.ends

@@ -126,7 +126,7 @@ def describe(name: str, context: PlanningContext, *, epsilon: Number) -> TableDe
     sql = f"SELECT {people}COUNT(*) AS n{values} FROM {quoted(table.name)}"
     counts = staging.plan_query(sql, context, epsilon=part, noise="laplace")
     rows = SurveyRows(counts.question, (), owner, context.ledger.relation)
-    owned = None if owner is None else survey_limits(rows, limited=("rows",), epsilon=whole * quarter)
+    owned = None if owner is None else survey_limits(rows, kinds=("total",), epsilon=whole * quarter)
     ranges = [survey_bounds(rows, column, epsilon=whole * quarter / len(numbers)) for column in numbers]
     surveys: list[Survey] = [*([] if owned is None else [owned]), *ranges]
     event = reduce(add, (survey.event for survey in surveys), counts.event)

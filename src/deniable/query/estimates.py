@@ -53,6 +53,13 @@ class Noisy(NamedTuple):
         return IntervalEnds(values - far - most, values + far - least)
 
 
+def possible(ends: IntervalEnds, *, low: int, high: int) -> IntervalEnds:
+    """The ends of the interval of a sum, cut at 0 where every row adds between `low` and `high`, both on one side."""
+    if low >= 0:
+        return IntervalEnds(*(np.maximum(end, 0) for end in ends))
+    return IntervalEnds(*(np.minimum(end, 0) for end in ends)) if high <= 0 else ends
+
+
 class EstimateColumn(NamedTuple):
     """A released column: one value per group, with the ends of its interval."""
 

@@ -98,16 +98,20 @@ def words(plan: QueryPlan) -> Words:
 
 def staged_words(plan: StagedPlan) -> Words:
     """A plan in stages in words."""
-    answer, searched = plan.answer, {survey.column for survey in plan.bounds}
+    answer, searched, noun = plan.answer, {survey.column for survey in plan.bounds}, plan.cost.unit.noun
     facts = [("cost", str(plan.cost)), *_keys(answer, known=plan.limits is None), *_joins(answer)]
     if plan.limits is None:
         facts.append(("limits", _limits(answer)))
     else:
-        most = answer.limits
-        facts.append(("limits", f"to be found with ε = {_short(plan.limits)}, at most {_within(answer, most.groups)}"))
+        within = _within(answer, plan.limits.kinds)
+        fact = f"to be found with ε = {_short(plan.limits)}, at most {within}; a {noun} with more is left out"
+        facts.append(("limits", fact))
     facts += [(name, fact) for column, name, fact in _bounds_by_column(answer) if column not in searched]
     facts += [
-        ("bounds", f"{survey.column.name}: to be found with ε = {_short(survey)}, clamped to them then")
+        (
+            "bounds",
+            f"{survey.column.name}: to be found with ε = {_short(survey)}; a {noun} with a value outside is left out",
+        )
         for survey in plan.bounds
     ]
     facts += _split(answer)
@@ -116,8 +120,8 @@ def staged_words(plan: StagedPlan) -> Words:
     elif answer.alternatives:
         facts.append(("noise", "discrete Laplace or discrete Gaussian, whichever is smaller for what is found"))
     if plan.beyond is not None:
-        noun = plan.cost.unit.noun
-        facts.append(("covers", f"noise and limits, but for the {noun}s beyond; ε = {_short(plan.beyond)} counts them"))
+        beyond = f"but for the {noun}s beyond{'' if answer.cuts else ', who are left out'}"
+        facts.append(("covers", f"noise and limits, {beyond}; ε = {_short(plan.beyond)} counts them"))
     if plan.diagnosis is not None:
         facts.append(("bias", f"ε = {_short(plan.diagnosis)} for the share of {plan.diagnosis.name}"))
     rows = [_surveyed(survey, known=True) for survey in plan.surveys]
@@ -237,10 +241,12 @@ def _limits(plan: QueryPlan) -> str:
     return f"{groups}, {rows} per group{total}, of each {unit.noun}; a keyed hash leaves out the rest"
 
 
-def _within(plan: QueryPlan, groups: int) -> str:
-    rows = f"{plan.limits.rows} rows of each {plan.cost.unit.noun}"
+def _within(plan: QueryPlan, kinds: Container[str]) -> str:
+    """The widest limits that can be found."""
     of = "" if plan.groups is None else f" of {plan.groups}"
-    return f"{groups}{of} groups and {rows} in each" if plan.keys else rows
+    parts = [f"{plan.limits.groups}{of} groups"] if "groups" in kinds else []
+    parts += [f"{plan.limits.rows} rows"] if "total" in kinds else []
+    return f"{' and '.join(parts)} of each {plan.cost.unit.noun}"
 
 
 def _bounds(plan: QueryPlan) -> list[tuple[str, str]]:

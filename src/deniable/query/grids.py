@@ -151,6 +151,12 @@ def grid_index(column: Column, grid: Grid) -> str:
     return f"CASE WHEN {value} IS NULL OR ISNAN({value}) THEN NULL ELSE {whole} END"
 
 
+def wider(grid: Grid) -> Grid:
+    """The grid with one more step at either end: a value that lies elsewhere on it is outside of the bounds."""
+    ends = (max((grid.lowest - 1), -_EXACT), min((grid.highest + 1), _EXACT))
+    return Grid(low=ends[0] * grid.step, high=ends[1] * grid.step, step=grid.step)
+
+
 def presence(column: Column) -> str:
     """SQL that is 1 where a column holds a value, else NULL."""
     if column.kind is ColumnKind.REAL:

@@ -164,6 +164,11 @@ class Measure:
         return self.levels
 
     @property
+    def sees_values(self) -> bool:
+        """Whether it depends on which values rows hold, and not only on how many hold one."""
+        return self.summed
+
+    @property
     def low(self) -> int:
         """The least that one row adds."""
         return self._values.low - self.centre if self.summed else 0
@@ -247,6 +252,10 @@ class BoundDistances(Measure):
     @property
     def cells(self) -> int:
         return 2
+
+    @property
+    def sees_values(self) -> bool:
+        return True
 
     @property
     def spread(self) -> int:
@@ -430,6 +439,10 @@ class NodeCounts(Measure):
     @property
     def cells(self) -> int:
         return self.tree.nodes
+
+    @property
+    def sees_values(self) -> bool:
+        return True
 
     @property
     def levels(self) -> int:

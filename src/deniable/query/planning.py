@@ -39,6 +39,7 @@ from deniable.noise import Grid
 from deniable.numerics.exact import short_below
 from deniable.query import grids as gridding
 from deniable.query.aggregates import build
+from deniable.query.allowance import Allowance
 from deniable.query.answering import Beyond, answered, shares
 from deniable.query.bounding import Bounded, bounded, detailed
 from deniable.query.choice import LIMITS, ONE_ROW, AtMost
@@ -46,13 +47,14 @@ from deniable.query.complements import share_vectors
 from deniable.query.engines.base import Engine
 from deniable.query.estimates import Aggregate, ExpectedError
 from deniable.query.explanation import explain, plan_html, why, words
-from deniable.query.grids import Distinct, Values
+from deniable.query.grids import Distinct, Reading, Values
 from deniable.query.keys import DeclaredKeys, Keys
 from deniable.query.measures import Measure, UnitCounts, move
 from deniable.query.noises import FORMS, LAPLACE, NOISES, MeasureNoise, PlanNoise, fit
 from deniable.query.reading import ParsedQuery
 from deniable.query.release import Release
 from deniable.query.schema import Column, Table
+from deniable.query.values import name
 from deniable.units import Relation, Unit, one_relation
 
 DELTA_SHARE = Fraction(1, 100)
@@ -121,6 +123,10 @@ class PlanOptions:
     noise: str | None = None
     shared_delta: bool = False
     """Whether the δ in `cost` is the default share of what the ledger had left."""
+    whole_limits: tuple[str, ...] = ()
+    """The limits that matter, of "rows", "groups" and "total", where a unit beyond them is left out, and not cut."""
+    whole_bounds: frozenset[str] = frozenset()
+    """The SQL of columns for which a unit with a value outside of the bounds is left out, and its value not clamped."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -135,6 +141,8 @@ class QueryPlan(Plain):
     alternatives: tuple[PlanNoise, ...]
     """The noise that was not taken, where there was a choice; the best first."""
     bounded: Bounded
+    whole: Allowance
+    """Units beyond it are left out whole."""
     cost: Guarantee
     confidence: Fraction
     options: PlanOptions
@@ -183,28 +191,40 @@ class QueryPlan(Plain):
     @property
     def grids(self) -> dict[Column, Grid]:
         """Every column that is clamped, with the finest of its grids: quantiles read a coarser one."""
-        finest: dict[Column, Grid] = {}
-        for reading in self.bounded.values:
-            grid = None if isinstance(reading, Distinct) else reading.grid
-            if grid is not None and (reading.column not in finest or grid.step < finest[reading.column].step):
-                finest[reading.column] = grid
-        return finest
+        return _finest(self.bounded.values)
 
     @property
     def limited(self) -> tuple[str, ...]:
         """Which limits there are: of "rows", unless only units are counted, of "groups", if there are several, and of
         the "total", if it is stated."""
-        if self.unit is None or self.question.single:
-            return ()
-        rows = any(not isinstance(part.measure, UnitCounts) for part in self.noises)
-        groups = bool(self.keys) and self.groups != 1
-        return ("rows",) * rows + ("groups",) * groups + ("total",) * (self.limits.total is not None)
+        measures = tuple(part.measure for part in self.noises)
+        return _limited(self.question, self.unit, measures, self.keys, self.limits)
 
     @property
     def leaves_out(self) -> bool:
         """Whether limits or bounds can leave out anything."""
-        fewer = "groups" in self.limited and (self.groups is None or self.limits.groups < self.groups)
-        return fewer or bool({"rows", "total"} & {*self.limited}) or bool(self.grids)
+        return bool(self.allowance)
+
+    @property
+    def allowance(self) -> Allowance:
+        """What a unit may own and count in full."""
+        if self.options.whole_limits:
+            return Allowance(self.whole.limits, tuple(self.grids.items()))
+        limits = {name: getattr(self.limits, name) for name in self.limited}
+        return Allowance.of(limits, self.grids, groups=self.groups)
+
+    @property
+    def cuts(self) -> bool:
+        """Whether units beyond count in part."""
+        return any(self.rows_cut(part.measure) for part in self.noises)
+
+    def rows_cut(self, measure: Measure) -> int:
+        """How many rows of a unit beyond still count in one group of a measure, cut or clamped; 0 where all units that
+        count do so in full."""
+        cut = bool(self.allowance.limits) and not self.options.whole_limits
+        columns = () if measure.reading is None else _finest([measure.reading])
+        clamped = measure.sees_values and any(name(column) not in self.options.whole_bounds for column in columns)
+        return measure.most_rows(self.limits) if cut or clamped else 0
 
     @property
     def statements(self) -> tuple[Bounded, ...]:
@@ -346,6 +366,9 @@ def plan(question: ParsedQuery, options: PlanOptions, context: PlanningContext, 
     forms = candidates(aggregates, cost, options, context, limits=limits, groups=groups, units=units)
     ranked = sorted(forms, key=lambda noise: _size(aggregates, noise, failure=1 - confidence))
     taken = ranked[0] if charged else _first_fit(ranked, cost, context)
+    measures = tuple(taken.laws)
+    whole = _whole(options, _limited(question, column, measures, keys, limits), limits, measures, groups=groups)
+    cut = None if options.whole_limits else stated
     return QueryPlan(
         question=question,
         aggregates=aggregates,
@@ -353,7 +376,8 @@ def plan(question: ParsedQuery, options: PlanOptions, context: PlanningContext, 
         limits=limits,
         noise=taken,
         alternatives=tuple(noise for noise in ranked if noise is not taken),
-        bounded=_bounded(question, keys, tuple(taken.laws), unit=column, limits=stated, groups=groups, engine=engine),
+        bounded=_bounded(question, keys, measures, unit=column, limits=cut, groups=groups, engine=engine, whole=whole),
+        whole=whole,
         cost=_cost(cost, taken),
         confidence=confidence,
         options=options,
@@ -448,7 +472,7 @@ def answer(plan: QueryPlan, *, beyond: Beyond | None = None) -> Release:
     totals = plan.engine.run(plan.bounded, groups=plan.groups, key=(first, second))
     found = answered(
         plan.question, plan.keys, plan.aggregates, plan.noises, totals,
-        limits=plan.limits, beyond=beyond, failure=1 - plan.confidence,
+        cut=plan.rows_cut, beyond=beyond, failure=1 - plan.confidence,
     )  # fmt: skip
     return Release(
         title=_title(plan),
@@ -476,6 +500,43 @@ def _groups(keys: Sequence[Keys]) -> int | None:
     """How many groups declared keys make; None when some keys are private."""
     sizes = [len(k.values) for k in keys if k.values is not None]
     return prod(sizes) if len(sizes) == len(keys) else None
+
+
+def _limited(
+    question: ParsedQuery, unit: Column | None, measures: Sequence[Measure], keys: Sequence[Keys], limits: AtMost
+) -> tuple[str, ...]:
+    """Which limits there are (see `QueryPlan.limited`)."""
+    if unit is None or question.single:
+        return ()
+    rows = any(not isinstance(measure, UnitCounts) for measure in measures)
+    groups = bool(keys) and _groups(keys) != 1
+    return ("rows",) * rows + ("groups",) * groups + ("total",) * (rows and limits.total is not None)
+
+
+def _finest(readings: Sequence[Reading]) -> dict[Column, Grid]:
+    """Every column that has bounds, with the finest of its grids."""
+    finest: dict[Column, Grid] = {}
+    for reading in readings:
+        grid = None if isinstance(reading, Distinct) else reading.grid
+        if grid is not None and (reading.column not in finest or grid.step < finest[reading.column].step):
+            finest[reading.column] = grid
+    return finest
+
+
+def _whole(
+    options: PlanOptions, limited: Sequence[str], limits: AtMost, measures: Sequence[Measure], *, groups: int | None
+) -> Allowance:
+    """Beyond what units are left out whole."""
+    grids = _finest([measure.reading for measure in measures if measure.reading is not None])
+    left_out = {column: grid for column, grid in grids.items() if name(column) in options.whole_bounds}
+    if not options.whole_limits:
+        return Allowance((), tuple(left_out.items()))
+    stated = {name: getattr(limits, name) for name in limited}
+    if "rows" in stated:
+        stated["total"] = limits.most_rows
+    # A limit that is to be asked for is asked for, also if it follows from others, so that the SQL has one form.
+    needed = {name for name, _ in Allowance.of(stated, {}, groups=groups).limits} | {*options.whole_limits}
+    return Allowance(tuple((name, most) for name, most in stated.items() if name in needed), tuple(left_out.items()))
 
 
 def _units(question: ParsedQuery, keys: Sequence[Keys], unit: Unit) -> Measure | None:
@@ -585,19 +646,23 @@ def _bounded(
     measures: Sequence[Measure],
     *,
     unit: Column | None,
-    limits: AtMost,
+    limits: AtMost | None,
     groups: int | None,
     engine: Engine,
+    whole: Allowance,
 ) -> Bounded:
     """The SQL that measures them: of sums alone, or of rows where a measure needs them."""
     readings = tuple(dict.fromkeys(m.reading for m in measures if m.reading is not None))
     if all(isinstance(reading, Values) for reading in readings):
         units = any(isinstance(m, UnitCounts) for m in measures)
         found = bounded(
-            question, keys, readings, unit=unit, limits=limits, groups=groups, units=units, alike=engine.alike
-        )
+            question, keys, readings, unit=unit, limits=limits, groups=groups, units=units, alike=engine.alike,
+            whole=whole,
+        )  # fmt: skip
     else:
-        found = detailed(question, keys, readings, unit=unit, limits=limits, groups=groups, alike=engine.alike)
+        found = detailed(
+            question, keys, readings, unit=unit, limits=limits, groups=groups, alike=engine.alike, whole=whole
+        )
     return found
 
 

@@ -102,8 +102,10 @@ class Release(Columnar, Plain):
         """What the intervals cover, without a noisy number."""
         if self.beyond is None:
             return "privacy noise only"
-        few = f"privacy noise and limits, but for the {self.cost.unit.noun}s beyond them"
-        return few if self.beyond.failure else "privacy noise; no limit or bound leaves anything out"
+        if not self.beyond.failure:
+            return "privacy noise; no limit or bound leaves anything out"
+        beyond = f"but for the {self.cost.unit.noun}s beyond them"
+        return f"privacy noise and limits, {beyond}" + ("" if self.beyond.in_part else ", who are left out")
 
     @property
     def covers(self) -> str:
@@ -111,10 +113,10 @@ class Release(Columnar, Plain):
         if self.beyond is None or not self.beyond.failure:
             return self._covers
         noun = self.cost.unit.noun
-        return (
-            f"privacy noise and limits, for all but at most {self.beyond.most:,} {noun}s who own more than every "
-            f"{noun} is allowed to count"
-        )
+        few = f"for all but at most {self.beyond.most:,} {noun}s"
+        if self.beyond.in_part:
+            return f"privacy noise and limits, {few} who own more than every {noun} is allowed to count"
+        return f"privacy noise, {few}, who own more than every {noun} is allowed to count and are left out"
 
     @cached_property
     def columns(self) -> dict[str, list[Any]]:
@@ -274,19 +276,18 @@ class Release(Columnar, Plain):
                 for column, (low, high) in self.found.bounds.items()
             ]
             if self.found.limits is not None:
-                limits = f"{self.found.limits.rows} rows" if not self.groups else self.found.limits.words
-                lines.append(("found", f"limits for each {self.cost.unit.noun}: {limits}"))
+                lines.append(("found", f"limits for each {self.cost.unit.noun}: {self.found.limits.words}"))
         if self.findings is not None:
             if self.findings.dropped is not None:
-                lines.append(("left out", f"{self.findings.dropped} of the rows, by the limits"))
+                lines.append(("left out", f"{self.findings.dropped} of the rows"))
             lines += [
                 ("clamped", f"{share} of the rows, in {column}") for column, share in self.findings.clamped.items()
             ]
         if self.beyond is not None and self.beyond.failure:
             noun = self.cost.unit.noun
-            lines.append(
-                ("beyond", f"about {self.beyond.about:,} {noun}s own more than that, at most {self.beyond.most:,}")
-            )
+            many = f"about {self.beyond.about:,} {noun}s own more than that"
+            gone = "" if self.beyond.in_part else " and are left out"
+            lines.append(("beyond", f"{many}{gone}, at most {self.beyond.most:,}"))
         return (*lines, ("intervals", f"{shown(self.confidence * 100)} % each, {self.covers}"))
 
     def __str__(self) -> str:
@@ -385,7 +386,7 @@ def _read_release(form: Mapping[str, Any]) -> Release:
         key_values={c["name"]: _read_column(rows, c["name"], c["type"]) for c in columns if c["holds"] == "key"},
         estimates=_read_estimates(columns, rows),
         noise_estimates=_read_estimates(columns, rows if beyond is None else form["noise_only"]),
-        beyond=None if beyond is None else Beyond(beyond["most"], beyond["about"], _number(beyond["failure"])),
+        beyond=None if beyond is None else _read_beyond(beyond),
         cost=Guarantee.from_dict(form["cost"]),
         event=Event.from_dict(form["event"]),
         confidence=_number(form["confidence"]),
@@ -399,6 +400,10 @@ def _read_release(form: Mapping[str, Any]) -> Release:
 def _number(plain: int | float | Fraction | str) -> Fraction:
     """What `plain_number` wrote."""
     return read_fraction(plain) if isinstance(plain, str) else exact(plain)
+
+
+def _read_beyond(form: Mapping[str, Any]) -> Beyond:
+    return Beyond(form["most"], form["about"], _number(form["failure"]), form["in_part"])
 
 
 def _read_found(form: Mapping[str, Any]) -> Found:

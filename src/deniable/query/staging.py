@@ -56,25 +56,26 @@ from deniable.query.expressions import named_column
 from deniable.query.googlesql import GoogleForm
 from deniable.query.grids import declared
 from deniable.query.keys import DeclaredKeys
-from deniable.query.measures import Measure
+from deniable.query.measures import Measure, UnitCounts
 from deniable.query.noises import CONCENTRATED, LAPLACE, MeasureNoise, PlanNoise, pure_within
 from deniable.query.planning import PlanningContext, PlanOptions, QueryPlan
 from deniable.query.reading import ParsedQuery, parse_query, read
 from deniable.query.release import Found, Release
 from deniable.query.schema import Column
 from deniable.query.surveys import (
-    MOST,
-    VARIANTS,
     BoundsSurvey,
     LimitsSurvey,
     Survey,
     SurveyRows,
     labels,
+    limits_to_find,
     survey_bounds,
     survey_limits,
     variants_of_bounds,
     widest_grid,
+    widest_limits,
 )
+from deniable.query.values import name as sql_name
 
 PRIVATE = "private"
 """What a caller writes in place of bounds or limits that are to be found privately."""
@@ -338,7 +339,9 @@ def answer(plan: StagedPlan) -> Release:
     failure, beyond, findings = 1 - plan.confidence, None, None
     if plan.beyond is not None:
         counted = _beyond(settled, plan.beyond.epsilon)
-        beyond = counted.read(counted.take(engine), failure=failure / 2)
+        # Where units beyond count in part, an interval fails if their number or its noise does.
+        part = failure / 2 if settled.cuts else failure
+        beyond = counted.read(counted.take(engine), failure=part, in_part=settled.cuts)
     release = planning.answer(settled, beyond=beyond)
     if plan.diagnosis is not None and (looked := _diagnosis(settled, plan.diagnosis.epsilon)) is not None:
         findings = looked.read(looked.take(engine), failure=failure)
@@ -349,13 +352,20 @@ def answer(plan: StagedPlan) -> Release:
 
 def _beyond(plan: QueryPlan, epsilon: Fraction) -> BeyondSurvey:
     """The survey of the units beyond the bounds and limits of an answer."""
-    limits = {name: getattr(plan.limits, name) for name in plan.limited}
-    return survey_beyond(_rows(plan), plan.grids, limits, epsilon=epsilon)
+    return survey_beyond(_rows(plan), plan.allowance, epsilon=epsilon)
+
+
+def _limits_to_find(plan: QueryPlan) -> tuple[str, ...]:
+    """The limits that an answer needs."""
+    units = any(isinstance(part.measure, UnitCounts) for part in plan.noises)
+    gaussian = any(noise.form is not LAPLACE for noise in (plan.noise, *plan.alternatives))
+    return limits_to_find(plan.limited, units=units, gaussian=gaussian)
 
 
 def _diagnosis(plan: QueryPlan, epsilon: Fraction) -> Diagnosis | None:
     """The diagnosis of an answer with its bounds and limits; None where they can leave nothing out."""
-    return survey_shares(_rows(plan), plan.grids, plan.limits, epsilon=epsilon)
+    cut = not plan.options.whole_limits
+    return survey_shares(_rows(plan), plan.grids, plan.limits, plan.whole, cut=cut, epsilon=epsilon)
 
 
 def plan_query(
@@ -493,6 +503,7 @@ def stage(
     searched = people and (per_unit is None or per_unit == PRIVATE)
     if searched:
         options = replace(options, per_unit=None)
+    options = replace(options, whole_bounds=frozenset(sql_name(column) for column in private))
 
     keys = DeclaredKeys(options.keys, question, context.engine.look).groups()
     cost = planning.promise(options, context, [k.column.name for k in keys if k.private])
@@ -515,7 +526,9 @@ def stage(
 
     ends: Bounds = {column: _widest(column) for column in private}
     narrow = plan(ends, ONE_ROW)
-    if searched and not narrow.limited:
+    if searched and narrow.limited:
+        options = replace(options, whole_limits=_limits_to_find(narrow))
+    elif searched:
         options, searched = replace(options, per_unit=ONE_ROW), False
     unpaid = not narrow.leaves_out or isinstance(cost, GDP)  # which no Laplace noise fits
     shares = StageShares.of(
@@ -528,7 +541,7 @@ def stage(
     shared = options.cost is None and options.delta is None
     options = replace(options, epsilon=None, cost=promise, delta=None, shared_delta=shared)
     # Planned at the widest that can be found, so that what is refused is refused before the charge.
-    widest = plan(ends, MOST)
+    widest = plan(ends, widest_limits(options.whole_limits))
     if shares.answer == 1:
         return widest
 
@@ -538,7 +551,7 @@ def stage(
 
     rows = _rows(widest)
     each = shares.search / max(1, bool(private) + searched)
-    variants = zip(variants_of_bounds(private), VARIANTS, strict=True) if private or searched else ()
+    variants = variants_of_bounds(private) if private else []
     beyond = _beyond(widest, part(shares.cover)) if shares.cover and narrow.leaves_out else None
     diagnosis = _diagnosis(widest, part(shares.diagnose)) if shares.diagnose else None
     if shares.cover and beyond is None:
@@ -547,9 +560,9 @@ def stage(
         raise InvalidArgument("diagnose", diagnose, _NOTHING, "Spend it on the answer.")
     return StagedPlan(
         answer=widest,
-        variants=tuple(plan(ends, limit) for ends, limit in variants),
+        variants=tuple(plan(ends, ONE_ROW) for ends in variants),
         bounds=tuple(survey_bounds(rows, column, epsilon=part(each / len(private))) for column in private),
-        limits=survey_limits(rows, limited=narrow.limited, epsilon=part(each)) if searched else None,
+        limits=survey_limits(rows, kinds=options.whole_limits, epsilon=part(each)) if searched else None,
         beyond=beyond,
         diagnosis=diagnosis,
         cost=_whole(cost, widest, settled=not (private or searched)),

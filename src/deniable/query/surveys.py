@@ -43,7 +43,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -52,7 +52,8 @@ from deniable import noise
 from deniable.events import DiscreteLaplace
 from deniable.noise import Grid
 from deniable.query import bounding
-from deniable.query.bounding import Bounded
+from deniable.query.allowance import Allowance
+from deniable.query.bounding import EVERYBODY, Bounded
 from deniable.query.choice import AtMost
 from deniable.query.engines.base import Engine
 from deniable.query.grids import Values
@@ -80,14 +81,15 @@ class SurveyRows:
         """Whether a unit may own several rows."""
         return self.unit is not None
 
-    def base(self, values: Sequence[Values]) -> str:
-        """A step `base` with the unit u, the group, and v1, v2, … of the values, on their grids."""
-        return bounding.base(self.question, self.keys, values, unit=self.unit).step
+    def base(self, values: Sequence[Values], allowance: Allowance = EVERYBODY) -> str:
+        """A step `base` with the unit u, the group, and v1, v2, … of the values, on their grids; with a mark `o` where
+        a value is outside of an allowance."""
+        return bounding.base(self.question, self.keys, values, unit=self.unit, whole=allowance).step
 
     @property
-    def group(self) -> str:
+    def group(self) -> tuple[str, ...]:
         """The columns of `base` that name a group."""
-        return ", ".join(bounding.base(self.question, self.keys, (), unit=self.unit).by)
+        return bounding.base(self.question, self.keys, (), unit=self.unit).by
 
     @property
     def lists(self) -> dict[str, tuple[str, ...]]:
@@ -313,92 +315,90 @@ GROUP_STEPS = STEPS[:23]
 SOME_GROUPS = 10
 """How many groups are assumed where their number is private."""
 
-MOST = AtMost(groups=GROUP_STEPS[-1], rows=STEPS[-1])
-"""The widest limits that can come out."""
 
-VARIANTS = (
-    AtMost(groups=1, rows=1), AtMost(groups=60, rows=STEPS[-1]), AtMost(groups=80, rows=1),
-    AtMost(groups=80, rows=STEPS[-1]),
-)  # fmt: skip
-"""Limits that can come out, with which SQL takes every form that it can take with others, beside the widest: `choice`
-has other steps below 64 groups, and its shortcut other marks where numbers are large."""
+def widest_limits(kinds: Collection[str]) -> AtMost:
+    """The widest limits that can come out, where these kinds of them are to be found."""
+    groups = GROUP_STEPS[-1] if "groups" in kinds else STEPS[-1]
+    return AtMost(groups=groups, rows=STEPS[-1], total=STEPS[-1]) if "total" in kinds else AtMost(groups=groups, rows=1)
 
 
 @dataclass(frozen=True)
 class LimitsSurvey(Survey):
-    """The limits of one query: of rows, of groups, or of both; the other one does not matter, and is 1."""
+    """The limits of one query: a histogram of units by what they own, for each kind of limit that is to be found."""
 
-    rows: bool
-    groups: bool
+    kinds: tuple[str, ...]
+    """Of "total", the rows of a unit, "groups", and "rows", those in its fullest group."""
 
     @property
     def cells(self) -> int:
-        return len(STEPS) * self.rows + len(GROUP_STEPS) * self.groups
+        return sum(len(_steps(kind)) for kind in self.kinds)
 
     @property
     def most(self) -> int:
-        return self.rows + self.groups
+        return len(self.kinds)
 
     @property
     def name(self) -> str:
-        return " and ".join(["groups"] * self.groups + ["rows"] * self.rows) + " per unit"
+        nouns = {"total": "rows", "groups": "groups", "rows": "rows of a group"}
+        return " and ".join(nouns[kind] for kind in self.kinds) + " per unit"
 
     def read(self, noisy: NDArray[Any], *, epsilon: Fraction, groups: int | None) -> AtMost:
         """The limits with the least expected error, for an answer with this ε about so many groups."""
-        rows = self._error(noisy[: len(STEPS)], STEPS) if self.rows else _ONE
-        spread = self._error(noisy[len(STEPS) * self.rows :], GROUP_STEPS) if self.groups else _ONE
-        many = groups or SOME_GROUPS
-        errors = {
-            (k, r): k * r / float(epsilon)
-            + (lost_r * spread.mean + lost_k * rows.mean) / many
-            + (far_r + far_k) * r / 4
-            for r, lost_r, far_r in rows.places
-            for k, lost_k, far_k in spread.places
-        }
-        k, r = min(errors, key=errors.__getitem__)
-        return AtMost(groups=k if groups is None else min(k, groups), rows=r)
+        limits, start, many = {}, 0, groups or SOME_GROUPS
+        for kind in self.kinds:
+            size = len(_steps(kind))
+            limits[kind] = self._least(noisy[start : start + size], _steps(kind), float(epsilon), many)
+            start += size
+        total = limits.get("total")
+        if total is None:
+            most = limits["groups"]
+            return AtMost(groups=most if groups is None else min(most, groups), rows=1)
+        most, rows = (min(limits.get(kind, total), total) for kind in ("groups", "rows"))
+        return AtMost(groups=most, rows=rows, total=total)
 
-    def _error(self, noisy: NDArray[Any], steps: tuple[int, ...]) -> _Losses:
-        """What each step leaves out."""
-        outward = OutwardCounts.of(noisy, self.scale, start=0)
+    def _least(self, noisy: NDArray[Any], steps: tuple[int, ...], epsilon: float, groups: int) -> int:
+        """The step with the least expected error: the noise, and what the units beyond it own in one group."""
+        counts = OutwardCounts.of(noisy, self.scale, start=0).counts
         lowest = np.array([1, *(step + 1 for step in steps[:-1])])
-        inside = np.sqrt(lowest * np.array(steps, dtype=np.float64))
-        people = max(float(outward.counts.sum()), 1.0)
-        return _Losses(
-            float((outward.counts * inside).sum()) / people,
-            tuple(
-                (step, float((outward.counts * np.maximum(inside - step, 0)).sum()), outward.beyond(place))
-                for place, step in enumerate(steps)
-            ),
-        )
+        owned = counts * np.sqrt(lowest * np.array(steps, dtype=np.float64))
+        lost = [float(owned[place + 1 :].sum()) for place in range(len(steps))]
+        errors = [step / epsilon + lost[place] / groups for place, step in enumerate(steps)]
+        return steps[int(np.argmin(errors))]
 
 
-class _Losses(NamedTuple):
-    """Estimates about one kind of limit: the mean that people own, and of each step how much it leaves out in all, and
-    how many people are beyond it."""
-
-    mean: float
-    places: tuple[tuple[int, float, float], ...]
+def _steps(kind: str) -> tuple[int, ...]:
+    return GROUP_STEPS if kind == "groups" else STEPS
 
 
-_ONE = _Losses(1.0, ((1, 0.0, 0.0),))
-"""Of a limit that does not matter."""
+def limits_to_find(limited: Collection[str], *, units: bool, gaussian: bool) -> tuple[str, ...]:
+    """The limits that a question needs; `limited` says whether "rows" and "groups" matter, `units` whether units are
+    counted, and `gaussian` whether the noise may be Gaussian.
+
+    Where rows count, they are limited in all. The number of groups matters to what counts units, and the rows of one
+    group to Gaussian noise, which is scaled to L2.
+    """
+    several, rows = "groups" in limited, "rows" in limited
+    groups = several and (units or not rows)
+    return ("total",) * rows + ("groups",) * groups + ("rows",) * (several and gaussian and rows)
 
 
-def survey_limits(rows: SurveyRows, *, limited: Collection[str], epsilon: Fraction) -> LimitsSurvey:
-    """The survey of the limits over the rows that count; `limited` says whether "rows" and "groups" matter."""
-    of_rows, of_groups = "rows" in limited, "groups" in limited
-    parts = [f"SELECT {_count_cell('c', STEPS)} AS g FROM units"] if of_rows else []
-    shift = f"{len(STEPS)} + " if of_rows else ""
-    parts += [f"SELECT {shift}{_count_cell('k', GROUP_STEPS)} AS g FROM units"] if of_groups else []
-    text = (
-        f"WITH {rows.base([])},\n"
-        f"shares AS (\n  SELECT u, COUNT(*) AS c FROM base GROUP BY u, {rows.group}\n),\n"
-        "units AS MATERIALIZED (\n  SELECT MAX(c) AS c, COUNT(*) AS k FROM shares GROUP BY u\n),\n"
-        f"cells AS (\n  {' UNION ALL '.join(parts)}\n)\n"
-        "SELECT g, COUNT(*) AS n FROM cells GROUP BY g"
-    )
-    return LimitsSurvey(Bounded(text, rows.lists, ()), epsilon, rows.relation, of_rows, of_groups)
+def survey_limits(rows: SurveyRows, *, kinds: tuple[str, ...], epsilon: Fraction) -> LimitsSurvey:
+    """The survey of some kinds of limits over the rows that count."""
+    marks = {"total": "t", "groups": "k", "rows": "c"}
+    parts, start = [], 0
+    for kind in kinds:
+        parts.append(f"SELECT {start} + {_count_cell(marks[kind], _steps(kind))} AS g FROM units")
+        start += len(_steps(kind))
+    if kinds == ("total",):
+        steps = ["units AS (\n  SELECT COUNT(*) AS t FROM base GROUP BY u\n)"]
+    else:
+        steps = [
+            f"shares AS (\n  SELECT u, COUNT(*) AS c FROM base GROUP BY u, {', '.join(rows.group)}\n)",
+            "units AS MATERIALIZED (\n  SELECT MAX(c) AS c, COUNT(*) AS k, SUM(c) AS t FROM shares GROUP BY u\n)",
+        ]
+    steps = [rows.base([]), *steps, f"cells AS (\n  {' UNION ALL '.join(parts)}\n)"]
+    text = "WITH " + ",\n".join(steps) + "\nSELECT g, COUNT(*) AS n FROM cells GROUP BY g"
+    return LimitsSurvey(Bounded(text, rows.lists, ()), epsilon, rows.relation, kinds)
 
 
 def _count_cell(count: str, steps: tuple[int, ...]) -> str:

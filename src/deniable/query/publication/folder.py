@@ -303,7 +303,7 @@ def _findings(facts: Mapping[str, Any]) -> list[str]:
         lines.append(f"- beyond limits and bounds: at most {beyond['most']:,} (about {beyond['about']:,})")
     seen = facts.get("diagnosis", {})
     if seen.get("left_out"):
-        lines.append(f"- left out by the limits: {_share(seen['left_out'])} of the rows")
+        lines.append(f"- left out: {_share(seen['left_out'])} of the rows")
     lines += [
         f"- clamped: {_share(share)} of the rows, in {escape_markdown(c)}"
         for c, share in seen.get("clamped", {}).items()
