@@ -89,6 +89,41 @@ def test_gaussian_trials(gamma: Fraction, eta: Fraction) -> None:
     assert profile.epsilon(1e-6) < account(Gaussian(scale) * round(mean_trials(gamma, eta) + 1)).epsilon(1e-6) * 3
 
 
+def hockey(p: np.ndarray, q: np.ndarray, epsilon: float) -> float:
+    """H_{e^ε} in the worse order."""
+    return max(float(np.maximum(a - math.exp(epsilon) * b, 0).sum()) for a, b in ((p, q), (q, p)))
+
+
+@pytest.mark.parametrize("relation", list(Relation))
+@pytest.mark.parametrize("seed", range(3))
+def test_leaky_trials_alone_composed_and_in_groups(seed: int, relation: Relation) -> None:
+    """The worst trial that (ε, δ) allows, scored in a random order; a path of three worlds for a group of two."""
+    source = np.random.default_rng(seed)
+    gamma, eta = (F(1, 30), F(1, 2)) if seed == 0 else (F(1, 5), F(seed - 1))
+    epsilon, delta, order = 0.5, float(f"{10 ** source.uniform(-5, -1):.3g}"), source.permutation(6)
+    high, low = (1 - delta) / (1 + math.exp(-epsilon)), (1 - delta) / (1 + math.exp(epsilon))
+    # every neighbour gives δ away; the third world has one output less likely by e^ε once more
+    rare = low * math.exp(-epsilon)
+    worlds = [
+        np.array([delta, 0, 0, 0, high, low]),
+        np.array([0, delta / 2, delta / 2, 0, low, high]),
+        np.array([0, 0, 0, delta, rare, 1 - delta - rare]),
+    ]
+    assert max(hockey(*worlds[:2], epsilon), hockey(*worlds[1:], epsilon)) <= delta * (1 + 1e-9)
+    trials = law_of_trials(float(gamma), float(eta))
+    one, two, three = (best(world[order] + 1e-300, trials) for world in worlds)
+    event = Selected(Claimed(ApproxDP(epsilon, delta, relation=relation)), gamma, eta)
+    pairs = [
+        (event, one, two),
+        (event * 2, np.outer(one, one).ravel(), np.outer(two, two).ravel()),
+        (event.for_group(2), one, three),
+    ]
+    for released, p, q in pairs:
+        bound = account(released)
+        for at in (0.0, 0.5, 1.0, 1.5, 2.5, 4.0):
+            assert hockey(p, q, at) <= bound.delta(at) * (1 + 1e-9) + 1e-15
+
+
 def test_the_curve_is_that_of_the_search_at_every_delta() -> None:
     found = search([Gaussian(4)] * 3, trials=10)
     event = found.selected
