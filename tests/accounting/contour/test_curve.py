@@ -218,7 +218,6 @@ def test_losses_of_bounded_range_against_the_grid() -> None:
     [
         Claimed(ApproxDP(1, 1e-6)) * 3,
         Claimed(ZCDP(1)) * 3,
-        DiscreteGaussian(2).sampled(rate=0.1) * 10,
         Gaussian(1, 1, Relation.REPLACE, reach=1).sampled(rate=0.1) * 10,
         DiscreteLaplace(10**6, 10**5) * 10,
     ],

@@ -25,10 +25,11 @@ import numpy as np
 
 from deniable.accounting.certificate import NotCertified
 from deniable.accounting.contour.laplace import ends_decay
+from deniable.accounting.contour.mixture import log_sampled, log_sampled_at
 from deniable.accounting.contour.transform import LogMoments, LossLattice, Points, TiltedPoints, moments_of
 from deniable.numerics.arrays import CALL, UNIT, Reals
 
-_MOST_ATOMS = 4096
+_MOST_ATOMS, _MOST_SAMPLED = 4096, 1 << 14
 
 
 @dataclass(frozen=True)
@@ -144,3 +145,160 @@ def discrete_laplace(scale: Fraction, shift: int) -> LatticeAtoms:
     losses = np.concatenate([[-a * shift], a * (shift - 2 * inside), [a * shift]])
     lattice = LossLattice(Fraction(shift) / scale, 2 / scale)
     return LatticeAtoms(_exact_points(masses, losses), lattice, a * shift, geometric=shift >= 4)
+
+
+@dataclass(frozen=True)
+class FiniteAtoms:
+    """Finitely many losses, all of them kept."""
+
+    inner: LatticeAtoms
+
+    @property
+    def largest(self) -> float:
+        """Of the step inside: sampling makes no loss larger."""
+        return self.inner.largest * (1 + 4 * UNIT)
+
+    def masses(self, low: float, high: float) -> tuple[Reals, Reals, Reals, Reals]:
+        """log Q, its error, v and its error. The inner points are weighted with P; Q is P·e^{−v}."""
+        p = self.inner.points
+        off = p.upper_error + p.lower_error + 2 * UNIT * np.abs(p.loss)
+        return p.weight - p.loss, p.base_error + off + 2 * UNIT * (np.abs(p.weight) + np.abs(p.loss)), p.loss, off
+
+    def ends(self, step: ThinnedAtoms, tilt: float, digits: float) -> tuple[float, float]:
+        """All."""
+        return -math.inf, math.inf
+
+    def missed(self, step: ThinnedAtoms, tilt: float, low: float, high: float) -> float:
+        """Nothing."""
+        return 0.0
+
+
+@dataclass(frozen=True)
+class GaussianAtoms:
+    """P[X = k] ∝ e^{−k²/2σ²} and the same moved by `shift` ≥ 1: v = shift·(2k − shift)/2σ²."""
+
+    scale: float
+    shift: int
+    largest: float = math.inf
+
+    @cached_property
+    def _log_total(self) -> float:
+        far = math.ceil(13 * self.scale) + 13
+        return math.log(math.fsum(math.exp(-k * k / (2 * self.scale * self.scale)) for k in range(-far, far + 1)))
+
+    @property
+    def slope(self) -> float:
+        """How fast v grows from one output to the next."""
+        return self.shift / (self.scale * self.scale)
+
+    def log_mass(self, k: float) -> float:
+        """log Q at one output."""
+        return -k * k / (2 * self.scale * self.scale) - self._log_total
+
+    def loss(self, k: float) -> float:
+        """v at one output."""
+        return self.slope * (k - 0.5 * self.shift)
+
+    def masses(self, low: float, high: float) -> tuple[Reals, Reals, Reals, Reals]:
+        """Exponents carry the roundings of σ², the square and the quotient; the total those of its sum."""
+        k = np.arange(low, high + 1)
+        square = k * k / (2 * self.scale * self.scale)
+        error = 8 * UNIT * square + 4 * CALL * (2 + abs(self._log_total))
+        v = self.slope * (k - 0.5 * self.shift)
+        return -square - self._log_total, error, v, 8 * UNIT * self.slope * (np.abs(k) + self.shift)
+
+    def ends(self, step: ThinnedAtoms, tilt: float, digits: float) -> tuple[float, float]:
+        """The mode is where k = power·shift·share, and the share grows with k."""
+        wide = self.scale * math.sqrt(2 * digits) + 2
+        power = step.power(tilt)
+        if power >= 0:
+            # a larger shift than this has log M of thousands for one step alone
+            a = self.shift / self.scale
+            cost = -math.log(step.rate) / a
+            top = min(power * self.shift, self.scale * (cost + math.sqrt(cost * cost + 6000.0)))
+            return math.floor(-wide), math.ceil(wide + max(top, self.shift))
+        share = log_sampled_at(self.loss(0.0), rate=step.rate, rest=step.rest)[1]
+        return math.floor(-wide + power * self.shift * share), math.ceil(wide + self.shift)
+
+    def missed(self, step: ThinnedAtoms, tilt: float, low: float, high: float) -> float:
+        """Geometric series: beyond an end Q falls by (2|k| + 1)/2σ² per output and more, ℓ moves by `slope` times the
+        share at most.
+        """
+        total = 0.0
+        for power in (step.power(tilt), 1.0, 0.0):
+            for first, growth in ((high + 1, max(power, 0.0)), (low - 1, max(-power, 0.0))):
+                level, share = log_sampled_at(self.loss(first), rate=step.rate, rest=step.rest)
+                # the share grows with the output: beyond the lower end it is at most what it is there
+                moves = growth * self.slope * (1.0 if first > 0 else share * (1 + 1e-9))
+                fall = (2 * abs(first) + 1) / (2 * self.scale * self.scale) - moves
+                if fall <= 1e-6 * moves or fall <= 0:
+                    return math.inf
+                exponent = self.log_mass(first) + power * level
+                total += math.exp(min(exponent, 700.0)) / -math.expm1(-fall * (1 - 1e-9))
+        return 2 * (1 + abs(tilt)) * total * (1 + 1e-6)
+
+
+@dataclass(frozen=True)
+class ThinnedAtoms:
+    """One direction of a Poisson sample of discrete noise; `forward` when P holds the unit.
+
+    Let the step inside have laws P and Q on integers, with loss v = log P/Q. The sample has the laws (1 − q)Q + qP and
+    Q, with loss ℓ = log(1 − q + q e^v), and the reverse: points with Q as the base measure, on no lattice. Nothing is
+    claimed about decay, so such a step needs the smoothed integral, or others beside it that decay.
+    """
+
+    noise: FiniteAtoms | GaussianAtoms
+    rate: float
+    rest: float
+    forward: bool
+    lattice: None = None
+
+    @property
+    def largest(self) -> float:
+        """That of the step inside, or −log(1 − q) the other way round."""
+        return self.noise.largest if self.forward else -math.log1p(-self.rate) * (1 + 2 * CALL)
+
+    def power(self, tilt: float) -> float:
+        """The exponent of 1 − q + q e^v beside Q in the tilted law."""
+        return 1 + tilt if self.forward else -tilt
+
+    def points(self, low: float, high: float) -> Points:
+        """The outputs between two ends."""
+        if high - low > _MOST_SAMPLED and math.isfinite(high):
+            raise NotCertified("too many atoms")
+        base, base_error, v, v_error = self.noise.masses(low, high)
+        density, _, error = log_sampled(v, v_error, rate=self.rate, rest=self.rest)
+        none = np.zeros_like(v)
+        if self.forward:
+            return Points(base + density, density, base_error, error, none)
+        return Points(base, -density, base_error, none, error)
+
+    @cached_property
+    def _surveys(self) -> dict[int, Points]:
+        return {}
+
+    def moments(self, lambdas: Reals) -> LogMoments:
+        """Estimates from the outputs that matter to the largest λ, by powers of two."""
+        size = math.ceil(math.log2(max(float(lambdas[-1]), 1.0)))
+        if size not in self._surveys:
+            self._surveys[size] = self.points(*self.noise.ends(self, 2.0**size, 40.0))
+        return moments_of(self._surveys[size], lambdas)
+
+    def tilted(self, tilt: float, *, reach: float, digits: float) -> TiltedThinned:
+        """The outputs that matter on Re z = tilt."""
+        low, high = self.noise.ends(self, tilt, digits + 6.0 + math.log1p(abs(tilt)))
+        points, method = self.points(low, high), self.noise.missed(self, tilt, low, high)
+        if tilt < 0 and method:
+            size = math.exp(TiltedPoints(points, tilt, 0.0).logarithm)
+            method = math.inf if method > size / 4 else 2 * method / min(size, 1.0)
+        if not method < math.inf:
+            raise NotCertified("the cut law is tilted beyond its atoms")
+        return TiltedThinned(points, tilt, method)
+
+
+class TiltedThinned(TiltedPoints):
+    """The sample on Re z = tilt."""
+
+    def decay(self, omegas: Reals, last: float) -> Reals:
+        """No factor exceeds 1."""
+        return np.zeros_like(omegas)

@@ -126,12 +126,12 @@ def smoothed(direction: Direction, saddle: Saddle, *, spare: float = SPARE) -> S
         if nodes > _MOST_NODES:
             continue
         line = direction.tilted(tilt, reach=reach, digits=spare)
-        if nodes * line.size <= _MOST_WORK:
+        if nodes * line.first_size <= _MOST_WORK:
             break
     else:
         raise NotCertified("the smoothed integral would take too long")
     omegas = np.arange(nodes + 1, dtype=np.float64) * spacing
-    logarithms, slips = line.ratios(omegas, least=_LOST - spare - math.log(nodes))
+    logarithms, slips = line.ratios(omegas, least=_LOST - spare - math.log(nodes), most=8 * _MOST_WORK)
     falls = float(line.decay(omegas[-1:], math.inf)[0])
     bound = direction.tilted(further, reach=0.0, digits=spare)
     rules = []

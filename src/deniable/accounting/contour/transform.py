@@ -489,16 +489,24 @@ class ContourLine:
         """Whether every step has atoms."""
         return all(part.atomic for part, _ in self.parts)
 
-    def ratios(self, omegas: Reals, *, least: float = -math.inf) -> tuple[Complexes, Reals]:
+    @property
+    def first_size(self) -> int:
+        """Terms per frequency of the steps that are asked before looking which frequencies still matter."""
+        return sum(sorted(part.size for part, _ in self.parts)[:_LOOK])
+
+    def ratios(self, omegas: Reals, *, least: float = -math.inf, most: float = math.inf) -> tuple[Complexes, Reals]:
         """log of the total ratio, and X such that the total ratio is off by at most (e^X − 1) of its modulus.
 
         |Πr − Πr̂| ≤ Π(|r̂| + e) − Π|r̂| for factors with |r − r̂| ≤ e, so relative errors add as logarithms. No factor
         exceeds 1 in modulus: where some of them already prove the ratio below e^least, the others are not asked, and
-        all that is said is |r| ≤ e^x.
+        all that is said is |r| ≤ e^x. Small steps are asked first; more than `most` terms are not computed.
         """
         total, slip = np.zeros(len(omegas), dtype=np.complex128), np.zeros(len(omegas))
         left = np.arange(len(omegas))
-        for number, (part, count) in enumerate(self.parts, start=1):
+        for number, (part, count) in enumerate(sorted(self.parts, key=lambda item: item[0].size), start=1):
+            most -= len(left) * part.size
+            if most < 0:
+                raise NotCertified("the integral would take too long")
             logarithm, error = part.ratios(omegas[left])
             total[left] += count * logarithm
             slip[left] += count * (np.log1p(error) + 2 * CALL * np.abs(logarithm))

@@ -31,11 +31,15 @@ from deniable.numerics.rounding import float_above
 from deniable.units import Relation
 
 if TYPE_CHECKING:
+    from deniable.accounting.contour.atoms import FiniteAtoms, GaussianAtoms
     from deniable.accounting.contour.transform import Transform
     from deniable.accounting.pairs.law import Law
     from deniable.accounting.proof.transforms import BallTransform
 
 Added = TypeVar("Added", bound=Noise)
+
+_WIDEST = 500
+"""Sampled discrete Gaussians of a larger scale have too many atoms, and are left to the grid."""
 
 
 class NoiseRule(Rule[Added]):
@@ -229,6 +233,11 @@ class DiscreteLaplaceRule(NoiseRule[DiscreteLaplace]):
         one = discrete_laplace_balls(step.scale, int(step.sensitivity))
         return one, one
 
+    def sampled_transforms(self, event: DiscreteLaplace, rate: Fraction) -> tuple[Transform, Transform] | None:
+        from deniable.accounting.contour.atoms import FiniteAtoms, discrete_laplace
+
+        return _thinned(FiniteAtoms(discrete_laplace(event.scale, int(event.sensitivity))), rate)
+
     def cost(self, step: DiscreteLaplace, orders: Orders) -> Cost:
         return pure(step.sensitivity / step.scale, orders)
 
@@ -281,6 +290,13 @@ class DiscreteGaussianRule(NoiseRule[DiscreteGaussian]):
         one = discrete_gaussian(step.scale, int(step.sensitivity))
         return one, one
 
+    def sampled_transforms(self, event: DiscreteGaussian, rate: Fraction) -> tuple[Transform, Transform] | None:
+        from deniable.accounting.contour.atoms import GaussianAtoms
+
+        if event.sensitivity.denominator != 1 or event.coordinates != 1 or event.scale > _WIDEST:
+            return None
+        return _thinned(GaussianAtoms(float(event.scale), int(event.sensitivity)), rate)
+
     def balls(self, step: DiscreteGaussian) -> tuple[BallTransform, BallTransform]:
         from deniable.accounting.proof.transforms import DiscreteGaussianBall
 
@@ -296,3 +312,10 @@ def _whole_places(event: Noise) -> tuple[int, int]:
     """Where a unit and its replacement move an integer answer at worst; they differ by two reaches at most."""
     reach = math.floor(event.reach or event.sensitivity)
     return reach, reach - min(math.floor(event.sensitivity), 2 * reach)
+
+
+def _thinned(noise: FiniteAtoms | GaussianAtoms, rate: Fraction) -> tuple[Transform, Transform]:
+    from deniable.accounting.contour.atoms import ThinnedAtoms
+
+    forward, backward = (ThinnedAtoms(noise, float(rate), float(1 - rate), side) for side in (True, False))
+    return forward, backward
