@@ -94,7 +94,10 @@ class AutomaticClipping(Clipping):
     stability: Fraction
 
     def __init__(self, stability: Number = Fraction(1, 100)) -> None:
-        object.__setattr__(self, "stability", _checks.positive("stability", stability))
+        read = _checks.positive("stability", stability)
+        if read < LEAST:  # else a gradient whose squares underflow, and count as none, would be longer than the clip
+            raise InvalidArgument("stability", stability, "at least 1e-14", "For example 0.01.")
+        object.__setattr__(self, "stability", read)
 
     def groups(self, names: Sequence[str], norm: str) -> tuple[Group, ...]:
         return (Group(tuple(names), 1.0),)

@@ -116,6 +116,18 @@ def test_a_unit_that_is_not_finite_in_one_layer_adds_nothing_to_any(name: str) -
     torch.testing.assert_close(found.sums, without.sums)
 
 
+@pytest.mark.parametrize("clip", [1e-14, 1.0, 1e30])
+@pytest.mark.parametrize("size", [0.0, 1e-24, 1e-20, 1e-14])
+def test_gradients_that_vanish_stay_within_the_clip(clip: float, size: float) -> None:
+    """Squares below 1e-45 are gone, and a norm may be zero where the gradient is not."""
+    engine = ClippingEngine(
+        nn.Linear(4, 1, bias=False), lambda made, _: size * made.squeeze(1), clipping=AutomaticClipping(1e-14)
+    )
+    sums = engine((torch.ones(1, 4), torch.zeros(1)), clip=clip).sums["weight"].double()
+    assert sums.isfinite().all()
+    assert sums.norm() <= clip
+
+
 @pytest.mark.parametrize("name", RULES)
 def test_the_self_check_knows_the_rule(name: str) -> None:
     ClippingEngine(model(), cross_entropy, clipping=RULES[name]).check(batch(), clip=CLIP)
@@ -139,8 +151,9 @@ def test_groups_that_do_not_cover_the_parameters_are_refused() -> None:
     for wrong in ({}, {"a": 0}, {"a": -1}, {1: 1}, [("a", 1)]):
         with pytest.raises(InvalidArgument):
             PerGroupClipping(wrong)  # type: ignore[arg-type]
-    with pytest.raises(InvalidArgument):
-        AutomaticClipping(0)
+    for small in (0, -1, 1e-15, 1e-300):
+        with pytest.raises(InvalidArgument):
+            AutomaticClipping(small)
     with pytest.raises(InvalidArgument):
         dn.deep.Plan(size=9, batch=3, steps=2, clip=1, noise_multiplier=1, clipping="automatic")  # type: ignore[arg-type]
 

@@ -126,7 +126,8 @@ def clip_factors(
     if stability is None:
         factors = torch.where(upper > bound, bound / upper, torch.ones_like(upper))
     else:
-        factors = bound / (upper + stability)
+        # Of a gradient that is zero too the factor is finite, lest their product be NaN.
+        factors = (bound / (upper + stability)).clamp(max=torch.finfo(upper.dtype).max)
     norms = torch.where(alive, norms, torch.inf)
     taken = alive
     if mask is not None:
