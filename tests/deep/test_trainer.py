@@ -589,3 +589,20 @@ def test_progress_is_public_and_statistics_say_that_they_are_not() -> None:
     assert sorted(trainer.private.quantiles()) == list(trainer.private.quantiles())
     assert "tensor" not in repr(trainer.private)
     assert repr(next(iter(Trainer(model, sgd(model), cross_entropy, plan()).batches(table())))) == "Batch(step=1)"
+
+
+def test_an_interrupted_fit_says_what_stands_and_goes_on() -> None:
+    model = nn.Linear(3, 2)
+    plan = dn.deep.Plan(size=40, batch=10, steps=5, clip=1.0, target=dn.ApproxDP(3, 1e-5))
+    data = (torch.randn(40, 3), torch.randint(0, 2, (40,)))
+    trainer = Trainer(model, torch.optim.SGD(model.parameters(), lr=0.1), nn.CrossEntropyLoss(reduction="none"), plan)
+
+    def interrupt(state: object) -> None:
+        if trainer.progress.step == 2:
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt) as caught:
+        trainer.fit(data, on_step=interrupt)
+    assert caught.value.__notes__ == [f"{trainer.progress}. trainer.fit goes on from there."]
+    assert "step 2 of 5" in caught.value.__notes__[0]
+    assert trainer.fit(data, progress=False).progress.step == 5

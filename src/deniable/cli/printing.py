@@ -13,12 +13,13 @@ import json
 import re
 import sys
 import warnings
-from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from deniable._escapes import dump_json, printable, redacted
+from deniable._progress import bar
 
 if TYPE_CHECKING:
     from deniable.ledger import Ledger
@@ -110,28 +111,9 @@ INTERRUPTED = 130
 
 
 @contextlib.contextmanager
-def progress() -> Iterator[Callable[[str, int, int], None]]:
-    """A bar on standard error, if that is a terminal; otherwise nothing is shown."""
-    if not sys.stderr.isatty():
-        yield lambda name, done, of: None
-        return
-    from rich.console import Console
-    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
-
-    columns = (TextColumn("{task.description}", markup=False), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
-    with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
-        task = bar.add_task("", total=None)
-
-        def update(name: str, done: int, of: int) -> None:
-            bar.update(task, description=printable(name), completed=done, total=of)
-
-        yield update
-
-
-@contextlib.contextmanager
 def waiting(what: str) -> Iterator[None]:
     """A spinner with the time that passed, on a terminal."""
-    with progress() as update:
+    with bar() as update:
         update(what, 0, 1)
         yield
 

@@ -11,8 +11,9 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from deniable import _checks
+from deniable._progress import bar
 from deniable.cli import asking, options
-from deniable.cli.printing import Force, Json, interruptible, print_json, print_plan, progress, say, waiting
+from deniable.cli.printing import Force, Json, interruptible, print_json, print_plan, say, waiting
 from deniable.errors import InvalidArgument
 
 if TYPE_CHECKING:
@@ -237,7 +238,7 @@ def publish(
             return
         ledger = publication.session.ledger
         again = f"Run the same command again to finish {out}; it is not charged twice."
-        with interruptible(ledger, remedy=again), progress() as update:
+        with interruptible(ledger, remedy=again), bar() as update:
             folder = publication.write(out, progress=update)
         files = sorted(path.name for path in folder.iterdir() if not path.name.startswith("."))
         if json:

@@ -25,7 +25,7 @@ from __future__ import annotations
 import os
 import threading
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import ExitStack
+from contextlib import ExitStack, nullcontext
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -36,6 +36,7 @@ from numpy.typing import ArrayLike
 from torch import Tensor, nn
 
 from deniable import _checks, _files, noise
+from deniable._progress import bar
 from deniable._signatures import public
 from deniable.deep import checkpoint, optimizers
 from deniable.deep.charging import charge, check_charge
@@ -323,10 +324,12 @@ class Trainer:
         checkpoint: str | os.PathLike[str] | None = None,
         every: int = 100,
         overwrite: bool = False,
+        progress: bool = True,
     ) -> Trainer:
         """Take all remaining steps; save to `checkpoint` every so many of them and at the end.
 
         A file at `checkpoint` that is not of this run is refused before the first step, unless `overwrite` is given.
+        `progress` shows the steps on a terminal or in a notebook. An interruption says which step was taken last.
         """
         often = _checks.count("every", every)
         if on_step is not None and not callable(on_step):
@@ -339,12 +342,19 @@ class Trainer:
             refused.pop_all()
         if checkpoint is not None:
             self.save(checkpoint, overwrite=overwrite)
-        for batch in drawn:
-            progress = self.step(batch)
-            if on_step is not None:
-                on_step(progress)
-            if checkpoint is not None and (progress.step % often == 0 or progress.step == progress.steps):
-                self.save(checkpoint)
+        try:
+            with bar() if progress else nullcontext() as update:
+                for batch in drawn:
+                    state = self.step(batch)
+                    if update is not None:
+                        update("train", state.step, state.steps)
+                    if on_step is not None:
+                        on_step(state)
+                    if checkpoint is not None and (state.step % often == 0 or state.step == state.steps):
+                        self.save(checkpoint)
+        except KeyboardInterrupt as interruption:
+            interruption.add_note(f"{self.progress}. trainer.fit goes on from there.")
+            raise
         return self
 
     @property

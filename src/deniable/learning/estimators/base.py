@@ -22,6 +22,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from deniable import _checks
 from deniable._escapes import redacted
+from deniable._progress import tracker
 from deniable.descriptions import Description
 from deniable.errors import DataError, DeniableError, InvalidArgument, UnitMismatch
 from deniable.events import Claimed, Event
@@ -32,7 +33,6 @@ from deniable.learning.optimizers.base import Data, Method, MethodPlan, Task
 from deniable.learning.optimizers.exact import minimiser
 from deniable.learning.optimizers.whitening import expectation
 from deniable.learning.privacy import count_event, make_target, noisy_count, profile_of
-from deniable.learning.progress import tracker
 from deniable.learning.reading import LARGEST, LEAST, read_rows
 from deniable.learning.surroundings import warn_of_copies, warn_of_fitted_steps
 from deniable.ledger import Ledger

@@ -19,10 +19,10 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
+from deniable._progress import Tracker, silent
 from deniable.learning.optimizers.base import Array, Data, Method, MethodPlan, Solution, Task
 from deniable.learning.optimizers.whitening import Whitened, WhitenedPlan
 from deniable.learning.privacy import add_gaussian, gaussian_event, largest_mu, round_up
-from deniable.learning.progress import Tracker, silent
 from deniable.learning.table import ONE, IntegerTable
 from deniable.noise import Source
 

@@ -16,13 +16,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from deniable._checks import count, positive
+from deniable._progress import Tracker, silent
 from deniable.errors import DataError, NotSupported
 from deniable.events import Event
 from deniable.guarantees import ApproxDP, PureDP
 from deniable.learning.losses.base import LinearLoss, PointLoss
 from deniable.learning.optimizers.intervals import CoefficientSpread
 from deniable.learning.privacy import sides
-from deniable.learning.progress import Tracker, silent
 from deniable.learning.table import ONE, IntegerTable, exact_sum, margin, parts, unit_of
 from deniable.noise import Source
 from deniable.units import Relation

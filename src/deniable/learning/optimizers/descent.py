@@ -18,13 +18,13 @@ from numpy.typing import NDArray
 from deniable import noise
 from deniable._checks import between, count, positive
 from deniable._checks import rate as check_rate
+from deniable._progress import Tracker, silent
 from deniable.errors import InvalidArgument
 from deniable.events import DiscreteLaplace, Event
 from deniable.guarantees import ApproxDP
 from deniable.learning.losses.base import LinearLoss
 from deniable.learning.optimizers.base import Array, Data, Method, MethodPlan, Task, clipped_sum, gradient_grid
 from deniable.learning.privacy import add_gaussian, calibrate_event, gaussian_event, multiplier
-from deniable.learning.progress import Tracker, silent
 from deniable.learning.table import margin
 from deniable.noise import Source
 from deniable.units import Relation

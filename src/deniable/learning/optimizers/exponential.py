@@ -48,12 +48,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from deniable import noise
+from deniable._progress import Tracker, silent
 from deniable.events import Claimed
 from deniable.guarantees import GDP, ApproxDP
 from deniable.learning.losses.base import LinearLoss, PointLoss
 from deniable.learning.optimizers.base import Array, Data, Method, MethodPlan, Task
 from deniable.learning.privacy import enlarge_mu, largest_mu, round_down
-from deniable.learning.progress import Tracker, silent
 from deniable.learning.table import ONE, parts
 from deniable.noise import Source
 from deniable.numerics.rounding import float_below

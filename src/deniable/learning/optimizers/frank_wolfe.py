@@ -21,6 +21,7 @@ from typing import ClassVar
 import numpy as np
 
 from deniable import noise
+from deniable._progress import Tracker, silent
 from deniable.events import ExponentialMechanism
 from deniable.guarantees import ApproxDP
 from deniable.learning.optimizers.base import (
@@ -34,7 +35,6 @@ from deniable.learning.optimizers.base import (
     linear,
 )
 from deniable.learning.privacy import largest_rho, round_down
-from deniable.learning.progress import Tracker, silent
 from deniable.noise import Source
 
 

@@ -35,6 +35,7 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
+from deniable._progress import Tracker, silent
 from deniable.errors import InvalidArgument
 from deniable.events import TreeGaussian
 from deniable.learning.optimizers.base import (
@@ -49,7 +50,6 @@ from deniable.learning.optimizers.base import (
     gradient_grid,
 )
 from deniable.learning.privacy import MARGIN, add_gaussian, enlarge_mu, largest_mu, round_up
-from deniable.learning.progress import Tracker, silent
 from deniable.noise import Source
 from deniable.noise.discrete import LEAK
 from deniable.numerics.rounding import float_above, float_below

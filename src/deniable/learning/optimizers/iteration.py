@@ -34,6 +34,7 @@ import numpy as np
 
 from deniable import noise
 from deniable._checks import count, positive
+from deniable._progress import Tracker, silent
 from deniable.events import Claimed
 from deniable.guarantees import GDP, ApproxDP
 from deniable.learning.optimizers.base import (
@@ -50,7 +51,6 @@ from deniable.learning.optimizers.base import (
 from deniable.learning.optimizers.minimum import placed_on, placing
 from deniable.learning.optimizers.phases import drift
 from deniable.learning.privacy import add_gaussian, gaussian_event, largest_mu, leak, round_up
-from deniable.learning.progress import Tracker, silent
 from deniable.noise import Source
 from deniable.noise.discrete import LEAK, SPREAD
 

@@ -38,6 +38,7 @@ import numpy as np
 
 from deniable import noise
 from deniable._checks import positive
+from deniable._progress import Tracker, silent
 from deniable.errors import InvalidArgument
 from deniable.events import Claimed, DiscreteLaplace, Event
 from deniable.guarantees import ApproxDP, PureDP
@@ -45,7 +46,6 @@ from deniable.learning.optimizers.base import Array, Data, Method, MethodPlan, T
 from deniable.learning.optimizers.minimum import DEFAULT_RATIO, minimisable, minimise, placed_on, placing, reachable
 from deniable.learning.optimizers.whole import Slope
 from deniable.learning.privacy import add_gaussian, gaussian_event, multiplier
-from deniable.learning.progress import Tracker, silent
 from deniable.noise import Source
 from deniable.noise.discrete import LEAK, SPREAD
 from deniable.numerics import normal

@@ -25,12 +25,12 @@ from typing import ClassVar
 
 from deniable import noise
 from deniable._checks import positive
+from deniable._progress import Tracker, silent
 from deniable.events import DiscreteLaplace, Event
 from deniable.guarantees import PureDP
 from deniable.learning.optimizers.base import Array, Data, Method, MethodPlan, Task, smooth, steady
 from deniable.learning.optimizers.minimum import DEFAULT_RATIO, minimisable, minimise, placed_on, placing, reachable
 from deniable.learning.privacy import add_gaussian, gaussian_event, largest_mu, multiplier
-from deniable.learning.progress import Tracker, silent
 from deniable.noise import Source
 from deniable.numerics.exact import whole_root_above
 

@@ -28,6 +28,7 @@ from typing import ClassVar
 import numpy as np
 
 from deniable._checks import positive
+from deniable._progress import Tracker, silent
 from deniable.learning.losses.base import LinearLoss
 from deniable.learning.optimizers.base import (
     Array,
@@ -43,7 +44,6 @@ from deniable.learning.optimizers.base import (
 )
 from deniable.learning.optimizers.minimum import minimisable, minimise, placed_on, placing, reachable
 from deniable.learning.privacy import add_gaussian, gaussian_event, largest_mu, multiplier
-from deniable.learning.progress import Tracker, silent
 from deniable.noise import Source
 
 _GRID = 1 << 30

@@ -13,12 +13,12 @@ from numpy.typing import NDArray
 
 from deniable import noise
 from deniable._checks import positive
+from deniable._progress import Tracker, silent
 from deniable.events import DiscreteLaplace, Event
 from deniable.guarantees import PureDP
 from deniable.learning.losses import HalfSquare, Squared
 from deniable.learning.optimizers.base import Array, Data, Method, MethodPlan, Task
 from deniable.learning.privacy import add_gaussian, gaussian_event, multiplier
-from deniable.learning.progress import Tracker, silent
 from deniable.learning.table import ONE, exact_sum, parts
 from deniable.noise import Source
 from deniable.numerics.exact import whole_root_above

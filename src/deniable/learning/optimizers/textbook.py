@@ -24,6 +24,7 @@ from typing import ClassVar
 
 import numpy as np
 
+from deniable._progress import Tracker, silent
 from deniable.guarantees import ApproxDP
 from deniable.learning.optimizers.base import (
     Array,
@@ -36,7 +37,6 @@ from deniable.learning.optimizers.base import (
     gradient_grid,
 )
 from deniable.learning.privacy import add_gaussian, gaussian_event, multiplier, round_up
-from deniable.learning.progress import Tracker, silent
 from deniable.noise import Source
 
 

@@ -38,6 +38,7 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
+from deniable._progress import Tracker, silent
 from deniable.guarantees import ApproxDP, PureDP
 from deniable.learning.losses import Hinge, Logistic, SmoothedHinge
 from deniable.learning.losses.base import LinearLoss
@@ -55,7 +56,6 @@ from deniable.learning.optimizers.base import (
 from deniable.learning.optimizers.intervals import CoefficientSpread, DescentRecursion, mean_curvature
 from deniable.learning.optimizers.statistics import second_moments
 from deniable.learning.privacy import add_gaussian, gaussian_event, largest_mu, round_up, sides
-from deniable.learning.progress import Tracker, silent
 from deniable.learning.table import ONE, IntegerTable
 from deniable.noise import Source
 from deniable.units import Relation
