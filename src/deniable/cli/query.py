@@ -209,11 +209,11 @@ def describe(
         if asking.at_terminal() and not yes:
             asking.agree(f"a survey of {name}, for ε = {epsilon:g}")
         with interruptible(session.ledger), waiting("computing"):
-            found = session.describe(name, epsilon=epsilon)
+            survey = session.describe(name, epsilon=epsilon)
     if json:
-        print_json(found.to_dict())
+        print_json(survey.to_dict())
     else:
-        say(str(found))
+        say(str(survey))
 
 
 def publish(

@@ -25,6 +25,7 @@ from sqlglot import exp
 
 from deniable.errors import DataError, QueryError
 from deniable.query import ranges, times
+from deniable.query import values as constants
 from deniable.query.functions import (
     FUNCTIONS,
     LONGEST,
@@ -40,18 +41,7 @@ from deniable.query.parsing import parse_expression
 from deniable.query.ranges import Range
 from deniable.query.schema import Column, ColumnKind
 from deniable.query.scope import Scope, bare, is_literal, owner_column, same_ids, shown, written
-from deniable.query.values import (
-    Value,
-    column_as,
-    common_type,
-    listed,
-    literal,
-    meeting_type,
-    name,
-    plain_text,
-    quoted,
-    read_text,
-)
+from deniable.query.values import Value, column_as, common_type, literal, meeting_type, name, quoted, read_text
 
 _BIGINT = 1 << 63
 _CASTS = {
@@ -605,9 +595,9 @@ def _membership(scope: Scope, node: exp.In) -> str:
     # One list per type in which the column is compared: engines look a value up in a list, and try a chain of OR.
     lists: dict[str, dict[str, None]] = {}
     for item in node.expressions:
-        type, text = _constant(scope, item, column, scope.value(item), plain_text)
+        type, text = _constant(scope, item, column, scope.value(item), constants.plain_text)
         lists.setdefault(type, {})[text] = None
-    parts = [f"{column_as(column, type)} IN ({listed(tuple(texts), type)})" for type, texts in lists.items()]
+    parts = [f"{column_as(column, type)} IN ({constants.listed(tuple(texts), type)})" for type, texts in lists.items()]
     return "(" + " OR ".join(parts) + ")"
 
 
