@@ -29,6 +29,7 @@ ROOMS: dict[str, tuple[str, ...]] = {
     "strategies": ("strategies",),
     "ledger": ("ledger",),
     "query": ("query", "query.engines"),
+    "service": ("service",),
     "synthesis": ("synthesis",),
     "learning": ("learning", "learning.losses"),
     "deep": ("deep",),

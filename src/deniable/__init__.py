@@ -54,6 +54,7 @@ _HOMES: dict[str, str] = {
     "Session": "deniable.query",
     "convert": "deniable.query",
     "open": "deniable.query",
+    "connect": "deniable.service",
 }
 
 # Rooms that are used by their own name, as in `dn.errors.BudgetExceeded` (`cli` and `numerics` are the house's own).
@@ -73,6 +74,7 @@ _ROOMS: tuple[str, ...] = (
     "mechanisms",
     "noise",
     "query",
+    "service",
     "strategies",
     "synthesis",
     "textbook",
@@ -81,15 +83,19 @@ _ROOMS: tuple[str, ...] = (
 
 # The extra that installs a package that the base installation lacks.
 _EXTRAS: dict[str, str] = {
+    "argon2": "serve",
     "flint": "proof",
     "joblib": "audit",
     "matplotlib": "plot",
+    "msgspec": "serve",
     "peft": "hf",
     "psycopg": "postgres",
     "pyspark": "spark",
     "sklearn": "learn",
+    "starlette": "serve",
     "torch": "deep",
     "transformers": "hf",
+    "uvicorn": "serve",
 }
 
 if TYPE_CHECKING:
@@ -108,6 +114,7 @@ if TYPE_CHECKING:
     from deniable import mechanisms as mechanisms
     from deniable import noise as noise
     from deniable import query as query
+    from deniable import service as service
     from deniable import strategies as strategies
     from deniable import synthesis as synthesis
     from deniable import textbook as textbook
@@ -144,6 +151,7 @@ if TYPE_CHECKING:
     from deniable.query import Session as Session
     from deniable.query import convert as convert
     from deniable.query import open as open
+    from deniable.service import connect as connect
     from deniable.units import ADD_REMOVE as ADD_REMOVE
     from deniable.units import REPLACE as REPLACE
     from deniable.units import ZERO_OUT as ZERO_OUT

@@ -22,6 +22,7 @@ from __future__ import annotations
 
 import contextlib
 import errno
+import fcntl
 import os
 import secrets
 import stat
@@ -60,6 +61,31 @@ def write_bytes(
     """Write a file whole or not at all. Arguments as in `replacing`."""
     with replacing(path, overwrite=overwrite, inputs=inputs, private=private) as beside, beside.open("wb") as file:
         file.write(data)
+
+
+def append_line(path: AnyPath, line: str) -> None:
+    """Add one line to the end of a file, and wait until it is on disk. A new file is its owner's alone."""
+    handle = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
+    try:
+        os.write(handle, f"{line}\n".encode())
+        os.fsync(handle)
+    finally:
+        os.close(handle)
+
+
+@contextlib.contextmanager
+def holding(path: AnyPath) -> Iterator[bool]:
+    """Hold a file for this process until the block ends; gives whether nobody else holds it."""
+    handle = os.open(path, os.O_RDWR | os.O_CREAT, 0o600)
+    try:
+        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        free = True
+    except OSError:
+        free = False
+    try:
+        yield free
+    finally:
+        os.close(handle)
 
 
 @contextlib.contextmanager

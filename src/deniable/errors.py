@@ -17,6 +17,10 @@
     │   ├── LedgerDamaged      the record does not verify
     │   ├── AlreadyPaid        a key that has paid for an answer pays for no second one
     │   └── BudgetExceeded     requested, remaining, and the largest request that fits
+    ├── AccessDenied           a service does not know who asks, or does not let them
+    ├── NotThere               a service has no such thing, or it is somebody else's
+    ├── ApprovalNeeded         a run that waits until a second person approves it
+    ├── ServiceBusy            a service has too much to do, or is out of reach; says when to come back
     └── LedgerUnsure           a charge was being written, and nobody knows whether it stands
 
 What is said and not raised is a `PrivacyWarning`.
@@ -167,6 +171,34 @@ class LedgerUnsure(DeniableError):
     It is no `LedgerError`, which says that nothing was charged. Nothing may be released; a key that the charge had must
     be kept, for the same call with the same key finds out later and pays at most once.
     """
+
+
+class AccessDenied(DeniableError):
+    """A service does not know who asks, or this account may not do that."""
+
+
+class NotThere(DeniableError):
+    """A service has no such thing, or it is somebody else's: nobody can tell which."""
+
+
+class ApprovalNeeded(DeniableError):
+    """The run waits for the approval of a second person. Nothing was charged; the same key asks again later."""
+
+
+class ServiceBusy(DeniableError):
+    """A service has too much to do, or is out of reach. The same call with the same key may be repeated."""
+
+    def __init__(self, message: str, *, seconds: float = 1) -> None:
+        self.message, self.seconds = message, seconds
+        super().__init__(message)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _service_busy, (self.message, self.seconds)
+
+
+def _service_busy(message: str, seconds: float) -> ServiceBusy:
+    """The exception that crossed from another process."""
+    return ServiceBusy(message, seconds=seconds)
 
 
 class LedgerMissing(LedgerError):

@@ -14,7 +14,7 @@ ROOT = Path(__file__).parents[2]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())
 CONTRACTS = {contract["id"]: contract for contract in PROJECT["tool"]["importlinter"]["contracts"]}
 ROOMS = {name for layer in CONTRACTS["layers"]["layers"] for name in re.findall(r"\w+", layer)}
-IMPORTED_AS = {"scikit-learn": "sklearn", "python-flint": "flint"}
+IMPORTED_AS = {"argon2-cffi": "argon2", "scikit-learn": "sklearn", "python-flint": "flint"}
 SIBLINGS = ("query", "learning", "deep", "auditing", "explaining")
 
 

@@ -87,6 +87,8 @@ READS_NO_PRIVATE_DATA: dict[str, str] = {
     "deniable.query.Release.**": "reads what was released",
     "deniable.query.Value": "a released number",
     "deniable.query.*.close": "lets go of files",
+    # service: the client sends questions; what computes them is a Session
+    "deniable.service.**": "asks a service over HTTP",
     # synthesis
     "deniable.synthesis.ColumnBins.**": "cells, stated in public",
     "deniable.synthesis.ColumnCategories.**": "cells, stated in public",
@@ -142,6 +144,9 @@ READS_NO_PRIVATE_DATA: dict[str, str] = {
     "deniable demo": "makes up its own data",
     "deniable ledger create": "takes events, never data",
     "deniable ledger dashboard": "reads the ledger, never data",
+    "deniable serve init": "makes a folder and a ledger; reads no table",
+    "deniable serve run": "answers by sessions, which are registered",
+    "deniable serve check": "looks at settings and modes of files",
     "deniable ledger allot": "takes a name and a budget, never data",
 }
 

@@ -29,7 +29,7 @@ OTHER_MEANINGS: dict[str, str] = {
     "alpha": r"(guarantees|calibration\.Risk|auditing|conversions)\..*|learning\.Ridge",  # a false-positive rate
     "guarantee": r"(conversions|events|descriptions|auditing|mechanisms|guarantees|accounting|textbook)\..*",  # a field
     "n": r"noise\.(permutation|uniform)",  # how many whole numbers there are to draw from
-    "group_size": r"query\.Session\..*",  # the smallest group in which an average keeps its error
+    "group_size": r"(query\.|service\.Remote)Session\..*",  # the smallest group in which an average keeps its error
     "limits": r"query\.(QueryPlan|StagedPlan)",  # a plan's own field
     "people": r"deep\..*",  # who each example is about
 }

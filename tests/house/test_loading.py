@@ -13,7 +13,21 @@ SRC = str(Path(__file__).parents[2] / "src")
 HEAVY = {"scipy", "duckdb", "sqlglot", "torch", "pandas", "polars", "pyarrow", "sklearn", "matplotlib", "rich", "typer"}
 
 # What only extras bring. A finder in front of all others behaves as if none of it were installed.
-EXTRAS = ["torch", "transformers", "peft", "accelerate", "pyspark", "psycopg", "sklearn", "matplotlib", "flint"]
+EXTRAS = [
+    "starlette",
+    "uvicorn",
+    "msgspec",
+    "argon2",
+    "torch",
+    "transformers",
+    "peft",
+    "accelerate",
+    "pyspark",
+    "psycopg",
+    "sklearn",
+    "matplotlib",
+    "flint",
+]
 DEV = ["pandas", "polars", "pyarrow", "mpmath", "hypothesis", "pytest"]
 BARE = f"""
 import sys
@@ -129,6 +143,10 @@ def test_base_installation_imports_every_module() -> None:
         "deniable.query.engines.spark",
         "deniable.query.engines.postgres",
         "deniable.ledger.stores.postgres",
+        *(
+            f"deniable.service.{name}"
+            for name in ("access", "app", "curator", "jobs", "planner", "requests", "running")
+        ),
     )
     assert [line for line in missing.splitlines() if not line.startswith(rooms_of_extras)] == []
 

@@ -102,8 +102,8 @@ def test_who_reads_an_answer_pays_alone(ledger: Ledger) -> None:
             ledger.charge_reader(seq, who=who, purpose="reads")
     with pytest.raises(LedgerError, match="costs nothing"):
         ledger.charge_reader(paid.seq, who="eve", purpose="reads")
+    ledger.charge(Laplace(scale=4), purpose="q", who="ana", key="k")
     with pytest.raises(LedgerError, match="something else"):
-        ledger.charge(Laplace(scale=4), purpose="q", who="ana", key="k")
         ledger.charge_reader(paid.seq, who="ben", purpose="reads", key="k")
     ledger.charge_reader(paid.seq, who="ben", purpose="reads")
     with pytest.raises(BudgetExceeded, match="ben's budget"):

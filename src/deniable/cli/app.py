@@ -8,7 +8,7 @@ from typing import Annotated, Any
 import typer
 from typer.core import TyperGroup
 
-from deniable.cli import account, audit, demo, explain, ledger, query, synthesize
+from deniable.cli import account, audit, demo, explain, ledger, query, serve, synthesize
 from deniable.cli.printing import say
 
 
@@ -61,6 +61,7 @@ app.command("describe")(query.describe)
 app.command("convert")(query.convert)
 app.command("publish")(query.publish)
 app.command("synthesize")(synthesize.synthesize)
+app.add_typer(serve.app, name="serve", cls=Commands)
 app.command("account")(account.account)
 app.command("calibrate")(account.calibrate)
 app.command("size")(account.size)

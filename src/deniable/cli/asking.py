@@ -17,6 +17,7 @@ from deniable.errors import InvalidArgument
 if TYPE_CHECKING:
     from deniable.ledger import Ledger
     from deniable.query import QueryPlan, Release, StagedPlan
+    from deniable.service import RemotePlan
 
 BUDGET = 3.0
 """The ε that is offered for a new ledger."""
@@ -77,7 +78,7 @@ def epsilon_for(ledger: Ledger) -> float | None:
     return _ask_number("Which ε for this question?", float(f"{float(epsilon) / SHARE:.3g}"))
 
 
-def agree(plan: QueryPlan | StagedPlan | str) -> None:
+def agree(plan: QueryPlan | StagedPlan | RemotePlan | str) -> None:
     """Show what a question costs and how far off its answer will be, and leave unless the answer is yes."""
     say(str(plan), err=True)
     say("", err=True)

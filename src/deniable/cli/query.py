@@ -3,10 +3,11 @@ checked copies of CSV files."""
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -119,6 +120,10 @@ def query(
     who: Who = None,
     unit: NewUnit = None,
     budget: NewBudget = None,
+    server: Annotated[
+        str | None,
+        typer.Option(help="Ask the service at this address; its token is in the environment, as DENIABLE_TOKEN."),
+    ] = None,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Show the plan and its SQL; charge nothing.")] = False,
     yes: Yes = False,
     json: Json = False,
@@ -132,27 +137,31 @@ def query(
     """
     from deniable.guarantees import ZCDP
 
+    question: dict[str, Any] = {
+        "cost": None if rho is None else ZCDP(rho),
+        "error": options.errors(error or ()),
+        "group_size": group_size,
+        "bounds": options.bounds_or_private(bounds or ()),
+        "keys": options.keys(keys or ()),
+        "per_unit": options.per_unit(groups_per_unit, rows_per_unit, per_unit, total=total_per_unit),
+        "weights": options.weights(weights or ()),
+        "confidence": confidence,
+        "cover": cover,
+        "diagnose": diagnose,
+        "delta": delta,
+        "noise": noise,
+    }
+    if server is not None:
+        given = {"--ledger": ledger, "--table": table, "--public": public, "--encoding": encoding, "--who": who}
+        _refuse_local({**given, "--unit": unit, "--budget": budget})
+        _ask_service(server, sql, {"epsilon": epsilon, **question}, dry_run=dry_run, yes=yes, as_json=json)
+        return
     with open_session(
         file, more=table or (), public=public or (), ledger=ledger, unit=unit, budget=budget, who=who, encoding=encoding
     ) as session:
         if epsilon is None and not error:
             epsilon = asking.epsilon_for(session.ledger)
-        plan = session.plan(
-            sql,
-            epsilon=epsilon,
-            cost=None if rho is None else ZCDP(rho),
-            error=options.errors(error or ()),
-            group_size=group_size,
-            bounds=options.bounds_or_private(bounds or ()),
-            keys=options.keys(keys or ()),
-            per_unit=options.per_unit(groups_per_unit, rows_per_unit, per_unit, total=total_per_unit),
-            weights=options.weights(weights or ()),
-            confidence=confidence,
-            cover=cover,
-            diagnose=diagnose,
-            delta=delta,
-            noise=noise,
-        )
+        plan = session.plan(sql, epsilon=epsilon, **question)
         if dry_run:
             print_plan(plan, session.ledger, who=who, as_json=json)
             return
@@ -214,6 +223,32 @@ def describe(
         print_json(survey.to_dict())
     else:
         say(str(survey))
+
+
+def _refuse_local(given: dict[str, Any]) -> None:
+    """Refuse options that say where tables are: a service has its own."""
+    for option, value in given.items():
+        if value:
+            raise InvalidArgument(option, value, "left out with --server, which has its own tables and ledger")
+
+
+def _ask_service(server: str, sql: str, question: dict[str, Any], *, dry_run: bool, yes: bool, as_json: bool) -> None:
+    """Ask a service, and print what it answers."""
+    from deniable.service import connect
+
+    token = os.environ.get("DENIABLE_TOKEN")
+    if not token:
+        raise InvalidArgument("DENIABLE_TOKEN", None, "set in the environment: the token of the service")
+    with connect(server, token) as session:
+        plan = session.plan(sql, **question)
+        if dry_run:
+            print_json(plan.to_dict()) if as_json else say(plan.explain())
+            return
+        if asking.at_terminal() and not yes:
+            asking.agree(plan)
+        with waiting("waiting for the service"):
+            release = plan.run()
+    print_json(release.to_dict()) if as_json else say(str(release))
 
 
 def publish(

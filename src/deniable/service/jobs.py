@@ -1,0 +1,396 @@
+"""A run is a job: row, charge, compute, store, show at the deadline.
+
+    waiting ──approved──▶ queued ──charged──▶ charged ──computed──▶ done
+       │                    │                    ├──an error──▶ failed      the charge stands
+       ▼                    ▼                    └──no worker left──▶ lost   the charge stands
+     denied              refused: nothing was charged
+
+**One answer for a charge.** The row is there before the charge. The charge carries the run's key, which pays once. Only
+the worker whose charge was fresh computes, and it stores the answer only into a row that is still `charged`. Only a
+stored answer is shown. A worker that dies after the charge leaves a row that becomes `lost`: it is paid anew, with
+another key.
+
+**Time.** The charge, and every refusal, happen while the question is being asked: they depend on what was charged and
+asked before, which is public here. The answer appears at the deadline T after the question, whether it was computed
+early or waited in a queue; if it is late, at 2T, 4T, … 128T, which are eight times in all. Errors after the charge
+appear at the same times. A place in the queue is free again when the answer is shown, not when it is computed.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import threading
+from collections.abc import Callable, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from fractions import Fraction
+from typing import Any, NamedTuple
+
+from deniable import _files
+from deniable.errors import (
+    AlreadyPaid,
+    ApprovalNeeded,
+    DeniableError,
+    InvalidArgument,
+    LedgerDamaged,
+    LedgerError,
+    LedgerUnsure,
+    ServiceBusy,
+)
+from deniable.guarantees import ApproxDP
+from deniable.ledger.records import Head
+from deniable.query import Release, Session
+from deniable.query.staging import Plan, compute
+from deniable.service import requests
+from deniable.service.problems import from_problem, to_problem
+from deniable.service.requests import PlanRequest
+from deniable.service.settings import ServiceSettings
+from deniable.service.store import KEY, RunRow, ServiceStore
+
+WAITING, DENIED, QUEUED, REFUSED, CHARGED, DONE, FAILED, LOST = (
+    "waiting", "denied", "queued", "refused", "charged", "done", "failed", "lost",
+)  # fmt: skip
+
+TIMES = 8
+"""At how many times an answer can appear: T, 2T, … 128T."""
+
+STORING = 0.1
+"""Seconds that storing is taken to need: an answer is in the store before the time at which it is shown."""
+
+STOPPED = (
+    "the answer could not be computed; the charge stands and nothing is released. Ask whoever keeps the service, and"
+    " ask again with another key"
+)
+"""What is said of every failure after the charge, whatever the reason."""
+
+BEFORE = "the service stopped before the run was charged; nothing was charged. Ask again with another key"
+
+
+class RunView(NamedTuple):
+    """What may be known of a run at some time."""
+
+    id: str
+    state: str
+    """waiting, denied, refused, running, done or failed."""
+    ready: float
+    """When it is worth looking again: seconds since 1970."""
+    release: str | None
+    """The id of the answer, once it is shown."""
+    problem: dict[str, Any] | None
+
+
+def shown_at(run: RunRow) -> float | None:
+    """When a finished run is shown: the first of its times that is not before its end; None where it has none."""
+    if run.finished is None:
+        return None
+    if not run.deadline or run.copied is not None or run.state in (REFUSED, DENIED):
+        return run.finished
+    times = (run.submitted + run.deadline * 2**turn for turn in range(TIMES))
+    return next((time for time in times if run.finished <= time), None)
+
+
+def view(run: RunRow, now: float) -> RunView:
+    """What may be known of a run now. A function of the clock alone until the answer is shown."""
+    last = run.submitted + run.deadline * 2 ** (TIMES - 1)
+    if run.state in (WAITING, DENIED, REFUSED):
+        problem = None if run.error is None else json.loads(run.error)
+        return RunView(run.id, run.state, now + max(run.deadline, 1), None, problem)
+    time = shown_at(run)
+    if time is not None and time <= now:
+        fine = run.state == DONE
+        problem = None if fine else to_problem(LedgerError(STOPPED))
+        return RunView(run.id, DONE if fine else FAILED, now, run.copied or run.id if fine else None, problem)
+    if run.deadline and now >= last:
+        return RunView(run.id, FAILED, now, None, to_problem(LedgerError(STOPPED)))
+    steps = (run.submitted + run.deadline * 2**turn for turn in range(TIMES))
+    return RunView(run.id, "running", next((step for step in steps if step > now), now + 0.05), None, None)
+
+
+def open_tables(settings: ServiceSettings) -> Session:
+    """The tables of a service: steady, and within the limits of its settings."""
+    places = [*settings.tables.values(), *settings.public.values()]
+    limited: dict[str, Any] = {} if any("://" in place for place in places) else {
+        "memory": settings.memory, "threads": settings.threads, "seconds": settings.seconds or longest(settings)
+    }  # fmt: skip
+    return Session(
+        settings.data(settings.tables), ledger=settings.ledger_place, public=settings.data(settings.public) or None,
+        steady=True, **limited,
+    )  # fmt: skip
+
+
+def longest(settings: ServiceSettings) -> float | None:
+    """After how many seconds no answer would be shown any more."""
+    return settings.deadline * 2 ** (TIMES - 1) or None
+
+
+def data_version(settings: ServiceSettings) -> str:
+    """Names the data as they are now: another version, and stored answers are not given any more."""
+    facts: list[Any] = [settings.version]
+    for name, place in sorted({**settings.data(settings.tables), **settings.data(settings.public)}.items()):
+        facts.append((name, place, _stamp(place)))
+    return hashlib.sha256(json.dumps(facts).encode()).hexdigest()[:16]
+
+
+def _stamp(place: str) -> tuple[int, int] | None:
+    try:
+        status = os.stat(place)
+    except OSError:
+        return None
+    return status.st_size, status.st_mtime_ns
+
+
+class Jobs:
+    """The runs of one worker, over the store that all workers share."""
+
+    def __init__(
+        self, settings: ServiceSettings, store: ServiceStore, session: Session, *, clock: Callable[[], float]
+    ) -> None:
+        self._settings, self._store, self._session, self._clock = settings, store, session, clock
+        self._pool = ThreadPoolExecutor(max_workers=settings.runners, thread_name_prefix="run")
+        self._heads = threading.Lock()
+        self.version = data_version(settings)
+        self.unwritten_heads = 0
+        """Heads that the second place did not take."""
+
+    # start
+
+    def recover(self) -> None:
+        """Before the first worker starts: refuse a ledger that was set back, and give up what was cut short."""
+        ledger = self._session.ledger
+        ledger.verify(self.last_head())
+        if self._store.uncharged():
+            raise LedgerDamaged(
+                "the ledger lacks charges whose answers are stored: it was set back; restore its latest state."
+            )
+        for id, seq in self._store.unknown_keys():
+            # The answer to this charge may have been seen. Its key is burnt: it pays for nothing any more.
+            self._store.add_run(_burnt(id, seq, self._clock(), self._settings))
+        for run in self._store.runs("state IN (?, ?) AND instance = ?", QUEUED, CHARGED, self._settings.instance):
+            self._give_up(run)
+
+    def _give_up(self, run: RunRow) -> None:
+        """End a run that no worker computes any more."""
+        paid = self._store.ask("SELECT seq FROM rows WHERE key = ?", f"{KEY}{run.id}")
+        if paid:
+            self._store.advance(run.id, run.state, LOST, charge=paid[0][0], finished=self._clock())
+        else:
+            problem = json.dumps(to_problem(LedgerError(BEFORE)))
+            self._store.advance(run.id, run.state, REFUSED, error=problem, finished=self._clock())
+
+    def last_head(self) -> Head | None:
+        """The newest head in the second place."""
+        try:
+            lines = self._settings.heads_path.read_text(encoding="ascii").split()
+        except OSError:
+            return None
+        return Head.parse(lines[-1]) if lines else None
+
+    def keep_head(self) -> None:
+        """Write the ledger's head to the second place."""
+        try:
+            with self._heads:
+                _files.append_line(self._settings.heads_path, str(self._session.ledger.head()))
+        except OSError:
+            self.unwritten_heads += 1
+
+    # asking
+
+    def plan(self, who: str, request: PlanRequest) -> Plan:
+        """The plan of a request in somebody's name, with the envelopes that it must fit."""
+        known = self._session.ledger.envelopes()
+        wanted = [] if request.project is None else [f"project {request.project}"]
+        sql = request.sql.casefold()
+        for table in self._session.tables:
+            names = {table.name.casefold(), table.name.casefold().replace('"', '""')}
+            if f"table {table.name}" in known and any(name in sql for name in names):
+                wanted.append(f"table {table.name}")
+        return requests.make_plan(self._session.as_(who, envelopes=wanted), request, self._settings)
+
+    def submit(self, who: str, request: PlanRequest, key: str) -> RunRow:
+        """Ask: the run is charged when this returns, or waits for an approval, or was asked before.
+
+        The same key and request are the same run.
+        """
+        id = "r" + hashlib.sha256(f"{who}\n{key}".encode()).hexdigest()[:31]
+        if (earlier := self._store.run(id)) is not None:
+            return self._again(earlier, request)
+        plan = self.plan(who, request)
+        if not request.fresh and (stored := self._stored(who, request, plan)) is not None:
+            return stored
+        epsilon = plan.cost.numbers.get("epsilon")
+        self._check_policy(epsilon)
+        above = self._settings.approval_above
+        waits = above is not None and (epsilon is None or epsilon > Fraction(str(above)))
+        now, question = self._clock(), request.question
+        if waits and request.delta is None and request.cost is None and isinstance(plan.cost, ApproxDP):
+            request.delta = str(plan.cost.delta)  # or it would be another share of what is left then
+            plan = self.plan(who, request)
+        run = RunRow(
+            id=id, account=who, request=request.text, question=question, plan=plan.digest,
+            version=self.version, epsilon="" if epsilon is None else str(epsilon), submitted=now,
+            deadline=self._settings.deadline, instance=self._settings.instance, state=WAITING if waits else QUEUED,
+            charge=None, release=None, error=None, finished=None, copied=None, published=None,
+        )  # fmt: skip
+        with self._store.writing():
+            twin = self._store.run(id)
+            if twin is None:
+                self._check_room(who, epsilon, now)
+                self._store.add_run(run)
+        if twin is not None:
+            return self._again(twin, request)
+        return run if waits else self._charge(run, plan)
+
+    def _again(self, run: RunRow, request: PlanRequest) -> RunRow:
+        """A run whose key is used again: by the same request it is the same run, and by another it is refused."""
+        if not run.account:
+            raise LedgerError("the answer that this key paid for is lost; choose another key. Nothing was charged now.")
+        if run.question != request.question:
+            raise LedgerError("this key belongs to another question; choose another key. Nothing was charged.")
+        if run.state == REFUSED and run.error is not None:
+            raise from_problem(json.loads(run.error))
+        return run
+
+    def _check_policy(self, epsilon: Fraction | None) -> None:
+        most, day = self._settings.most_epsilon_per_run, self._settings.most_epsilon_per_day
+        if epsilon is None and (most is not None or day is not None):
+            raise InvalidArgument("cost", "…", "stated in ε here", "The service limits the ε of a run.")
+        if most is not None and epsilon is not None and epsilon > Fraction(str(most)):
+            raise InvalidArgument("epsilon", float(epsilon), f"at most {most:g} in one run here")
+
+    def _check_room(self, who: str, epsilon: Fraction | None, now: float) -> None:
+        """Refuse a run beyond today's ε, or where too many wait; as the only writer."""
+        day = self._settings.most_epsilon_per_day
+        if day is not None and epsilon is not None:
+            recent = self._store.runs(
+                "account = ? AND submitted > ? AND state NOT IN (?, ?) AND copied IS NULL",
+                who, now - 86_400, REFUSED, DENIED,
+            )  # fmt: skip
+            spent = sum((Fraction(run.epsilon) for run in recent if run.epsilon), Fraction(0))
+            if spent + epsilon > Fraction(str(day)):
+                left = float(max(Fraction(0), Fraction(str(day)) - spent))
+                raise InvalidArgument(
+                    "epsilon", float(epsilon), f"at most {left:g}, which is left of {day:g} for a day"
+                )
+        since = now - self._settings.deadline * 2 ** (TIMES - 1) - 60
+        ended = (QUEUED, CHARGED, DONE, FAILED, LOST)
+        recent = self._store.runs("submitted > ? AND copied IS NULL AND state IN (?, ?, ?, ?, ?)", since, *ended)
+        pending = [run for run in recent if view(run, now).state == "running"]
+        own = sum(run.account == who for run in pending)
+        if len(pending) >= self._settings.most_waiting or own >= self._settings.most_waiting_each:
+            raise ServiceBusy(
+                "too many questions wait for their answers; ask again later", seconds=self._settings.deadline or 1
+            )
+
+    # answers that are stored
+
+    def _stored(self, who: str, request: PlanRequest, plan: Plan) -> RunRow | None:
+        """A run whose answer can be read in place of a new one: free, or charged to the reader's own budget alone."""
+        now = self._clock()
+        same = self._store.runs(
+            "version = ? AND state = ? AND copied IS NULL AND (plan = ? OR question = ?)",
+            self.version, DONE, plan.digest, request.question,
+        )  # fmt: skip
+        shown = [run for run in same if view(run, now).state == DONE]
+        own = next((run for run in shown if run.account == who), None)
+        if own is not None or not shown:
+            return own
+        return self.read(who, shown[0], request)
+
+    def read(self, who: str, run: RunRow, request: PlanRequest) -> RunRow:
+        """The answer of another analyst's run, for one who pays from their own budget, where they have one."""
+        id = "c" + hashlib.sha256(f"{who}\n{run.id}".encode()).hexdigest()[:31]
+        if (earlier := self._store.run(id)) is not None:
+            return earlier
+        ledger, seq = self._session.ledger, None
+        if who in ledger.analysts() and run.charge is not None:
+            seq = ledger.charge_reader(run.charge, who=who, purpose=f"reads {run.id}", key=f"service {id}").seq
+            self.keep_head()
+        now = self._clock()
+        copy = run._replace(
+            id=id, account=who, request=request.text, question=request.question, submitted=now, charge=seq,
+            release=None, finished=now, copied=run.id, published=None, epsilon="",
+        )  # fmt: skip
+        with self._store.writing():
+            earlier = self._store.run(id)
+            if earlier is None:
+                self._store.add_run(copy)
+        return earlier or copy
+
+    # approvals
+
+    def approve(self, run: RunRow) -> RunRow:
+        """Charge and compute a run that a second person has approved, if its plan is still the one that they saw."""
+        now = self._clock()
+        if not self._store.advance(run.id, WAITING, QUEUED, submitted=now):
+            raise LedgerError("this run does not wait for an approval; nothing was charged.")
+        run = run._replace(state=QUEUED, submitted=now)
+        try:
+            plan = self.plan(run.account, requests.decode(run.request))
+        except DeniableError as refusal:
+            return self._refuse(run, refusal)
+        if plan.digest != run.plan:
+            return self._refuse(
+                run, LedgerError("the plan is not the one that was approved; ask again. Nothing was charged.")
+            )
+        try:
+            return self._charge(run, plan)
+        except DeniableError:
+            return self._store.run(run.id) or run
+
+    def deny(self, run: RunRow, reason: str) -> None:
+        """End a run that waits."""
+        problem = json.dumps(to_problem(ApprovalNeeded(f"the run was not approved: {reason}. Nothing was charged.")))
+        if not self._store.advance(run.id, WAITING, DENIED, error=problem, finished=self._clock()):
+            raise LedgerError("this run does not wait for an approval.")
+
+    # charging and computing
+
+    def _refuse(self, run: RunRow, refusal: DeniableError) -> RunRow:
+        self._store.advance(run.id, QUEUED, REFUSED, error=json.dumps(to_problem(refusal)), finished=self._clock())
+        return self._store.run(run.id) or run
+
+    def _charge(self, run: RunRow, plan: Plan) -> RunRow:
+        """Charge, then compute. What is refused was not charged."""
+        try:
+            charge = plan.pay(key=f"{KEY}{run.id}", purpose=f"run {run.id}")
+        except (AlreadyPaid, LedgerUnsure) as failure:
+            # Nobody knows whether the answer to this charge was seen, or the charge may stand: it is given up.
+            self._store.advance(run.id, QUEUED, LOST, finished=self._clock())
+            raise LedgerUnsure(f"the run is lost, and its charge may stand ({failure})") from None
+        except DeniableError as refusal:
+            self._refuse(run, refusal)
+            raise
+        self._store.advance(run.id, QUEUED, CHARGED, charge=charge.seq)
+        self.keep_head()
+        self._pool.submit(compute, plan).add_done_callback(lambda computed: self._finish(run.id, computed))
+        return run._replace(state=CHARGED, charge=charge.seq)
+
+    def _finish(self, id: str, computed: Future[Release]) -> None:
+        """Store an answer, or that there is none. Only into a row that still waits for it."""
+        end = self._clock() + (STORING if self._settings.deadline else 0)
+        if computed.cancelled() or computed.exception() is not None:
+            self._store.advance(id, CHARGED, FAILED, finished=end)
+            return
+        self._store.advance(id, CHARGED, DONE, release=computed.result().to_json(), finished=end)
+
+    # looking
+
+    def late(self, runs: Sequence[RunRow]) -> int:
+        """How many runs came after their deadline."""
+        return sum(
+            run.finished is not None and run.deadline > 0 and run.finished > run.submitted + run.deadline
+            for run in runs
+        )
+
+    def close(self) -> None:
+        """Wait for what is being computed."""
+        self._pool.shutdown(wait=True)
+
+
+def _burnt(id: str, seq: int, now: float, settings: ServiceSettings) -> RunRow:
+    return RunRow(
+        id=id, account="", request="{}", question="", plan="", version="", epsilon="", submitted=now, deadline=0,
+        instance=settings.instance, state=LOST, charge=seq, release=None, error=None, finished=now, copied=None,
+        published=None,
+    )  # fmt: skip

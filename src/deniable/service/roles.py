@@ -1,0 +1,71 @@
+"""Who may call what: one table. What is not in it does not exist, and who is not in a line of it is refused.
+
+An owner appoints; a curator keeps accounts, envelopes and approvals; an analyst asks; an auditor reads the record.
+Nobody reads a row of a table, and nobody but who asked reads an answer that is not published. `PUBLIC` is everybody,
+also without an account.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+OWNER, CURATOR, ANALYST, AUDITOR, PUBLIC = "owner", "curator", "analyst", "auditor", "public"
+ROLES = (OWNER, CURATOR, ANALYST, AUDITOR)
+"""What an account can be."""
+
+_STEWARDS = frozenset({OWNER, CURATOR})
+_EVERYBODY = frozenset({PUBLIC, *ROLES})
+_MEMBERS = frozenset(ROLES)
+_READERS = frozenset({OWNER, CURATOR, AUDITOR})
+
+
+class Endpoint(NamedTuple):
+    """One line of the table."""
+
+    method: str
+    path: str
+    name: str
+    """The function of `app` that answers it."""
+    roles: frozenset[str]
+
+
+ENDPOINTS: tuple[Endpoint, ...] = (
+    Endpoint("GET", "/healthz", "health", _EVERYBODY),
+    Endpoint("GET", "/v1/openapi.json", "openapi", _EVERYBODY),
+    Endpoint("POST", "/v1/sessions", "log_in", _EVERYBODY),
+    Endpoint("DELETE", "/v1/sessions", "log_out", _MEMBERS),
+    Endpoint("GET", "/v1/me", "me", _MEMBERS),
+    Endpoint("GET", "/v1/tables", "tables", _MEMBERS),
+    Endpoint("POST", "/v1/plans", "plan", frozenset({ANALYST, CURATOR, OWNER})),
+    Endpoint("POST", "/v1/rehearsals", "rehearse", frozenset({ANALYST, CURATOR, OWNER})),
+    Endpoint("POST", "/v1/runs", "submit", frozenset({ANALYST})),
+    Endpoint("GET", "/v1/runs", "runs", frozenset({ANALYST})),
+    Endpoint("GET", "/v1/runs/{id}", "run", frozenset({ANALYST})),
+    Endpoint("GET", "/v1/releases", "releases", _MEMBERS),
+    Endpoint("GET", "/v1/releases/{id}", "release", _EVERYBODY),
+    Endpoint("POST", "/v1/releases/{id}/publication", "publish", _STEWARDS),
+    Endpoint("GET", "/v1/budget", "budget", _MEMBERS),
+    Endpoint("GET", "/v1/approvals", "approvals", _STEWARDS),
+    Endpoint("POST", "/v1/approvals/{id}", "decide", _STEWARDS),
+    Endpoint("GET", "/v1/ledger", "ledger", _READERS),
+    Endpoint("GET", "/v1/ledger/export", "export", _READERS),
+    Endpoint("GET", "/v1/head", "head", _READERS),
+    Endpoint("GET", "/v1/accounts", "accounts", _STEWARDS),
+    Endpoint("POST", "/v1/accounts", "add_account", _STEWARDS),
+    Endpoint("DELETE", "/v1/accounts/{id}", "disable_account", _STEWARDS),
+    Endpoint("POST", "/v1/envelopes", "set_envelope", _STEWARDS),
+    Endpoint("GET", "/v1/tokens", "tokens", _MEMBERS),
+    Endpoint("POST", "/v1/tokens", "add_token", _MEMBERS),
+    Endpoint("DELETE", "/v1/tokens/{id}", "revoke_token", _MEMBERS),
+    Endpoint("GET", "/metrics", "metrics", _STEWARDS),
+)
+
+
+def permits(endpoint: Endpoint, role: str) -> bool:
+    """Whether a role may call an endpoint."""
+    return role in endpoint.roles
+
+
+def may_appoint(role: str, new: str) -> bool:
+    """Whether a role may make an account of another: an owner any, a curator analysts and auditors."""
+    return role == OWNER or (role == CURATOR and new in (ANALYST, AUDITOR))
