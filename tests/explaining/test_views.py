@@ -130,3 +130,21 @@ def test_a_view_is_opened_when_a_notebook_asks_and_not_before() -> None:
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
+
+
+@pytest.mark.parametrize(
+    ("body", "system", "ink"),
+    [
+        ("<body>", "light", "rgb(27, 27, 31)"),
+        ("<body>", "dark", "rgb(236, 236, 241)"),
+        ("<body data-jp-theme-light='false'>", "light", "rgb(236, 236, 241)"),
+        ("<body data-jp-theme-light='true'>", "dark", "rgb(27, 27, 31)"),
+        ("<body class='vscode-dark'>", "light", "rgb(236, 236, 241)"),
+        ("<body class='vscode-light'>", "dark", "rgb(27, 27, 31)"),
+    ],
+)
+def test_pictures_follow_the_theme_of_the_notebook(browser: Browser, body: str, system: str, ink: str) -> None:
+    page = browser.new_page(color_scheme=system)
+    page.set_content(f"<!doctype html>{body}{dn.PureDP(1)._repr_html_()}")
+    assert page.evaluate("getComputedStyle(document.querySelector('.dn-picture text')).fill") == ink
+    page.close()
