@@ -198,11 +198,12 @@ class _Intervals:
     beyond: Beyond = NOBODY
 
     def read(self, aggregate: Aggregate, noisy: Mapping[Measure, Noisy]) -> EstimateColumn | Choice:
-        cut = self.cut
-        if cut is None or not any(cut(measure) for measure in aggregate.measures):
+        if self.cut is None:
             return aggregate.estimate(noisy, failure=self.failure)
-        widened = {found: noisy[found]._replace(share=self._share(found, cut(found))) for found in aggregate.measures}
-        return aggregate.estimate({**noisy, **widened}, failure=self.failure - self.beyond.failure)
+        rows = {measure: self.cut(measure) for measure in aggregate.measures}
+        widened = {measure: noisy[measure]._replace(share=self._share(measure, many)) for measure, many in rows.items()}
+        failure = self.failure - self.beyond.failure if any(rows.values()) else self.failure
+        return aggregate.estimate({**noisy, **widened}, failure=failure)
 
     def _share(self, measure: Measure, rows: int) -> tuple[int, int]:
         most = self.beyond.most * rows

@@ -147,7 +147,7 @@ class Survey(ABC):
 FURTHEST = 10**9
 """Bounds that are found lie within this of 0; every plan that can be made with wider ones can be made with them."""
 
-NEAR, FAR = 3, 7
+NEAR, FAR = 4, 9
 """Noise scales that the next cells, or a cell on its own, must reach."""
 
 _WINDOW = 3
@@ -272,7 +272,7 @@ class BoundsSurvey(Survey):
             return outward.last
         outer = np.array([float(edges(cell - middle)[1]) for cell in range(self.cells)])
         price, many = 2 / float(epsilon), groups or SOME_GROUPS
-        places = range(outward.last, self.cells) if outward.last < self.cells - 1 else (outward.last,)
+        places = range(outward.last, min(outward.last + 1 + _WINDOW, self.cells))  # ten times what was seen, at most
         errors = [
             outer[place] * price + float((outward.counts * np.maximum(outer * 0.7 - outer[place], 0)).sum()) / many
             for place in places
