@@ -148,7 +148,7 @@ FURTHEST = 10**9
 """Bounds that are found lie within this of 0; every plan that can be made with wider ones can be made with them."""
 
 NEAR, FAR = 4, 9
-"""Noise scales that the next cells, or a cell on its own, must reach."""
+"""Noise scales that the next cells, or a cell on its own, must reach, of bounds; of limits one and two less."""
 
 _WINDOW = 3
 """Cells that are looked at together."""
@@ -167,17 +167,20 @@ class OutwardCounts:
         """The estimate; `scale` is that of the noise in every cell. Where no cell is more than noise it begins at
         `start`, or at the fullest one."""
         seen, unit = noisy.astype(np.float64), float(scale)
-        (strong,) = np.nonzero(seen >= FAR * unit)
+        near, far = (
+            (NEAR, FAR) if start is None else (NEAR - 1, FAR - 2)
+        )  # steps of limits are fewer than those of bounds
+        (strong,) = np.nonzero(seen >= far * unit)
         weak = int(np.argmax(seen)) if start is None else start
         last = int(strong[-1]) if strong.size else weak
         while last + 1 < len(seen):
             ahead = np.cumsum(seen[last + 1 : last + 1 + _WINDOW])
-            (clear,) = np.nonzero(ahead >= NEAR * unit * np.sqrt(np.arange(1, len(ahead) + 1)))
+            (clear,) = np.nonzero(ahead >= near * unit * np.sqrt(np.arange(1, len(ahead) + 1)))
             if not clear.size:
                 break
             last += 1 + int(clear[0])
         counts = np.maximum(seen, 0.0)
-        counts[last + 1 :] = _fall(seen[: last + 1], len(seen) - last - 1, most=NEAR * unit)
+        counts[last + 1 :] = _fall(seen[: last + 1], len(seen) - last - 1, most=near * unit)
         return cls(counts, last)
 
     def beyond(self, place: int) -> float:
