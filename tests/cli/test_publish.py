@@ -90,16 +90,16 @@ INTERRUPTED = """
 import signal, sys
 from deniable.cli import main
 from deniable.query.publication import publication as publishing
-answer, answered = publishing.answer, []
+compute, plans = publishing.compute, []
 
 def slow(plan):
-    answered.append(plan)
-    if len(answered) == {table}:
+    plans.append(plan)
+    if len(plans) == {table}:
         print("here", flush=True)
         signal.pause()
-    return answer(plan)
+    return compute(plan)
 
-publishing.answer = slow
+publishing.compute = slow
 sys.argv = ["deniable", "publish", "tables.toml", "--out", "release"]
 main()
 """

@@ -125,7 +125,7 @@ def test_everything_is_in_an_export_and_survives_new_rules(ledger: Ledger, tmp_p
     file = tmp_path / "flu.jsonl"
     file.write_text("".join(f"{line}\n" for line in ledger.export()))
     record = Ledger.read_export(file)
-    whose = ({}, {"who": "ana"}, {"who": "ben"}, {"envelope": "project flu"})
+    whose: tuple[dict[str, str], ...] = ({}, {"who": "ana"}, {"who": "ben"}, {"envelope": "project flu"})
     assert [record.remaining(**each) for each in whose] == [ledger.remaining(**each) for each in whose]
     assert record.envelopes() == ledger.envelopes()
     from deniable.ledger import verification
