@@ -315,3 +315,20 @@ def test_a_wider_grid_tells_what_was_clamped() -> None:
     assert (wider(grid).lowest, wider(grid).highest) == (-1, 11)
     full = Grid(low=-(1 << 52), high=1 << 52, step=1)
     assert (wider(full).lowest, wider(full).highest) == (-(1 << 52), 1 << 52)
+
+
+def test_people_spread_over_cells_far_out_are_seen_together() -> None:
+    """None of the five cells is more than noise alone, and the next cells are empty; together they are no chance."""
+    noisy = np.array([40, 0, 0, 0, 4, 4, 4, 4, 4, 0, 0, 0, 0, 0, 0]) * 100
+    seen = surveys.OutwardCounts.of(noisy, Fraction(100), start=0)
+    assert seen.last == 8
+    assert surveys.OutwardCounts.of(noisy // 4, Fraction(100), start=0).last == 0
+
+
+def test_empty_cells_are_seldom_taken_for_people() -> None:
+    """In 2,000 fixed draws of noise alone: at most 2 in 100 limits, 1 in 100 bounds."""
+    draws = np.random.default_rng(5).laplace(size=(2000, 91))
+    limits = sum(surveys.OutwardCounts.of(draw[:29] * 50, Fraction(50), start=0).last > 3 for draw in draws)
+    beyond = sum(np.argmax(draw) + 3 < surveys.OutwardCounts.of(draw * 50, Fraction(50)).last for draw in draws)
+    assert limits <= 40
+    assert beyond <= 20

@@ -119,7 +119,7 @@ class AtMost:
         if self.total is None:
             return f"{groups}, {rows} in each"
         parts = [groups] if self.groups < self.total else []
-        parts += [f"{rows} in each"] if self.rows < self.total else []
+        parts += [f"{rows} in each{'' if parts else ' group'}"] if self.rows < self.total else []
         return ", ".join([*parts, f"{self.total} {'rows' if self.total > 1 else 'row'} in all"])
 
     def to_dict(self) -> dict[str, int]:

@@ -95,7 +95,7 @@ class TableDescription(Plain):
         lines += aligned(columns, right=(False, True, True, True))
         if self.errors:
             table = [(f"rows of each {noun}", "error of a count at ε = 1", "rows left out")]
-            table += [(str(step), f"± {rounded(noise)}", rounded(lost)) for step, noise, lost in self.errors]
+            table += [(str(step), f"± {rounded(noise)}", rounded(round(lost))) for step, noise, lost in self.errors]
             lines += ["", *aligned(table, right=(True, True, True))]
         lines += ["", f"cost       {self.cost}", f"intervals  95 % each, {self.covers}"]
         return "\n".join(printable(line) for line in lines)

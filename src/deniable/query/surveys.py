@@ -9,18 +9,18 @@ when one is replaced. Discrete Laplace noise of scale D/ε in every cell is ε-D
 
 **Counts further out.** Limits and bounds are decided by few people far out, whose number the noise hides.
 `OutwardCounts` estimates the counts of the cells by going outward. A cell counts while the next few reach
-`NEAR` noise scales together, or if it reaches `FAR` of them alone, which any empty cell does about once in a hundred
-surveys. Beyond the last one counts fall as those before did, faster and faster, as in a geometric law: the ratio q of
-the last three cells to the three before becomes q², q⁴, … So people that no private survey sees are expected, as many
-as would stay unseen, and nobody is expected behind a table in which everybody owns the same.
+`NEAR` noise scales together. Further out, k cells in a row count if they reach `FAR`·k^0.3 of them together, which
+empty ones do in one survey of a hundred (by simulation): so people who are spread over many cells are seen as well as
+people in one. Beyond the last one counts fall as those before did, faster and faster, as in a geometric law: the
+ratio q of the last three cells to the three before becomes q², q⁴, … So people that no private survey sees are
+expected, as many as would stay unseen, and nobody is expected behind a table in which everybody owns the same.
 
-**Limits.** How many groups and rows of one person count. Every person adds a one to each of two histograms over the
-public numbers of `STEPS`: one by the rows they have in their fullest group, one by the number of groups they are in; to
-one of them only where the other does not matter. The limits are those with the least expected error of a count, as the
-estimated counts tell: the noise K·R/ε, plus the rows left out of one group on average, plus a part of what the units
-beyond the limits add to an interval. At the least, one more row of R costs K/ε and brings one row of everybody who
-owns more: so it holds all but a number of people that does not grow with the table, not a quantile. More than the last
-step counts as the last step: limits are never above it.
+**Limits.** How much of one person counts: rows in all, groups, and rows of one group, as far as the question needs them
+(`limits_to_find`). For each kind every person adds a one to a histogram over the public numbers of `STEPS`. A limit is
+the step with the least expected error of a count, as the estimated counts tell: the noise, step/ε, plus the rows that
+people beyond it own in one group on average, for they are left out whole. At the least, one more row costs 1/ε and
+keeps those who own just that many: so a limit holds all but a number of people that does not grow with the table, not
+a quantile. More than the last step counts as the last step: limits are never above it.
 
 **Bounds.** Every unit adds two ones to a histogram over public cells: one at its lowest value and one at its highest (a
 single row is its own lowest and highest and adds one). The cells are 1–2–5 steps on both sides of 0, to a billion: from
@@ -148,7 +148,10 @@ FURTHEST = 10**9
 """Bounds that are found lie within this of 0; every plan that can be made with wider ones can be made with them."""
 
 NEAR, FAR = 4, 9
-"""Noise scales that the next cells, or a cell on its own, must reach, of bounds; of limits one and two less."""
+"""Noise scales that the next cells, or cells further out, must reach, of bounds; of limits one less."""
+
+_LONGEST = 8
+"""Cells in a row that are looked at together, further out."""
 
 _WINDOW = 3
 """Cells that are looked at together."""
@@ -167,18 +170,10 @@ class OutwardCounts:
         """The estimate; `scale` is that of the noise in every cell. Where no cell is more than noise it begins at
         `start`, or at the fullest one."""
         seen, unit = noisy.astype(np.float64), float(scale)
-        near, far = (
-            (NEAR, FAR) if start is None else (NEAR - 1, FAR - 2)
-        )  # steps of limits are fewer than those of bounds
-        (strong,) = np.nonzero(seen >= far * unit)
-        weak = int(np.argmax(seen)) if start is None else start
-        last = int(strong[-1]) if strong.size else weak
-        while last + 1 < len(seen):
-            ahead = np.cumsum(seen[last + 1 : last + 1 + _WINDOW])
-            (clear,) = np.nonzero(ahead >= near * unit * np.sqrt(np.arange(1, len(ahead) + 1)))
-            if not clear.size:
-                break
-            last += 1 + int(clear[0])
+        near, far = (NEAR, FAR) if start is None else (NEAR - 1, FAR - 1)  # limits have fewer cells than bounds
+        last = int(np.argmax(seen)) if start is None else start
+        while further := _further(seen[last + 1 :] / unit, near=near, far=far):
+            last += further
         counts = np.maximum(seen, 0.0)
         counts[last + 1 :] = _fall(seen[: last + 1], len(seen) - last - 1, most=near * unit)
         return cls(counts, last)
@@ -186,6 +181,22 @@ class OutwardCounts:
     def beyond(self, place: int) -> float:
         """How many lie further out than a cell."""
         return float(self.counts[place + 1 :].sum())
+
+
+def _further(ahead: NDArray[np.float64], *, near: float, far: float) -> int:
+    """How many cells further out the next ones end that are more than noise, counted in noise scales; 0 for none."""
+    sums = np.concatenate([[0.0], np.cumsum(ahead)])
+    best, end = 1.0, 0
+    for size in range(1, min(_LONGEST, len(ahead)) + 1):
+        runs = (sums[size:] - sums[:-size]) / (far * size**0.3)
+        place = int(np.argmax(runs))
+        if runs[place] >= best:
+            best, end = runs[place], place + 1 + int(np.argmax(sums[place + 1 : place + size + 1]))
+    if end == 0 and len(ahead):
+        window = sums[1 : _WINDOW + 1]
+        (clear,) = np.nonzero(window >= near * np.sqrt(np.arange(1, len(window) + 1)))
+        end = int(clear[0]) + 1 if clear.size else 0
+    return end
 
 
 def _fall(seen: NDArray[np.float64], size: int, *, most: float) -> NDArray[np.float64]:
