@@ -40,7 +40,14 @@ TYPED = {
 WRITTEN = {**TYPED, "all at once": ALL}
 """What a file can hold."""
 
-LINES = {**WORKING, "demo": {"--folder": "demo"}}
+LINES = {
+    **WORKING,
+    "demo": {"--folder": "demo"},
+    "serve init": {"--folder": "service", "--table": "visits.csv", "--unit": "patient_id"},
+    "serve check": {"--folder": "none"},
+    "serve run": {"--folder": "none"},
+}
+"""Lines to start from. No line runs a service: there is none in that folder."""
 
 
 def assert_said(ran: Any, given: object) -> None:
@@ -201,7 +208,7 @@ def test_events_and_audits(folder: Callable, text: str) -> None:
     assert_plain(Path("report.html").read_text(encoding="utf-8"))
 
 
-@pytest.mark.parametrize("name", LINES)
+@pytest.mark.parametrize("name", [name for name in LINES if name not in ("serve check", "serve run")])
 def test_json_is_json(folder: Callable, name: str) -> None:
     ran = folder(*line(name, LINES[name]), "--json")
     assert ran.code in (0, 4)

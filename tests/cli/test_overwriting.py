@@ -22,11 +22,11 @@ from tests.house.test_commands import COMMANDS
 
 READS = {
     ("deniable account", "--from"), ("deniable audit", "--from"), ("deniable report", "--audit"),
-    ("deniable publish", "file"),
+    ("deniable publish", "file"), ("deniable serve run", "--folder"), ("deniable serve check", "--folder"),
 }  # fmt: skip
 """Paths that a command reads."""
 
-FOLDERS = {("deniable publish", "--out"), ("deniable demo", "--folder")}
+FOLDERS = {("deniable publish", "--out"), ("deniable demo", "--folder"), ("deniable serve init", "--folder")}
 """Places where a command makes a folder or fills one; they have their own tests."""
 
 SYNTHESIZE = [

@@ -36,7 +36,7 @@ def test_cut_anywhere_a_second_run_finishes_and_pays_nothing_more(
     monkeypatch.setattr(publishing, "rehearse", lambda publication: None)
     monkeypatch.setattr(os, "fsync", lambda handle: None)  # what is synced does not matter to a process
     true_write, true_replace, true_link, true_rename = folders.write_text, os.replace, os.link, os.rename
-    true_answer = publishing.answer
+    true_compute = publishing.compute
     steps = 0
     for cut_at in range(1, 60):
         out, seen, answered = home / f"release-{cut_at}", 0, []
@@ -56,15 +56,15 @@ def test_cut_anywhere_a_second_run_finishes_and_pays_nothing_more(
 
             return stepped
 
-        def answer(plan: Any) -> Any:
+        def compute(plan: Any) -> Any:
             answered.append(plan.sql)  # noqa: B023
-            return true_answer(plan)
+            return true_compute(plan)
 
         monkeypatch.setattr(folders, "write_text", around(true_write))
         monkeypatch.setattr(os, "replace", around(true_replace))
         monkeypatch.setattr(os, "link", around(true_link))
         monkeypatch.setattr(os, "rename", around(true_rename))
-        monkeypatch.setattr(publishing, "answer", around(answer))
+        monkeypatch.setattr(publishing, "compute", around(compute))
         before = len(charges(home, "large.ledger"))
         try:
             with pytest.raises(Cut):
@@ -80,7 +80,7 @@ def test_cut_anywhere_a_second_run_finishes_and_pays_nothing_more(
         if not out.exists():
             kept = {p.name: p.read_bytes() for p in (home / f"{out.name}.partial").glob("*.csv")}
             answered.clear()
-            monkeypatch.setattr(publishing, "answer", answer)
+            monkeypatch.setattr(publishing, "compute", compute)
             assert found.write(out) == out
             assert len(answered) == 2 - len(kept), "a table that was written is not computed again"
             for name, content in kept.items():
@@ -101,7 +101,7 @@ def test_whoever_deletes_what_was_begun_pays_again(
 
     found = publication(HEAD + ALL)
     with monkeypatch.context() as cut:
-        cut.setattr(publishing, "answer", lambda plan: (_ for _ in ()).throw(Cut))
+        cut.setattr(publishing, "compute", lambda plan: (_ for _ in ()).throw(Cut))
         with pytest.raises(Cut):
             found.write(home / "release")
     shutil.rmtree(home / "release.partial")
@@ -113,7 +113,7 @@ def test_another_plan_does_not_finish_it(
     home: Path, publication: Callable[[str], Publication], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with monkeypatch.context() as cut:
-        cut.setattr(publishing, "answer", lambda plan: (_ for _ in ()).throw(Cut))
+        cut.setattr(publishing, "compute", lambda plan: (_ for _ in ()).throw(Cut))
         with pytest.raises(Cut):
             publication(HEAD + ALL).write(home / "release")
     with pytest.raises(DataError, match="begun by another plan"):
@@ -194,7 +194,7 @@ def test_keys_that_changed_are_another_plan(
     home: Path, publication: Callable[[str], Publication], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with monkeypatch.context() as cut:
-        cut.setattr(publishing, "answer", lambda plan: (_ for _ in ()).throw(Cut))
+        cut.setattr(publishing, "compute", lambda plan: (_ for _ in ()).throw(Cut))
         with pytest.raises(Cut):
             publication(HEAD + CITIES).write(home / "release")
     (home / "cities.txt").write_text("Bern\nBale\n", encoding="utf-8")

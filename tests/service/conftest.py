@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import Callable, Iterator
-from concurrent.futures import Future
+from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -80,7 +80,8 @@ def ask(app: Any, method: str, path: str, headers: dict[str, str] | None = None,
     async def send(message: Any) -> None:
         sent.append(message)
 
-    asyncio.run(app(scope, receive, send))
+    with ThreadPoolExecutor(1) as alone:  # the thread of the tests may have a loop of its own, such as a browser's
+        alone.submit(asyncio.run, app(scope, receive, send)).result()
     start = next(message for message in sent if message["type"] == "http.response.start")
     content = b"".join(message.get("body", b"") for message in sent if message["type"] == "http.response.body")
     return Reply(start["status"], {k.decode(): v.decode() for k, v in start["headers"]}, content)

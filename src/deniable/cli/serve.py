@@ -7,6 +7,7 @@ from typing import Annotated
 
 import typer
 
+from deniable._files import show_path
 from deniable.cli import options
 from deniable.cli.printing import Json, print_json, say
 from deniable.errors import InvalidArgument
@@ -39,14 +40,15 @@ def run(
     """
     from deniable.service import running
 
-    url = f"http{'s' if certificate else ''}://{host}:{port}"
-    if json:
-        print_json({"url": url})
-    else:
-        say(url, err=True)
+    def started(url: str) -> None:
+        if json:
+            print_json({"url": url})
+        else:
+            say(url, err=True)
+
     running.serve(
         folder, host=host, port=port, workers=workers, certificate=certificate, certificate_key=certificate_key,
-        proxies=proxies,
+        proxies=proxies, on_start=started,
     )  # fmt: skip
 
 
@@ -79,7 +81,7 @@ def init(
     if json:
         print_json({"folder": str(service.folder), "tokens": dict(service.tokens)})
         return
-    say(f"{service.folder}: ready; run: deniable serve run --folder {folder}")
+    say(f"{show_path(service.folder)}: ready; run: deniable serve run --folder {show_path(folder)}")
     for name, token in service.tokens.items():
         say(f"token of {name}, shown this once: {token}")
 

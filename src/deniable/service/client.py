@@ -20,6 +20,7 @@ from typing import Any, NamedTuple, Self
 from urllib.parse import urlsplit
 
 from deniable._checks import Number, exact
+from deniable._escapes import escape_html, printable
 from deniable._forms import Plain
 from deniable._signatures import public
 from deniable.errors import AccessDenied, DeniableError, InvalidArgument, ServiceBusy
@@ -124,17 +125,17 @@ class RemotePlan(Plain):
         return str(self._summary["explanation"])
 
     def to_dict(self) -> dict[str, Any]:
-        own = ("plan", "sizes", "text", "explanation", "why", "html", "remaining")
+        own = ("plan", "sizes", "text", "explanation", "why", "remaining")
         return {name: value for name, value in self._summary.items() if name not in own}
 
     def __str__(self) -> str:
-        return str(self._summary["text"])
+        return printable(self._summary["text"], lines=True)
 
     def __repr__(self) -> str:
         return str(self)  # what a shell shows
 
     def _repr_html_(self) -> str:
-        return str(self._summary["html"])
+        return f"<pre>{escape_html(str(self))}</pre>"  # text alone: a notebook runs no script that a service sends
 
 
 class RemoteSession:

@@ -13,7 +13,6 @@ from deniable._checks import Number, read_fraction
 from deniable.errors import InvalidArgument, MissingExtra, QueryError
 from deniable.guarantees import Guarantee
 from deniable.query import AtMost, Session
-from deniable.query.explanation import plan_html, staged_words, words
 from deniable.query.planning import QueryPlan
 from deniable.query.staging import Plan
 from deniable.service.settings import ServiceSettings
@@ -147,7 +146,6 @@ def summary(plan: Plan) -> dict[str, Any]:
         "text": str(plan),
         "explanation": plan.explain(),
         "why": plan.why(),
-        "html": plan_html(words(plan) if isinstance(plan, QueryPlan) else staged_words(plan)),
         "remaining": answer.context.ledger.remaining(who=answer.context.who).to_dict(),
     }
 

@@ -6,7 +6,7 @@ import logging
 import os
 import stat
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -123,9 +123,9 @@ def recover(settings: ServiceSettings) -> None:
 
 def serve(
     folder: str | Path, *, host: str = "127.0.0.1", port: int = 8360, workers: int = 2, certificate: str | None = None,
-    certificate_key: str | None = None, proxies: str | None = None,
+    certificate_key: str | None = None, proxies: str | None = None, on_start: Callable[[str], None] = lambda url: None,
 ) -> None:  # fmt: skip
-    """Run a service until it is told to stop."""
+    """Run a service until it is told to stop; `on_start` is told its address once nothing refuses it."""
     try:
         import uvicorn
     except ModuleNotFoundError as error:
@@ -134,6 +134,7 @@ def serve(
     with only_one(settings):
         recover(settings)
         os.environ[FOLDER] = str(settings.folder)
+        on_start(f"http{'s' if certificate else ''}://{host}:{port}")
         uvicorn.run(
             "deniable.service.running:application", factory=True, host=host, port=port, workers=workers,
             ssl_certfile=certificate, ssl_keyfile=certificate_key, proxy_headers=proxies is not None,
