@@ -170,11 +170,11 @@ def publication(text: str, folder: Path) -> Any:
 
 
 def remote_plan(text: str, _: Path) -> Any:
-    """What a service sends, which may be another's."""
+    """What a service sends, which may be another's; the lines of a plan's text are its own."""
     from deniable.service.client import RemotePlan
 
-    summary = {"cost": dn.PureDP(1).to_dict(), "error": {text: text}, "plan": text, "sql": text, "text": text}
-    return RemotePlan(None, {}, summary)  # type: ignore[arg-type]
+    summary = {"cost": dn.PureDP(1).to_dict(), "error": {text: text}, "plan": text, "sql": text}
+    return RemotePlan(None, {}, summary | {"text": text.replace("\n", " ")})  # type: ignore[arg-type]
 
 
 VIEWS: dict[str, Callable[[str, Path], Any]] = {
