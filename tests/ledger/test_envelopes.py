@@ -100,14 +100,30 @@ def test_who_reads_an_answer_pays_alone(ledger: Ledger) -> None:
     for seq, who, words in ((paid.seq, "ana", "already"), (read.seq, "ana", "no answer"), (1, "ben", "no answer")):
         with pytest.raises(LedgerError, match=words):
             ledger.charge_reader(seq, who=who, purpose="reads")
-    with pytest.raises(LedgerError, match="costs nothing"):
-        ledger.charge_reader(paid.seq, who="eve", purpose="reads")
     ledger.charge(Laplace(scale=4), purpose="q", who="ana", key="k")
     with pytest.raises(LedgerError, match="something else"):
         ledger.charge_reader(paid.seq, who="ben", purpose="reads", key="k")
     ledger.charge_reader(paid.seq, who="ben", purpose="reads")
     with pytest.raises(BudgetExceeded, match="ben's budget"):
         ledger.charge_reader(paid.seq, who="ben", purpose="reads")
+    ledger.verify()
+
+
+@pytest.mark.parametrize("others", [(), ("ana",)])
+def test_what_was_read_before_a_budget_counts(ledger: Ledger, others: tuple[str, ...]) -> None:
+    """Nobody can refuse a reader without a budget; the budget that they get later is about all that they were told."""
+    for who in others:
+        ledger.allot(who, epsilon=1)
+    paid = ledger.charge(Laplace(scale=4), purpose="q", who="ana")
+    common = ledger.remaining()
+    read = ledger.charge_reader(paid.seq, who="ben", purpose="reads", key="ben reads")
+    assert not ledger.charge_reader(paid.seq, who="ben", purpose="reads", key="ben reads").fresh
+    assert (read.event, ledger.remaining()) == (paid.event, common)
+    ledger.verify()
+    with pytest.raises(LedgerError, match="does not fit"):
+        ledger.allot("ben", epsilon=0.125)
+    ledger.allot("ben", epsilon=1)
+    assert epsilon(ledger, who="ben") == 0.75
     ledger.verify()
 
 

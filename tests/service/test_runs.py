@@ -134,6 +134,20 @@ def test_another_analyst_pays_from_their_own_budget_alone(service: Service) -> N
     ledger.verify()
 
 
+def test_what_was_read_before_a_budget_counts(make: Callable[..., Service], monkeypatch: pytest.MonkeyPatch) -> None:
+    with monkeypatch.context() as patch:
+        patch.setattr(dn.Ledger, "allot", lambda *_, **__: None)  # nobody has a budget yet
+        service = make()
+    first = service.submit("analyst", "k1").value["id"]
+    service.clock.now += 5
+    assert service.submit("other", "k1").value["release"] == first
+    given = {"kind": "analyst", "name": "ben", "epsilon": "1/2", "decision": "the board"}
+    assert service.ask("curator", "POST", "/v1/envelopes", given).status == 204
+    ledger = service.curator.session.ledger
+    assert float(ledger.remaining(who="ben").numbers["epsilon"]) == 0.4
+    ledger.verify()
+
+
 def test_a_changed_file_gives_no_stored_answer(service: Service, tmp_path: Path) -> None:
     service.submit("analyst", "k1")
     service.clock.now += 5

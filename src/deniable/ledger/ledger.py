@@ -167,11 +167,12 @@ class Ledger(LedgerRecord):
         """Charge an analyst's own budget for reading an answer that another one paid for, or raise `BudgetExceeded`.
 
         The answer exists already, so the common budget pays nothing more. What this analyst was told grows by it, and
-        their own budget is a promise about all that they were told.
+        their own budget is a promise about all that they were told. Without a budget of their own nothing can be
+        refused. The reading is recorded all the same, because a later allotment counts it.
 
         Args:
             seq: the number of the row that paid for the answer.
-            who: the analyst who reads it, who must have a budget of their own.
+            who: the analyst who reads it.
             purpose: why, in words.
             key: makes the charge idempotent, as in `charge`.
         """
@@ -186,21 +187,21 @@ class Ledger(LedgerRecord):
         if paid.who is None or paid.who == who:
             raise LedgerError(f"row {seq} counts for {who} already; nothing was charged.")
         entry = FilterEntry(paid.event, paid.at)
-        points.curve(entry.event)  # takes time, so it is computed while no lock is held
+        if self._store.balance(who) is not None:
+            points.curve(entry.event)  # takes time, so it is computed while no lock is held
         with self._store.writing():
             if key is not None and (earlier := self._store.by_key(key)) is not None:
                 return _resume_reading(earlier, seq, who=who, key=key)
-            own = read(self._store, who)
-            if own is None:
-                raise LedgerError(f"{who} has no budget of their own here, so reading costs nothing.")
-            common = self._common()
-            last = self._check_last([common, own])
-            decision = decide(entry, [own], curves=True)
+            account, common = read(self._store, who), self._common()
+            payers = [] if account is None else [account]
+            last = self._check_last([common, *payers])
+            decision = decide(entry, payers, curves=True)
             if decision is not None:
-                accepted, [after] = decision
+                accepted, after = decision
                 what, time = records.reading_ending(accepted, who, seq), records.now()
-                row = self._append(what, [common, after], last, time=time, purpose=purpose, key=key)
+                row = self._append(what, [common, *after], last, time=time, purpose=purpose, key=key)
                 return Charge(row.seq, time, purpose, who, key, row.hash, what)
+        (own,) = payers
         raise refusals.refusal(refusals.request_cost(entry, own.terms.budget), own.remainder, whose=f"{own.owner}'s")
 
     def fits(self, event: Event, *, who: str | None = None, at: ApproxDP | PureDP | None = None) -> bool:

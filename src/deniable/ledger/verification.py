@@ -172,8 +172,8 @@ def _check_accounts(
 
 
 def _allotments(header: Header, kinds: Iterable[RowKind]) -> dict[str, Terms]:
-    """The budget of every analyst and envelope. After the first allotment to an analyst every charge must name an
-    analyst who has a budget; what a charge names must be there before it."""
+    """The budget of every analyst and envelope. After the first allotment to an analyst every charge, but for readings,
+    must name an analyst who has a budget; what a charge names must be there before it."""
     kinds = list(kinds)
     terms: dict[str, Terms] = {}
     since: dict[str, int] = {}
@@ -200,13 +200,13 @@ def _allotments(header: Header, kinds: Iterable[RowKind]) -> dict[str, Terms]:
     for kind in kinds:
         if kind.entry is None:
             continue
-        if start is not None and kind.who not in analysts and kind.rows.last > start:
+        if start is not None and kind.seen is None and kind.who not in analysts and kind.rows.last > start:
             raise LedgerDamaged(f"row {kind.rows.last} charges nobody who has a budget; it was edited.")
         if any(since.get(f"{ENVELOPE}{name}", kind.rows.first) >= kind.rows.first for name in kind.envelopes):
             raise LedgerDamaged(f"row {kind.rows.first} names an envelope that was not there; it was edited.")
         if kind.seen is None:
             paid.setdefault(kind.entry.event, kind.rows.first)
-        elif kind.who not in analysts or paid.get(kind.entry.event, kind.seen + 1) > kind.seen:
+        elif paid.get(kind.entry.event, kind.seen + 1) > kind.seen:
             raise LedgerDamaged(f"row {kind.rows.first} reads what nobody paid for; it was edited.")
     return terms
 

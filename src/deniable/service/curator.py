@@ -160,6 +160,10 @@ class Curator:
         if who != run.account:
             self.jobs.read(who, run, requests.decode(run.request))
 
+    def _count_published(self, who: str) -> None:
+        for run in self.store.runs("published IS NOT NULL AND copied IS NULL"):
+            self._count_for(who, run)
+
     # budgets
 
     def budget(self, member: Member) -> dict[str, Any]:
@@ -197,9 +201,10 @@ class Curator:
             if name in ledger.analysts():
                 ledger.raise_allotment(name, budget, decision=words)
             else:
+                # What everybody may have read counts before the budget is made: one that it does not fit is refused.
+                self._count_published(name)
                 ledger.allot(name, budget)
-                for run in self.store.runs("published IS NOT NULL AND copied IS NULL"):
-                    self._count_for(name, run)
+                self._count_published(name)  # what was published meanwhile
         elif kind in ("project", "table"):
             full = f"{kind} {name}"
             if full in ledger.envelopes():
