@@ -142,7 +142,8 @@ class PerGroupClipping(Clipping):
         empty = [each for each, found in members.items() if not found]
         if empty:
             raise InvalidArgument("weights", empty, "beginnings of names of trained parameters")
-        return _shared([(members[each], float(weight)) for each, weight in self.weights], norm)
+        largest = max(weight for _, weight in self.weights)  # whatever their size, no square leaves the floats
+        return _shared([(members[each], float(weight / largest)) for each, weight in self.weights], norm)
 
     def to_dict(self) -> dict[str, Any]:
         return {"kind": type(self).__name__, "weights": {name: plain_number(each) for name, each in self.weights}}

@@ -128,6 +128,15 @@ def test_gradients_that_vanish_stay_within_the_clip(clip: float, size: float) ->
     assert sums.norm() <= clip
 
 
+@pytest.mark.parametrize("mode", ["fast", "two_pass", "vmap"])
+def test_no_factor_makes_a_large_side_infinite(mode: str) -> None:
+    """Inputs of zero beside large gradients of outputs: the gradient is zero, and so is what enters the sum."""
+    engine = ClippingEngine(
+        nn.Linear(4, 2, bias=False), lambda made, _: 1e18 * made.sum(1), clipping=AutomaticClipping(1e-14), mode=mode
+    )
+    assert (engine((torch.zeros(2, 4), torch.zeros(2)), clip=1e30).sums["weight"] == 0).all()
+
+
 @pytest.mark.parametrize("name", RULES)
 def test_the_self_check_knows_the_rule(name: str) -> None:
     ClippingEngine(model(), cross_entropy, clipping=RULES[name]).check(batch(), clip=CLIP)
@@ -141,6 +150,15 @@ def test_shares_of_groups_make_up_the_whole_and_no_more(norm: str) -> None:
         whole = sum(shares) if norm == "l1" else sum(each * each for each in shares)
         assert 1 - Fraction(1, 10**9) < whole <= 1
         assert sorted(name for each in rule.groups(names, norm) for name in each.names) == sorted(names)
+
+
+@pytest.mark.parametrize("size", [Fraction(1, 10**300), Fraction(1), Fraction(10**200), Fraction(10**400)])
+@pytest.mark.parametrize("norm", ["l1", "l2"])
+def test_weights_of_groups_have_any_size(size: Fraction, norm: str) -> None:
+    """Only their proportions count."""
+    found = PerGroupClipping({"a": 3 * size, "b": 4 * size}).groups(("a", "b"), norm)
+    whole = 7 if norm == "l1" else 5
+    assert [group.share for group in found] == pytest.approx([3 / whole, 4 / whole])
 
 
 def test_groups_that_do_not_cover_the_parameters_are_refused() -> None:

@@ -173,6 +173,8 @@ def test_numbers_of_another_type_are_another_operation() -> None:
     }
     assert len(keys) == 6
     assert key_of(torch.ops.aten.mul.Scalar, [x], geometry, {"other": {}}) is None
+    one, two = (key_of(torch.ops.aten.clamp.Tensor, [x], geometry, {left_out: None}) for left_out in ("min", "max"))
+    assert one != two
     assert layouts_of(x) is None
     assert layouts_of((double, x)) is None
     assert layouts_of((double, None)) is not None

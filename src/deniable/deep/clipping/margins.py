@@ -34,6 +34,11 @@ from deniable.deep.clips import Group
 ETA = 2.0**-12
 
 
+# The largest factor. One side of a gradient is multiplied by it before the other side, which may be zero; a unit that
+# is alive has sides whose squares are finite, below 2⁶⁴, so the product is finite too, and never inf · 0.
+_LARGEST = 2.0**63
+
+
 class Factor(NamedTuple):
     """Per unit: the norm, the factor it is multiplied by, and whether it is finite, so that 0 times it is 0."""
 
@@ -126,8 +131,7 @@ def clip_factors(
     if stability is None:
         factors = torch.where(upper > bound, bound / upper, torch.ones_like(upper))
     else:
-        # Of a gradient that is zero too the factor is finite, lest their product be NaN.
-        factors = (bound / (upper + stability)).clamp(max=torch.finfo(upper.dtype).max)
+        factors = (bound / (upper + stability)).clamp(max=_LARGEST)
     norms = torch.where(alive, norms, torch.inf)
     taken = alive
     if mask is not None:

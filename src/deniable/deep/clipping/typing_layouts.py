@@ -54,7 +54,8 @@ def key_of(
     """What the layouts of an operation's results follow from; None where that is not known. 1, 1.0 and True differ."""
     if any(type(each) not in (Tensor, torch.nn.Parameter) or each.is_complex() for each in tensors):
         return None
-    key = (operation, *geometries, *[each.dtype for each in tensors], *map(_plain, numbers.values()))
+    named = [(name, _plain(value)) for name, value in numbers.items()]  # a tensor that is left out is told by its name
+    key = (operation, *geometries, *[each.dtype for each in tensors], *named)
     try:
         hash(key)
     except TypeError:
