@@ -73,7 +73,15 @@ LONG_LISTS = [
 
 
 @pytest.mark.parametrize("values", LONG_LISTS, ids=range(len(LONG_LISTS)))
-@pytest.mark.parametrize("around", ["x IN ({})", "NOT x NOT IN ({0}) AND (y IN (1, 2) OR x IN ({0}))", "f(x) IN ({})"])
+@pytest.mark.parametrize(
+    "around",
+    [
+        "x IN ({})",
+        "NOT x NOT IN ({0}) AND (y IN (1, 2) OR x IN ({0}))",
+        "f(x) IN ({})",
+        "POSITION('a' IN ({0})) > 0 AND x IN ({0})",
+    ],
+)
 def test_a_long_list_is_read_as_by_sqlglot(values: str, around: str) -> None:
     """Values, kinds and places are the same."""
     sql = f"SELECT COUNT(*) FROM t\nWHERE {around.format(values)}"

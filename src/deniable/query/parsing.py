@@ -172,10 +172,12 @@ def _trees(tokens: list[Token], sql: str) -> list[exp.Expr | None]:
     trees: list[exp.Expr | None] = parser.parse([*few, *tokens[done:]], sql)
     for tree in trees if lists else ():
         for node in tree.find_all(exp.In) if tree is not None else ():
-            for token in lists.get(node.expressions[0].meta.get("start", -1), [])[1:] if node.expressions else ():
+            first = node.expressions[0].meta.get("start", -1) if len(node.expressions) == 1 else -1
+            for token in lists.pop(first, [])[1:]:
                 value = exp.Literal(this=token.text, is_string=token.token_type is TokenType.STRING)
                 node.append("expressions", value.update_positions(token))
-    return trees
+    # A list that is not that of an IN node would lose its values.
+    return parser.parse(tokens, sql) if lists else trees
 
 
 _LONG = 50
