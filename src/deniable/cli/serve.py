@@ -40,7 +40,7 @@ def run(
     """
     from deniable.service import running
 
-    def started(url: str) -> None:
+    def announce(url: str) -> None:
         if json:
             print_json({"url": url})
         else:
@@ -48,7 +48,7 @@ def run(
 
     running.serve(
         folder, host=host, port=port, workers=workers, certificate=certificate, certificate_key=certificate_key,
-        proxies=proxies, on_start=started,
+        proxies=proxies, on_start=announce,
     )  # fmt: skip
 
 
