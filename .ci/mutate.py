@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import argparse
 import ast
+import gc
 import copy
 import importlib.abc
 import importlib.machinery
@@ -172,6 +173,7 @@ def killed(mutant: Mutant, tests: tuple[str, ...], *, source: Path = ROOT / "src
     if child == 0:
         code = 70
         try:
+            gc.freeze()  # what the parent holds is neither collected nor copied
             silence = os.open(os.devnull, os.O_WRONLY)
             os.dup2(silence, 1)
             os.dup2(silence, 2)

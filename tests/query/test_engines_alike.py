@@ -454,7 +454,7 @@ def additive(place: Place, found: list[tuple[Any, ...]]) -> None:
         assert {k: v for k, v in summed.items() if v} == {k: v for k, v in whole[name].items() if v}
 
 
-@settings(max_examples=40)
+@settings(max_examples=30)
 @given(rows)
 def test_nobody_matters_to_others_by_the_portable_rule(found: list[tuple[Any, ...]]) -> None:
     additive(in_duckdb, found)

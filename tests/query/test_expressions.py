@@ -239,7 +239,7 @@ TYPES = {
 TYPES |= {ColumnKind.TIMESTAMP: (datetime, str), ColumnKind.UNTYPED: str}
 
 
-@settings(max_examples=80)
+@settings(max_examples=60)
 @given(text=st.one_of(numbers, words, moments, conditions), rows=rows)
 def test_no_row_makes_an_expression_fail(engine: Any, text: str, rows: list[dict[str, Any]]) -> None:
     """Whatever the row: a value of the column's kind, or NULL; each row on its own; ranges hold for bounded inputs."""

@@ -76,7 +76,7 @@ questions = st.sampled_from(
 )
 
 
-@settings(max_examples=40)
+@settings(max_examples=30)
 @given(visits, bills, questions, st.booleans(), st.randoms(use_true_random=False))
 def test_a_person_changes_nobody_elses_rows(
     first: list[tuple[Any, ...]], second: list[tuple[Any, ...]], sql: str, alike: bool, random: Any

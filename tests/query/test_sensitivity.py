@@ -252,7 +252,7 @@ def check_people(make_plan: Any, places: Any, rows: Any, question: Any, key: Any
         found.engine.close()
 
 
-@settings(max_examples=40)
+@settings(max_examples=30)
 @given(rows=tables, question=questions(), key=keys, shuffled=st.randoms(use_true_random=False))
 def test_people_add_up_and_stay_within_reach(
     make_plan: Any, places: Any, rows: Any, question: Any, key: Any, shuffled: Any
@@ -312,7 +312,7 @@ def test_removing_and_replacing_a_person(
             assert changed <= part.move.coordinates
 
 
-@settings(max_examples=40)
+@settings(max_examples=30)
 @given(
     rows=tables,
     changed=row,

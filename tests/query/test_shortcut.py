@@ -80,7 +80,7 @@ def exact(totals: Totals) -> list[Any]:
     ]
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=45, deadline=None)
 @given(st.data())
 def test_the_check_is_the_rule_and_the_plain_totals_are_the_bounded_ones(data: st.DataObject) -> None:
     """Small tables; 60,000 groups are often too many for one number per unit, so both forms of the check are met."""
