@@ -15,8 +15,8 @@ from __future__ import annotations
 
 import argparse
 import ast
-import gc
 import copy
+import gc
 import importlib.abc
 import importlib.machinery
 import importlib.util
