@@ -453,22 +453,24 @@ class Ledger(LedgerRecord):
             self._append(what, accounts, last, time=records.now(), purpose="recount", key=None)
 
     def _refusal(self, entry: FilterEntry, who: str | None, envelopes: Sequence[str]) -> Exception:
-        """The exception that says why an entry does not fit. It tells an analyst about their own budget only, and
-        about the envelopes that the charge names."""
+        """The exception that says why an entry does not fit. It tells an analyst what is left of their own budget, and
+        not of what they share with others: the common budget and envelopes."""
         payers = self._payers(who, envelopes)
-        own = payers[len(payers) - len(envelopes) - 1]
-        for envelope in payers[len(payers) - len(envelopes) :]:
-            if decide(entry, [envelope], curves=entry.at is None) is None:
-                return refusals.refusal(
-                    refusals.request_cost(entry, envelope.terms.budget), envelope.remainder,
-                    whose=f"the envelope {envelope.owner.removeprefix(ENVELOPE)}'s",
-                )  # fmt: skip
+        split = len(payers) - len(envelopes)
+        own, alone = payers[split - 1], payers[split - 1].owner != COMMON
         request = refusals.request_cost(entry, own.terms.budget)
-        if own.owner != COMMON and decide(entry, [own], curves=entry.at is None) is not None:
+        if alone and decide(entry, [own], curves=entry.at is None) is None:
+            return refusals.refusal(request, own.remainder, whose=f"{own.owner}'s")
+        for envelope in payers[split:]:
+            if decide(entry, [envelope], curves=entry.at is None) is None:
+                whose = f"the envelope {envelope.owner.removeprefix(ENVELOPE)}'s"
+                if alone:
+                    return refusals.shared_refusal(request, own.remainder, who=own.owner, what=f"{whose} budget")
+                cost = refusals.request_cost(entry, envelope.terms.budget)
+                return refusals.refusal(cost, envelope.remainder, whose=whose)
+        if alone:
             return refusals.shared_refusal(request, own.remainder, who=own.owner)
-        return refusals.refusal(
-            request, own.remainder, whose="the ledger's" if own.owner == COMMON else f"{own.owner}'s"
-        )
+        return refusals.refusal(request, own.remainder, whose="the ledger's")
 
 
 def _checked_names(names: Sequence[str]) -> tuple[str, ...]:

@@ -141,11 +141,12 @@ def refusal(requested: Guarantee | None, remainder: Remainder, *, whose: str) ->
     )
 
 
-def shared_refusal(requested: Guarantee | None, remainder: Remainder, *, who: str) -> BudgetExceeded:
-    """A request fits the analyst's own budget but not the common one, whose remainder is kept from analysts."""
+def shared_refusal(
+    requested: Guarantee | None, remainder: Remainder, *, who: str, what: str = "what all analysts together have left"
+) -> BudgetExceeded:
+    """A request fits the analyst's own budget but not one that is shared, whose remainder is kept from analysts."""
     return BudgetExceeded(
-        f"the request fits {who}'s budget, but not what all analysts together have left; ask whoever keeps the ledger."
-        " Nothing was charged.",
+        f"the request fits {who}'s budget, but not {what}; ask whoever keeps the ledger. Nothing was charged.",
         requested=requested,
         remaining=remainder.room,
         largest=None,

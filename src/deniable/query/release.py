@@ -83,8 +83,8 @@ class Release(Columnar, Plain):
     cost: Guarantee
     event: Event
     confidence: Fraction
-    remaining: Guarantee
-    """What the ledger still allows, after this charge."""
+    remaining: Guarantee | None
+    """What the ledger still allows, after this charge; None for a reader who has no budget of their own."""
     found: Found | None = None
     """Bounds and limits that were found privately."""
     reasons: str = field(default="", repr=False)
@@ -198,7 +198,7 @@ class Release(Columnar, Plain):
             "interval": self.covers,
             "cost": self.cost.to_dict(),
             "event": self.event.to_dict(),
-            "remaining": self.remaining.to_dict(),
+            "remaining": None if self.remaining is None else self.remaining.to_dict(),
             "why": self.reasons,
             **self.extras(),
         }
@@ -261,15 +261,20 @@ class Release(Columnar, Plain):
             (
                 ("event", repr(self.event)),
                 ("intervals", f"{shown(self.confidence * 100)} % each, {self._covers}"),
-                ("remaining", self.remaining.figures),
+                *self._left,
             ),
             account(self.event, unit=self.cost.unit),
         )
 
     @property
+    def _left(self) -> tuple[tuple[str, str], ...]:
+        """The line that says what remains, where that is known."""
+        return () if self.remaining is None else (("remaining", self.remaining.figures),)
+
+    @property
     def facts(self) -> tuple[tuple[str, str], ...]:
         """What belongs to the numbers: cost, what remains, what was found, and what the intervals cover."""
-        lines = [("cost", str(self.cost)), ("remaining", self.remaining.figures)]
+        lines = [("cost", str(self.cost)), *self._left]
         if self.found is not None:
             lines += [
                 ("found", f"bounds of {column}: [{shown(low)}, {shown(high)}]")
@@ -390,7 +395,7 @@ def _read_release(form: Mapping[str, Any]) -> Release:
         cost=Guarantee.from_dict(form["cost"]),
         event=Event.from_dict(form["event"]),
         confidence=_number(form["confidence"]),
-        remaining=Guarantee.from_dict(form["remaining"]),
+        remaining=None if form["remaining"] is None else Guarantee.from_dict(form["remaining"]),
         found=None if found is None else _read_found(found),
         reasons=form["why"],
         findings=None if findings is None else _read_findings(findings),

@@ -10,6 +10,7 @@ from __future__ import annotations
 import hashlib
 import re
 import secrets
+import threading
 from hmac import compare_digest
 from typing import NamedTuple
 
@@ -26,6 +27,8 @@ except ModuleNotFoundError as error:
 
 HASHER = argon2.PasswordHasher()
 LEAST_PASSWORD, MOST_PASSWORD = 12, 200
+MOST_LOGINS = 4
+"""Log-ins at a time in one worker: everybody may try, and each takes 64 MiB and a good part of a second."""
 _TOKEN = re.compile(r"dn_([0-9a-f]{16})_([A-Za-z0-9_-]{43})")
 
 
@@ -44,12 +47,15 @@ class Access:
     def __init__(self, store: ServiceStore, settings: ServiceSettings) -> None:
         self._store, self._settings = store, settings
         self._nobody = HASHER.hash(secrets.token_urlsafe())
+        self._hashing = threading.BoundedSemaphore(MOST_LOGINS)
 
     # accounts
 
     def add_account(self, name: str, role: str, *, password: str | None, now: float) -> None:
         """A new account; a name is never given twice."""
         check_who(name)
+        if "/" in name or name in (".", ".."):
+            raise InvalidArgument("name", name, "a name without /, which an address can hold")
         if role not in ROLES:
             raise InvalidArgument("role", role, f"one of {', '.join(ROLES)}")
         if password is not None and not LEAST_PASSWORD <= len(password) <= MOST_PASSWORD:
@@ -64,8 +70,16 @@ class Access:
         """Take away all access of an account. Its runs and charges stay."""
         with self._store.writing():
             self._store.ask("UPDATE service_accounts SET disabled = 1 WHERE name = ?", name)
-            self._store.ask("UPDATE service_tokens SET revoked = 1 WHERE account = ?", name)
-            self._store.ask("DELETE FROM service_sessions WHERE account = ?", name)
+            self._end(name)
+
+    def end(self, name: str) -> None:
+        """End all tokens and sessions of an account, which may get new ones."""
+        with self._store.writing():
+            self._end(name)
+
+    def _end(self, name: str) -> None:
+        self._store.ask("UPDATE service_tokens SET revoked = 1 WHERE account = ?", name)
+        self._store.ask("DELETE FROM service_sessions WHERE account = ?", name)
 
     def _member(self, name: str, form: str | None = None) -> Member | None:
         account = self._store.account(name)
@@ -107,7 +121,15 @@ class Access:
     # browser sessions
 
     def log_in(self, name: str, password: str, *, now: float) -> tuple[str, Member]:
-        """A new session's cookie, and who it is. Five tries a minute for a name."""
+        """A new session's cookie, and who it is. Five tries a minute for a name, and few at a time for all."""
+        if not self._hashing.acquire(blocking=False):
+            raise ServiceBusy("too many log in at this moment; try again", seconds=1)
+        try:
+            return self._log_in(name, password, now=now)
+        finally:
+            self._hashing.release()
+
+    def _log_in(self, name: str, password: str, *, now: float) -> tuple[str, Member]:
         with self._store.writing():
             self._store.ask("DELETE FROM service_logins WHERE time < ?", now - 60)
             [[tries]] = self._store.ask("SELECT COUNT(*) FROM service_logins WHERE name = ?", name[:200])

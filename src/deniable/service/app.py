@@ -11,6 +11,7 @@ import logging
 import time
 from collections import Counter
 from collections.abc import Awaitable, Callable, Sequence
+from functools import cache
 from typing import Any
 
 from deniable.errors import AccessDenied, DeniableError, InvalidArgument, MissingExtra, NotThere, ServiceBusy
@@ -136,6 +137,8 @@ def log_in(call: ServiceCall) -> Answer:
     given: LogIn = call.decode(LogIn)
     curator = call.curator
     cookie, member = curator.access.log_in(given.name, given.password, now=curator.clock())
+    if (earlier := cookie_of(curator, call.request)) is not None:
+        curator.access.log_out(earlier)
     call.headers["Set-Cookie"] = cookie_header(curator, cookie)
     return 200, {"name": member.name, "role": member.role, "form": member.form}
 
@@ -184,7 +187,8 @@ def _run(call: ServiceCall, told: RunView) -> dict[str, Any]:
     refusal = problem_of(told)
     if told.state not in (DONE, "failed", "refused", "denied"):
         call.headers["Retry-After"] = str(max(1, round(told.ready - call.curator.clock())))
-    return {**told._asdict(), "problem": None if refusal is None else to_problem(refusal)}
+    seconds = max(0.0, told.ready - call.curator.clock())  # for clients whose clock is another
+    return {**told._asdict(), "seconds": seconds, "problem": None if refusal is None else to_problem(refusal)}
 
 
 def releases(call: ServiceCall) -> Answer:
@@ -305,18 +309,24 @@ def cookie_of(curator: Curator, request: Request) -> str | None:
     return request.cookies.get(cookie_name(curator))
 
 
-def member_of(curator: Curator, request: Request) -> Member:
-    """Who sends a request: by a bearer token, by a session's cookie, or the public."""
+def member_of(curator: Curator, request: Request, endpoint: Endpoint) -> Member:
+    """Who sends a request: by a bearer token, by a session's cookie, or the public. Who logs in says so in the body; a
+    session that has ended is nobody's, and what everybody may read can be read with its cookie."""
     shown = request.headers.get("authorization")
     if shown is not None:
         scheme, _, text = shown.partition(" ")
         if scheme.lower() != "bearer":
             raise AccessDenied("the Authorization must be a bearer token")
         return curator.access.by_token(text.strip(), now=curator.clock())
-    cookie = cookie_of(curator, request)
-    if cookie:
+    cookie, public = cookie_of(curator, request), Member("", roles.PUBLIC)
+    if not cookie or endpoint.name == "log_in":
+        return public
+    try:
         return curator.access.by_cookie(cookie, now=curator.clock())
-    return Member("", roles.PUBLIC)
+    except AccessDenied:
+        if roles.permits(endpoint, roles.PUBLIC):
+            return public
+        raise
 
 
 def check_origin(curator: Curator, request: Request) -> None:
@@ -341,7 +351,7 @@ def check_write(curator: Curator, request: Request, member: Member, form: str | 
 async def read_body(request: Request, most: int) -> bytes:
     """The body of a request; refused as soon as it is too long."""
     stated = request.headers.get("content-length", "0")
-    if not stated.isdigit() or int(stated) > most:
+    if not (stated.isascii() and stated.isdigit()) or len(stated) > 18 or int(stated) > most:
         raise InvalidArgument("body", "…", f"of at most {most:,} bytes")
     body = bytearray()
     async for chunk in request.stream():
@@ -372,7 +382,7 @@ def _endpoint(
         start, role = time.perf_counter(), "?"
         headers: dict[str, str] = {}
         try:
-            member = member_of(curator, request)
+            member = member_of(curator, request, endpoint)
             role = member.role
             if not roles.permits(endpoint, role):
                 raise AccessDenied("log in, or show a token" if role == roles.PUBLIC else "this is not for your role")
@@ -386,7 +396,7 @@ def _endpoint(
             headers = call.headers
             response = value if isinstance(value, Response) else _json(status, value)
         except DeniableError as refusal:
-            response = refused(refusal, public=role in ("?", roles.PUBLIC))
+            response = refused(refusal, public=role in ("?", roles.PUBLIC), hidden=curator.settings.places)
         response.headers.update({**HEADERS, **headers})
         _count(request, endpoint, role, response.status_code, time.perf_counter() - start)
         return response
@@ -399,9 +409,9 @@ def _json(status: int, value: Any) -> Response:
     return Response(content, status, media_type=None if value is None else "application/json")
 
 
-def refused(refusal: DeniableError, *, public: bool = False) -> Response:
-    """The RFC 9457 body of an error."""
-    problem = to_problem(refusal)
+def refused(refusal: DeniableError, *, public: bool = False, hidden: Sequence[str] = ()) -> Response:
+    """The RFC 9457 body of an error, without the places that are hidden."""
+    problem = to_problem(refusal, hidden=hidden)
     if isinstance(refusal, AccessDenied) and public:
         problem["status"] = 401
     response = Response(msgspec.json.encode(problem), problem["status"], media_type="application/problem+json")
@@ -436,6 +446,7 @@ def _count(request: Request, endpoint: Endpoint, role: str, status: int, seconds
     LOG.info("%s %s %s %s %s", endpoint.method, endpoint.path, role, status, bucket)
 
 
+@cache
 def document() -> dict[str, Any]:
     """The OpenAPI 3.1 document, from the table of endpoints and the kinds of bodies."""
     kinds = list(dict.fromkeys(BODIES.values()))

@@ -257,7 +257,7 @@ class RemoteSession:
         """
         told = self.call("POST", "/v1/runs", request, {"Idempotency-Key": key})
         while told["state"] == "running":
-            time.sleep(max(0.02, told["ready"] - time.time()))
+            time.sleep(min(_TIMEOUT, max(0.02, told["seconds"])))
             told = self.call("GET", f"/v1/runs/{told['id']}")
         if told["problem"] is not None:
             raise from_problem(told["problem"])
@@ -285,7 +285,7 @@ class RemoteSession:
                 time.sleep(0.1 * 2**turn)
                 continue
             if status == 429 and turn + 1 < TRIES and method == "GET":
-                time.sleep(min(10.0, float(told_headers.get("retry-after", "1"))))
+                time.sleep(_pause(told_headers.get("retry-after", "")))
                 continue
             return _value(status, told)
         raise ServiceBusy(f"the service is out of reach ({type(broken).__name__}); ask again with the same key")
@@ -306,8 +306,15 @@ class RemoteSession:
         return "RemoteSession(…)"
 
 
+def _pause(stated: str) -> float:
+    """The seconds that a service asks to wait; 1 where it says none that can be read, and at most 10."""
+    return float(min(10, int(stated))) if stated.isascii() and stated.isdigit() and len(stated) < 10 else 1.0
+
+
 def _value(status: int, told: bytes) -> Any:
     """The value of an answer; the error of one that tells of one."""
+    if 300 <= status < 400:
+        raise DeniableError("the service sends to another address; the token goes to none but the one that was given")
     try:
         value = json.loads(told) if told else None
     except ValueError:

@@ -12,8 +12,9 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from deniable import _checks
+from deniable._escapes import dump_json
 from deniable.errors import AccessDenied, ApprovalNeeded, DeniableError, InvalidArgument, LedgerError, NotThere
-from deniable.guarantees import read_promise
+from deniable.guarantees import Guarantee, read_promise
 from deniable.query import Release
 from deniable.service import requests, roles
 from deniable.service.access import Access, Member
@@ -117,7 +118,7 @@ class Curator:
         return Release.from_json(self.answer_text(member, id))
 
     def answer_text(self, member: Member, id: str) -> str:
-        """The JSON of a release, as it is stored."""
+        """The JSON of a release: as it is stored for who asked; for others with what they have left themselves."""
         run = self.store.run(id)
         if run is not None and run.copied is not None and run.account == member.name:
             run = self.store.run(run.copied)
@@ -127,7 +128,17 @@ class Curator:
             run = None
         if run is None or run.release is None or view(run, self.clock()).state != DONE:
             raise NotThere("there is no such release")
-        return run.release
+        if run.account == member.name:
+            return run.release
+        return dump_json({**json.loads(run.release), "remaining": self._left(member)})
+
+    def _left(self, member: Member) -> dict[str, Any] | None:
+        """What is left of somebody's own budget; None for who has none."""
+        ledger = self.session.ledger
+        left: Guarantee | None = None
+        if member.role == roles.ANALYST and (member.name in (analysts := ledger.analysts()) or not analysts):
+            left = ledger.remaining(who=member.name)
+        return None if left is None else left.to_dict()
 
     def _has_read(self, member: Member, id: str) -> bool:
         return bool(member.name) and bool(self.store.runs("account = ? AND copied = ?", member.name, id))
@@ -135,16 +146,18 @@ class Curator:
     def releases(self, member: Member) -> list[dict[str, Any]]:
         """The releases that somebody may read: their own, those that they have read, and those that are published."""
         rows = self.store.runs("state = ? AND (account = ? OR published IS NOT NULL)", DONE, member.name)
-        return [
-            {
-                "id": run.copied or run.id,
-                "sql": _sql(run) if run.account == member.name else "",
-                "title": run.published,
-                "submitted": run.submitted,
-            }
-            for run in rows
-            if view(run, self.clock()).state == DONE
-        ]
+        told: dict[str, dict[str, Any]] = {}
+        for run in rows:
+            if view(run, self.clock()).state == DONE:
+                id, sql = run.copied or run.id, _sql(run) if run.account == member.name else ""
+                earlier = told.get(id, {"sql": "", "title": None})
+                told[id] = {
+                    "id": id,
+                    "sql": earlier["sql"] or sql,
+                    "title": earlier["title"] or run.published,
+                    "submitted": run.submitted,
+                }
+        return list(told.values())
 
     def publish(self, id: str, title: str) -> None:
         """Let everybody read a release. It is private already, and costs nothing more but for analysts' own budgets."""
@@ -157,8 +170,9 @@ class Curator:
         self.store.ask("UPDATE service_runs SET published = ? WHERE id = ?", title, id)
 
     def _count_for(self, who: str, run: RunRow) -> None:
+        """Count a published release for an analyst, who is not told what its SQL was."""
         if who != run.account:
-            self.jobs.read(who, run, requests.decode(run.request))
+            self.jobs.read(who, run, PlanRequest(sql=""))
 
     def _count_published(self, who: str) -> None:
         for run in self.store.runs("published IS NOT NULL AND copied IS NULL"):
@@ -170,16 +184,12 @@ class Curator:
         """The promise, and what is left: one's own, and for those who keep the service everything."""
         ledger = self.session.ledger
         told: dict[str, Any] = {"promise": ledger.budget.to_dict()}
-        analysts = ledger.analysts()
         if member.role == roles.ANALYST:
-            told["remaining"] = (
-                ledger.remaining(who=member.name).to_dict() if member.name in analysts or not analysts else None
-            )
-            return told
+            return {**told, "remaining": self._left(member)}
         told["remaining"] = ledger.remaining().to_dict()
         told["analysts"] = {
             name: {"budget": budget.to_dict(), "remaining": ledger.remaining(who=name).to_dict()}
-            for name, budget in analysts.items()
+            for name, budget in ledger.analysts().items()
         }
         told["envelopes"] = {
             name: {"budget": budget.to_dict(), "remaining": ledger.remaining(envelope=name).to_dict()}
@@ -206,6 +216,9 @@ class Curator:
                 ledger.allot(name, budget)
                 self._count_published(name)  # what was published meanwhile
         elif kind in ("project", "table"):
+            known = [table.name for table in self.session.tables if not table.public]
+            if kind == "table" and name not in known:  # it would limit nothing
+                raise InvalidArgument("name", name, f"one of the tables {', '.join(known)}")
             full = f"{kind} {name}"
             if full in ledger.envelopes():
                 ledger.raise_envelope(full, budget, decision=words)
@@ -221,19 +234,14 @@ class Curator:
         """The runs that wait for a second person, each with the digest of its plan and what it would do."""
         waiting = []
         for run in self.store.runs("state = ?", WAITING):
-            plan = self.jobs.plan(run.account, requests.decode(run.request))
-            waiting.append(
-                {
-                    "id": run.id,
-                    "account": run.account,
-                    "sql": _sql(run),
-                    "plan": run.plan,
-                    "current": plan.digest == run.plan,
-                    "cost": plan.cost.to_dict(),
-                    "text": str(plan),
-                    "submitted": run.submitted,
-                }
-            )
+            told: dict[str, Any] = {"current": False, "cost": None}
+            try:
+                plan = self.jobs.plan(run.account, requests.decode(run.request))
+                told = {"current": plan.digest == run.plan, "cost": plan.cost.to_dict(), "text": str(plan)}
+            except DeniableError as refusal:  # of this run alone; the others can be decided
+                told["text"] = str(refusal)
+            facts = {"id": run.id, "account": run.account, "sql": _sql(run), "plan": run.plan}
+            waiting.append({**facts, **told, "submitted": run.submitted})
         return waiting
 
     def decide(self, member: Member, id: str, *, approve: bool, plan: str, reason: str) -> RunView:
@@ -245,19 +253,20 @@ class Curator:
             raise AccessDenied("nobody approves their own run")
         if plan != run.plan:
             raise InvalidArgument("plan", plan[:80], "the digest of the plan that waits")
+        asker = self.store.account(run.account)
+        if approve and (asker is None or asker.disabled):
+            raise LedgerError("the account that asked has ended, and nobody would read the answer; deny the run.")
         _checks.text("reason", reason, most=1000, expected="a few words")
-        with self.store.writing():
-            if self.store.approval(id) is not None:
+        with self.store.writing():  # the decision and what it does to the run, or neither
+            moved = self.jobs.admit(run) if approve else self.jobs.deny(run, reason)
+            if moved is None:
                 raise LedgerError("this run is decided already.")
             word = "approve" if approve else "deny"
             self.store.ask(
                 "INSERT INTO service_approvals VALUES (?, ?, ?, ?, ?, ?)",
                 id, member.name, word, reason, plan, self.clock(),
             )  # fmt: skip
-        if not approve:
-            self.jobs.deny(run, reason)
-            return view(self.store.run(id) or run, self.clock())
-        return view(self.jobs.approve(run), self.clock())
+        return view(self.jobs.charge_approved(moved) if approve else moved, self.clock())
 
     # the record
 
@@ -308,12 +317,17 @@ class Curator:
     def add_token(
         self, member: Member, *, label: str, days: float | None, account: str | None = None
     ) -> dict[str, str]:
-        """A new token, whose text is shown this once; for oneself, or by who appoints for another account."""
+        """A new token, whose text is shown this once; for oneself, or by who appoints for another account.
+
+        A token that somebody else makes ends all others of the account: nobody can act in its name unseen.
+        """
         name = account or member.name
         if name != member.name:
             other = self.store.account(name)
             if other is None or not roles.may_appoint(member.role, other.role):
                 raise AccessDenied("tokens of this account are not yours to make")
+            label = f"made by {member.name}: {label}"
+            self.access.end(name)
         id, text = self.access.add_token(name, label=label, days=days, now=self.clock())
         return {"id": id, "token": text}
 

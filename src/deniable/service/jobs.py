@@ -58,6 +58,9 @@ TIMES = 8
 STORING = 0.1
 """Seconds that storing is taken to need: an answer is in the store before the time at which it is shown."""
 
+HEADS = 1000
+"""Lines of the second place among which the newest head is."""
+
 STOPPED = (
     "the answer could not be computed; the charge stands and nothing is released. Ask whoever keeps the service, and"
     " ask again with another key"
@@ -179,33 +182,33 @@ class Jobs:
             self._store.advance(run.id, run.state, REFUSED, error=problem, finished=self._clock())
 
     def last_head(self) -> Head | None:
-        """The newest head in the second place."""
+        """The newest head in the second place. Workers write at the same time, so that it need not be the last."""
         try:
             lines = self._settings.heads_path.read_text(encoding="ascii").split()
         except OSError:
             return None
-        return Head.parse(lines[-1]) if lines else None
+        return max((Head.parse(line) for line in lines[-HEADS:]), key=lambda head: head.seq, default=None)
 
     def keep_head(self) -> None:
         """Write the ledger's head to the second place."""
         try:
             with self._heads:
                 _files.append_line(self._settings.heads_path, str(self._session.ledger.head()))
-        except OSError:
+        except (OSError, DeniableError):  # the charge stands, and its answer is computed
             self.unwritten_heads += 1
 
     # asking
 
     def plan(self, who: str, request: PlanRequest) -> Plan:
-        """The plan of a request in somebody's name, with the envelopes that it must fit."""
-        known = self._session.ledger.envelopes()
+        """The plan of a request in somebody's name, with the envelopes that it must fit: of the project that it names,
+        and of every table that its statements read."""
         wanted = [] if request.project is None else [f"project {request.project}"]
-        sql = request.sql.casefold()
-        for table in self._session.tables:
-            names = {table.name.casefold(), table.name.casefold().replace('"', '""')}
-            if f"table {table.name}" in known and any(name in sql for name in names):
-                wanted.append(f"table {table.name}")
-        return requests.make_plan(self._session.as_(who, envelopes=wanted), request, self._settings)
+        plan = requests.make_plan(self._session.as_(who, envelopes=wanted), request, self._settings)
+        known = self._session.ledger.envelopes()
+        read = [f"table {name}" for name in requests.tables_of(plan, self._session.tables) if f"table {name}" in known]
+        if not read:
+            return plan
+        return requests.make_plan(self._session.as_(who, envelopes=[*wanted, *read]), request, self._settings)
 
     def submit(self, who: str, request: PlanRequest, key: str) -> RunRow:
         """Ask: the run is charged when this returns, or waits for an approval, or was asked before.
@@ -272,6 +275,9 @@ class Jobs:
                 raise InvalidArgument(
                     "epsilon", float(epsilon), f"at most {left:g}, which is left of {day:g} for a day"
                 )
+        waiting = self._store.runs("account = ? AND state = ?", who, WAITING)
+        if len(waiting) >= self._settings.most_waiting_each:
+            raise ServiceBusy("too many of your runs wait for an approval; ask again when they are decided", seconds=60)
         since = now - self._settings.deadline * 2 ** (TIMES - 1) - 60
         ended = (QUEUED, CHARGED, DONE, FAILED, LOST)
         recent = self._store.runs("submitted > ? AND copied IS NULL AND state IN (?, ?, ?, ?, ?)", since, *ended)
@@ -320,12 +326,20 @@ class Jobs:
 
     # approvals
 
-    def approve(self, run: RunRow) -> RunRow:
-        """Charge and compute a run that a second person has approved, if its plan is still the one that they saw."""
+    def admit(self, run: RunRow) -> RunRow | None:
+        """Let a run wait no longer; None where it does not wait."""
         now = self._clock()
-        if not self._store.advance(run.id, WAITING, QUEUED, submitted=now):
-            raise LedgerError("this run does not wait for an approval; nothing was charged.")
-        run = run._replace(state=QUEUED, submitted=now)
+        moved = self._store.advance(run.id, WAITING, QUEUED, submitted=now)
+        return run._replace(state=QUEUED, submitted=now) if moved else None
+
+    def deny(self, run: RunRow, reason: str) -> RunRow | None:
+        """End a run that waits; None where it does not wait."""
+        problem = json.dumps(to_problem(ApprovalNeeded(f"the run was not approved: {reason}. Nothing was charged.")))
+        moved = self._store.advance(run.id, WAITING, DENIED, error=problem, finished=self._clock())
+        return self._store.run(run.id) if moved else None
+
+    def charge_approved(self, run: RunRow) -> RunRow:
+        """Charge and compute a run that a second person has approved, if its plan is still the one that they saw."""
         try:
             plan = self.plan(run.account, requests.decode(run.request))
         except DeniableError as refusal:
@@ -339,26 +353,23 @@ class Jobs:
         except DeniableError:
             return self._store.run(run.id) or run
 
-    def deny(self, run: RunRow, reason: str) -> None:
-        """End a run that waits."""
-        problem = json.dumps(to_problem(ApprovalNeeded(f"the run was not approved: {reason}. Nothing was charged.")))
-        if not self._store.advance(run.id, WAITING, DENIED, error=problem, finished=self._clock()):
-            raise LedgerError("this run does not wait for an approval.")
-
     # charging and computing
 
     def _refuse(self, run: RunRow, refusal: DeniableError) -> RunRow:
-        self._store.advance(run.id, QUEUED, REFUSED, error=json.dumps(to_problem(refusal)), finished=self._clock())
+        self._store.advance(run.id, QUEUED, REFUSED, error=self._problem(refusal), finished=self._clock())
         return self._store.run(run.id) or run
+
+    def _problem(self, refusal: DeniableError) -> str:
+        return json.dumps(to_problem(refusal, hidden=self._settings.places))
 
     def _charge(self, run: RunRow, plan: Plan) -> RunRow:
         """Charge, then compute. What is refused was not charged."""
         try:
             charge = plan.pay(key=f"{KEY}{run.id}", purpose=f"run {run.id}")
-        except (AlreadyPaid, LedgerUnsure) as failure:
+        except (AlreadyPaid, LedgerUnsure):
             # Nobody knows whether the answer to this charge was seen, or the charge may stand: it is given up.
             self._store.advance(run.id, QUEUED, LOST, finished=self._clock())
-            raise LedgerUnsure(f"the run is lost, and its charge may stand ({failure})") from None
+            raise LedgerUnsure("the run is lost, and its charge may stand; ask again with another key") from None
         except DeniableError as refusal:
             self._refuse(run, refusal)
             raise

@@ -9,15 +9,22 @@ from __future__ import annotations
 
 import multiprocessing
 import threading
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
-from deniable.errors import DeniableError, QueryError
+from deniable.errors import DeniableError, QueryError, ServiceBusy
 from deniable.service import requests
 from deniable.service.problems import from_problem, to_problem
 from deniable.service.settings import ServiceSettings
 
 _START = 60.0
 """Seconds in which a child must have opened the tables."""
+
+
+MOST, MOST_EACH = 16, 4
+"""Who may wait for a plan, all together and of one account: each waits in a thread that others need."""
 
 
 class Planner:
@@ -27,12 +34,13 @@ class Planner:
         self._settings, self._lock = settings, threading.Lock()
         self._child: Any = None
         self._pipe: Any = None
+        self._counting, self._waiting = threading.Lock(), Counter[str | None]()
         self.kills = 0
         """How many plans took too long."""
 
     def summarize(self, who: str | None, body: str, *, rehearse: bool = False) -> dict[str, Any]:
         """The summary of the plan of a request, or its rehearsal; DeniableError where it is refused."""
-        with self._lock:
+        with self._place(who), self._lock:
             if self._child is None or not self._child.is_alive():
                 self._start()
             seconds = self._settings.planning_seconds * (10 if rehearse else 1)
@@ -50,6 +58,21 @@ class Planner:
             raise from_problem(told)
         summary: dict[str, Any] = told
         return summary
+
+    @contextmanager
+    def _place(self, who: str | None) -> Iterator[None]:
+        """A place among those who wait; refused where too many do."""
+        with self._counting:
+            if self._waiting[who] >= MOST_EACH or self._waiting.total() >= MOST:
+                raise ServiceBusy(
+                    "too many plans are being made; ask again later", seconds=self._settings.planning_seconds
+                )
+            self._waiting[who] += 1
+        try:
+            yield
+        finally:
+            with self._counting:
+                self._waiting[who] -= 1
 
     def _start(self) -> None:
         context = multiprocessing.get_context("spawn")
@@ -91,4 +114,4 @@ def _serve(pipe: Any, folder: str) -> None:
             told = plan.rehearse().to_dict() if rehearse else requests.summary(plan)
             pipe.send((True, told))
         except DeniableError as refusal:
-            pipe.send((False, to_problem(refusal)))
+            pipe.send((False, to_problem(refusal, hidden=settings.places)))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from deniable import errors
@@ -45,13 +46,16 @@ def status_of(error: DeniableError) -> int:
     return next(status for kind, status in _STATUS if isinstance(error, kind))
 
 
-def to_problem(error: DeniableError) -> dict[str, Any]:
-    """An error as a body."""
+def to_problem(error: DeniableError, *, hidden: Sequence[str] = ()) -> dict[str, Any]:
+    """An error as a body. Texts that are hidden, such as where the ledger lies, are left out of it."""
+    detail = str(error)
+    for place in hidden:
+        detail = detail.replace(place, "…")
     problem: dict[str, Any] = {
         "type": f"{TYPE}{type(error).__name__}",
         "title": (type(error).__doc__ or type(error).__name__).splitlines()[0],
         "status": status_of(error),
-        "detail": str(error),
+        "detail": detail,
     }
     if isinstance(error, BudgetExceeded):
         sides = {name: getattr(error, name) for name in _SIDES}

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+from collections.abc import Iterable
 from typing import Any
 
 from deniable._checks import Number, read_fraction
@@ -14,6 +15,8 @@ from deniable.errors import InvalidArgument, MissingExtra, QueryError
 from deniable.guarantees import Guarantee
 from deniable.query import AtMost, Session
 from deniable.query.planning import QueryPlan
+from deniable.query.schema import Table
+from deniable.query.scope import relation
 from deniable.query.staging import Plan
 from deniable.service.settings import ServiceSettings
 
@@ -108,6 +111,12 @@ def make_plan(session: Session, request: PlanRequest, settings: ServiceSettings)
     if len(plan.question.aggregates) > settings.most_aggregates:
         raise QueryError(f"a query may have at most {settings.most_aggregates} aggregates here")
     return plan
+
+
+def tables_of(plan: Plan, tables: Iterable[Table]) -> list[str]:
+    """The tables that running a plan may read: those that its statements name, however the question spells them."""
+    texts = [text for statement in plan.statements for text in statement.statements]
+    return [table.name for table in tables if any(relation(table) in text for text in texts)]
 
 
 def _limits(given: str | UnitLimits | None) -> AtMost | str | None:

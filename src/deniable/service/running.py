@@ -84,14 +84,14 @@ def _made_up_visits() -> str:
 def check(folder: str | Path, *, host: str = "127.0.0.1", tls: bool = False) -> list[str]:
     """What is open or missing, in words; an empty list where nothing is."""
     settings, open_ends = ServiceSettings.read(folder), []
-    places = [settings.folder, settings.folder / FILE]
+    places = [settings.folder, settings.folder / FILE, *([settings.heads_path] if settings.heads_path.exists() else [])]
     places += [] if "://" in settings.ledger else [Path(settings.ledger_place)]
     places += [Path(place) for place in settings.data(settings.tables).values() if "://" not in place]
     for path in places:
         if not path.exists():
             open_ends.append(f"{_files.show_path(path)} is not there")
         elif path.stat().st_mode & (stat.S_IROTH | stat.S_IWOTH):
-            open_ends.append(f"{_files.show_path(path)} can be read by every user of this machine: chmod o-rwx")
+            open_ends.append(f"{_files.show_path(path)} is open to every user of this machine: chmod o-rwx")
     if host not in _LOOPBACK and not tls:
         open_ends.append(f"{host} is reached without TLS: listen on 127.0.0.1 behind a proxy, or give a certificate")
     if not settings.heads_path.exists():
@@ -139,7 +139,8 @@ def serve(
             "deniable.service.running:application", factory=True, host=host, port=port, workers=workers,
             ssl_certfile=certificate, ssl_keyfile=certificate_key, proxy_headers=proxies is not None,
             forwarded_allow_ips=proxies, server_header=False, access_log=False, log_config=None,
-            timeout_graceful_shutdown=30, limit_concurrency=1000, h11_max_incomplete_event_size=32_768,
+            timeout_graceful_shutdown=30, limit_concurrency=1000, http="h11", ws="none",
+            h11_max_incomplete_event_size=32_768,
         )  # fmt: skip
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import socket
 import tomllib
 from collections.abc import Mapping
@@ -11,6 +12,7 @@ from typing import Any
 
 from deniable import _files
 from deniable.errors import InvalidArgument
+from deniable.ledger.stores.locations import printable_location
 
 FILE = "service.toml"
 
@@ -110,6 +112,13 @@ class ServiceSettings:
         """Where heads are written."""
         return self.folder / self.heads
 
+    @property
+    def places(self) -> tuple[str, ...]:
+        """Where ledger and tables lie, the longest first: nobody who asks is told."""
+        places = {self.ledger_place, *self.data(self.tables).values(), *self.data(self.public).values()}
+        shown = {printable_location(place) for place in places}
+        return tuple(sorted({*places, *shown, str(self.folder)}, key=len, reverse=True))
+
     def data(self, tables: Mapping[str, str]) -> dict[str, str]:
         """Tables by name, with full paths."""
         return {name: place if "://" in place else str(self.folder / place) for name, place in tables.items()}
@@ -127,7 +136,6 @@ class ServiceSettings:
 
 
 def _toml(value: object) -> str:
-    if isinstance(value, str):
-        escaped = value.replace("\\", "\\\\").replace('"', '\\"')
-        return f'"{escaped}"'
+    if isinstance(value, str):  # JSON and TOML escape alike, but for one character
+        return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")
     return repr(value)

@@ -4,7 +4,7 @@ They are backed up with the ledger and set back with it. SQLite and PostgreSQL b
 question mark stands for a value. Times are seconds since 1970.
 
 A run's row is written before it is charged. Its answer is written once, by the worker that computed it, and only while
-the run is still waited for: `finish` changes no row that is finished.
+the run is still waited for: `advance` changes no row that is in another state.
 """
 
 from __future__ import annotations
