@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Callable
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -262,6 +263,28 @@ def test_a_length_that_is_none_is_refused(service: Service, stated: str) -> None
     request: Any = SimpleNamespace(headers={"content-length": stated})
     with pytest.raises(InvalidArgument):
         read_body(request, 64 * 1024).send(None)
+
+
+def test_a_body_that_never_ends_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    from deniable.service import app
+
+    monkeypatch.setattr(app, "BODY_SECONDS", 0.001)
+
+    async def stream() -> AsyncIterator[bytes]:
+        yield b"{"
+        await asyncio.Event().wait()
+
+    request: Any = SimpleNamespace(headers={}, stream=stream)
+    with pytest.raises(InvalidArgument, match="seconds"):
+        asyncio.run(app.read_body(request, 10))
+
+    async def chunks() -> AsyncIterator[bytes]:  # without a length, as chunked bodies come
+        while True:
+            yield b"123"
+
+    request.stream = chunks
+    with pytest.raises(InvalidArgument, match="bytes"):
+        asyncio.run(app.read_body(request, 10))
 
 
 def test_heads_that_cannot_be_written_stop_no_answer(service: Service, monkeypatch: pytest.MonkeyPatch) -> None:

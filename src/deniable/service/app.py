@@ -7,6 +7,7 @@ status and the size of the duration; no SQL, no value, no token.
 
 from __future__ import annotations
 
+import asyncio
 import logging
 import time
 from collections import Counter
@@ -41,6 +42,8 @@ HEADERS = {
     "Content-Security-Policy": "default-src 'self'; frame-ancestors 'none'; base-uri 'none'; form-action 'self'",
     "Strict-Transport-Security": "max-age=31536000",
 }
+BODY_SECONDS = 30.0
+"""In which a body must have come: a connection that never ends one holds a place of others."""
 BUCKETS = (0.01, 0.1, 1.0, 10.0)
 """Seconds: durations are told by the first that is not exceeded."""
 _QUICK = frozenset({"health", "me", "release", "run"})
@@ -349,15 +352,19 @@ def check_write(curator: Curator, request: Request, member: Member, form: str | 
 
 
 async def read_body(request: Request, most: int) -> bytes:
-    """The body of a request; refused as soon as it is too long."""
+    """The body of a request; refused as soon as it is too long, or takes too long."""
     stated = request.headers.get("content-length", "0")
     if not (stated.isascii() and stated.isdigit()) or len(stated) > 18 or int(stated) > most:
         raise InvalidArgument("body", "…", f"of at most {most:,} bytes")
     body = bytearray()
-    async for chunk in request.stream():
-        body += chunk
-        if len(body) > most:
-            raise InvalidArgument("body", "…", f"of at most {most:,} bytes")
+    try:
+        async with asyncio.timeout(BODY_SECONDS):
+            async for chunk in request.stream():
+                body += chunk
+                if len(body) > most:
+                    raise InvalidArgument("body", "…", f"of at most {most:,} bytes")
+    except TimeoutError:
+        raise InvalidArgument("body", "…", f"sent within {BODY_SECONDS:g} seconds") from None
     return bytes(body)
 
 

@@ -258,15 +258,15 @@ class Curator:
             raise LedgerError("the account that asked has ended, and nobody would read the answer; deny the run.")
         _checks.text("reason", reason, most=1000, expected="a few words")
         with self.store.writing():  # the decision and what it does to the run, or neither
-            moved = self.jobs.admit(run) if approve else self.jobs.deny(run, reason)
-            if moved is None:
+            after = self.jobs.admit(run) if approve else self.jobs.deny(run, reason)
+            if after is None:
                 raise LedgerError("this run is decided already.")
             word = "approve" if approve else "deny"
             self.store.ask(
                 "INSERT INTO service_approvals VALUES (?, ?, ?, ?, ?, ?)",
                 id, member.name, word, reason, plan, self.clock(),
             )  # fmt: skip
-        return view(self.jobs.charge_approved(moved) if approve else moved, self.clock())
+        return view(self.jobs.charge_approved(after) if approve else after, self.clock())
 
     # the record
 

@@ -329,14 +329,14 @@ class Jobs:
     def admit(self, run: RunRow) -> RunRow | None:
         """Let a run wait no longer; None where it does not wait."""
         now = self._clock()
-        moved = self._store.advance(run.id, WAITING, QUEUED, submitted=now)
-        return run._replace(state=QUEUED, submitted=now) if moved else None
+        waited = self._store.advance(run.id, WAITING, QUEUED, submitted=now)
+        return run._replace(state=QUEUED, submitted=now) if waited else None
 
     def deny(self, run: RunRow, reason: str) -> RunRow | None:
         """End a run that waits; None where it does not wait."""
         problem = json.dumps(to_problem(ApprovalNeeded(f"the run was not approved: {reason}. Nothing was charged.")))
-        moved = self._store.advance(run.id, WAITING, DENIED, error=problem, finished=self._clock())
-        return self._store.run(run.id) if moved else None
+        waited = self._store.advance(run.id, WAITING, DENIED, error=problem, finished=self._clock())
+        return self._store.run(run.id) if waited else None
 
     def charge_approved(self, run: RunRow) -> RunRow:
         """Charge and compute a run that a second person has approved, if its plan is still the one that they saw."""
