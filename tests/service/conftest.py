@@ -90,7 +90,7 @@ def ask(app: Any, method: str, path: str, headers: dict[str, str] | None = None,
 class Service:
     """A curator, its application, and a token for every role."""
 
-    def __init__(self, folder: Path, clock: Clock, *, allotted: bool = True, **stated: Any) -> None:
+    def __init__(self, folder: Path, clock: Clock, **stated: Any) -> None:
         settings = {"ledger": "t.ledger", "tables": {"visits": "visits.csv"}, "planning_seconds": 0, "deadline": 4}
         self.settings = ServiceSettings.of(folder, {**settings, **stated})
         self.clock = clock
@@ -101,7 +101,7 @@ class Service:
             kind = "analyst" if role == "other" else role
             self.curator.access.add_account(name, kind, password=None, now=clock())
             self.tokens[role] = self.curator.access.add_token(name, label="", days=None, now=clock())[1]
-            if kind == "analyst" and allotted:
+            if kind == "analyst":
                 self.curator.session.ledger.allot(name, epsilon=1)
 
     def open(self) -> None:

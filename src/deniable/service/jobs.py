@@ -238,7 +238,7 @@ class Jobs:
         with self._store.writing():
             twin = self._store.run(id)
             if twin is None:
-                self._check_room(who, epsilon, now)
+                self._check_room(who, epsilon, now, waits=waits)
                 self._store.add_run(run)
         if twin is not None:
             return self._again(twin, request)
@@ -261,7 +261,7 @@ class Jobs:
         if most is not None and epsilon is not None and epsilon > Fraction(str(most)):
             raise InvalidArgument("epsilon", float(epsilon), f"at most {most:g} in one run here")
 
-    def _check_room(self, who: str, epsilon: Fraction | None, now: float) -> None:
+    def _check_room(self, who: str, epsilon: Fraction | None, now: float, *, waits: bool) -> None:
         """Refuse a run beyond today's ε, or where too many wait; as the only writer."""
         day = self._settings.most_epsilon_per_day
         if day is not None and epsilon is not None:
@@ -275,7 +275,7 @@ class Jobs:
                 raise InvalidArgument(
                     "epsilon", float(epsilon), f"at most {left:g}, which is left of {day:g} for a day"
                 )
-        waiting = self._store.runs("account = ? AND state = ?", who, WAITING)
+        waiting = self._store.runs("account = ? AND state = ?", who, WAITING) if waits else []
         if len(waiting) >= self._settings.most_waiting_each:
             raise ServiceBusy("too many of your runs wait for an approval; ask again when they are decided", seconds=60)
         since = now - self._settings.deadline * 2 ** (TIMES - 1) - 60
