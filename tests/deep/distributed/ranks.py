@@ -21,7 +21,16 @@ from torch.distributed.fsdp import fully_shard
 from torch.nn.parallel import DistributedDataParallel
 
 import deniable as dn
-from deniable.deep import GridNoise, LaplaceNoise, NoiseShares, Observation, SeededGenerator, Trainer
+from deniable.deep import (
+    AutomaticClipping,
+    GridNoise,
+    LaplaceNoise,
+    NoiseShares,
+    Observation,
+    PerLayerClipping,
+    SeededGenerator,
+    Trainer,
+)
 from deniable.deep.distributed.ranks import Ranks
 from deniable.deep.distributed.replicas import Replicas
 from deniable.deep.sums import Accumulator
@@ -82,6 +91,8 @@ CASES: dict[str, tuple[Any, Any, dn.deep.Plan, dict[str, Any]]] = {
 }
 MORE_CASES: dict[str, tuple[Any, Any, dn.deep.Plan, dict[str, Any]]] = {
     "grid": (network, table, plan(batch=3, steps=5, noise=GridNoise(bits=29), **QUIET), {}),
+    "per layer": (words, sentences, plan(size=60, batch=3, steps=5, clipping=PerLayerClipping(), **QUIET), {}),
+    "automatic": (network, table, plan(batch=3, steps=5, clip=0.3, clipping=AutomaticClipping(), **QUIET), {}),
     "microbatches": (network, table, plan(batch=3, steps=10, clip=0.3, **QUIET), {"microbatch": 1}),
     "two passes": (words, sentences, plan(size=60, batch=3, steps=5, clip=0.2, **QUIET), {"mode": "two_pass"}),
     "people": (
