@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Coroutine, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -62,6 +62,12 @@ class AtOnce:
         return None
 
 
+def finish(work: Coroutine[Any, Any, Any]) -> Any:
+    """What a coroutine returns. The thread of the tests may have a loop of its own, such as a browser's."""
+    with ThreadPoolExecutor(1) as alone:
+        return alone.submit(asyncio.run, work).result()
+
+
 def ask(app: Any, method: str, path: str, headers: dict[str, str] | None = None, body: bytes = b"") -> Reply:
     """One request to an ASGI application."""
     sent: list[dict[str, Any]] = []
@@ -80,8 +86,7 @@ def ask(app: Any, method: str, path: str, headers: dict[str, str] | None = None,
     async def send(message: Any) -> None:
         sent.append(message)
 
-    with ThreadPoolExecutor(1) as alone:  # the thread of the tests may have a loop of its own, such as a browser's
-        alone.submit(asyncio.run, app(scope, receive, send)).result()
+    finish(app(scope, receive, send))
     start = next(message for message in sent if message["type"] == "http.response.start")
     content = b"".join(message.get("body", b"") for message in sent if message["type"] == "http.response.body")
     return Reply(start["status"], {k.decode(): v.decode() for k, v in start["headers"]}, content)

@@ -17,7 +17,7 @@ from deniable.query.release import Release
 from deniable.service import client, planner, requests, running
 from deniable.service.access import MOST_LOGINS
 from deniable.service.settings import ServiceSettings
-from tests.service.conftest import QUESTION, Service, ask
+from tests.service.conftest import QUESTION, Service, ask, finish
 
 PASSWORD = "correct horse battery"
 
@@ -261,7 +261,7 @@ def test_a_body_that_never_ends_is_refused(monkeypatch: pytest.MonkeyPatch) -> N
 
     request: Any = SimpleNamespace(headers={}, stream=stream)
     with pytest.raises(InvalidArgument, match="seconds"):
-        asyncio.run(app.read_body(request, 10))
+        finish(app.read_body(request, 10))
 
     async def chunks() -> AsyncIterator[bytes]:  # without a length, as chunked bodies come
         while True:
@@ -269,7 +269,7 @@ def test_a_body_that_never_ends_is_refused(monkeypatch: pytest.MonkeyPatch) -> N
 
     request.stream = chunks
     with pytest.raises(InvalidArgument, match="bytes"):
-        asyncio.run(app.read_body(request, 10))
+        finish(app.read_body(request, 10))
 
 
 def test_heads_that_cannot_be_written_stop_no_answer(service: Service, monkeypatch: pytest.MonkeyPatch) -> None:
