@@ -14,6 +14,7 @@ need not see stands in an HTML comment.
 from __future__ import annotations
 
 import contextlib
+import gc
 import doctest
 import io
 import os
@@ -126,6 +127,7 @@ def run_here(command: str) -> tuple[int, str]:
             main()
         except SystemExit as leaving:
             code = int(leaving.code or 0)
+    gc.collect(1)  # a process would close its ledgers now; the next command may be another process
     return code, printed.getvalue()
 
 
