@@ -14,8 +14,8 @@ need not see stands in an HTML comment.
 from __future__ import annotations
 
 import contextlib
-import gc
 import doctest
+import gc
 import io
 import os
 import re
