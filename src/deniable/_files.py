@@ -26,6 +26,7 @@ import fcntl
 import os
 import secrets
 import stat
+import threading
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import TypeAlias
@@ -228,11 +229,48 @@ def _refuse_logs(path: AnyPath) -> None:
 def _is_ledger(path: AnyPath) -> bool:
     start, position, mark = _LEDGER
     try:
-        with open(path, "rb") as file:
-            head = file.read(100)
+        head = peek(path, 100)
     except (OSError, ValueError):
         return False
     return head.startswith(start) and head[position] == mark
+
+
+_guard = threading.Lock()
+_locked: set[tuple[int, int]] = set()
+"""Files that this process may hold locks on, by device and number."""
+_kept: dict[tuple[int, int], int] = {}
+"""Handles of such files, which are never closed."""
+
+
+def expect_locks(file: tuple[int, int]) -> None:
+    """Say that this process is about to lock a file, given by device and number: `peek` keeps those locks."""
+    with _guard:
+        _locked.add(file)
+
+
+def peek(path: AnyPath, size: int) -> bytes:
+    """The first bytes of a file that may be a ledger.
+
+    When a process closes any handle of a file, the system drops all locks that the process has on it (POSIX). SQLite's
+    locks would go with them, and another process could take away the log that charges are written to. So a file that
+    is locked here is read through one handle that stays open.
+    """
+    with _guard:
+        handle = _kept.get(_identity(os.stat(path)))
+        if handle is None:
+            handle = os.open(path, os.O_RDONLY)
+            own = _identity(os.fstat(handle))
+            if own not in _locked:
+                try:
+                    return os.read(handle, size)
+                finally:
+                    os.close(handle)
+            _kept[own] = handle
+        return os.pread(handle, size, 0)
+
+
+def _identity(state: os.stat_result) -> tuple[int, int]:
+    return state.st_dev, state.st_ino
 
 
 def _mode(target: Path) -> int | None:

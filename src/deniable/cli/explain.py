@@ -210,9 +210,10 @@ def _text(file: Path) -> str:
 
 
 def _begins_as_sqlite(file: str) -> bool:
+    from deniable._files import peek
+
     try:
-        with Path(file).open("rb") as stream:
-            return stream.read(6) == b"SQLite"
+        return peek(file, 6) == b"SQLite"
     except (OSError, ValueError) as failure:
         raise InvalidArgument("FILE", file, SUBJECT, _reason(failure)) from None
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from deniable._files import replacing, show_path
+from deniable._files import peek, replacing, show_path
 from deniable.cli.printing import Force, Json, print_bars, print_json, print_record, print_table, say
 from deniable.errors import InvalidArgument
 
@@ -170,8 +170,7 @@ def record_at(file: str) -> LedgerRecord:
 def _is_json(file: str) -> bool:
     """Whether a file begins as an export does. An export whose first line was edited still counts as one."""
     try:
-        with open(file, "rb") as stream:
-            return stream.read(1) == b"{"
+        return peek(file, 1) == b"{"
     except (OSError, ValueError):
         return False
 

@@ -16,6 +16,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any, BinaryIO, NamedTuple
 
+from deniable import _files
 from deniable.errors import LedgerDamaged, LedgerError, LedgerMissing
 from deniable.ledger import records
 from deniable.ledger.records import Head
@@ -50,8 +51,7 @@ def export(source: RecordSource) -> Iterator[str]:
 def is_export(path: str | os.PathLike[str]) -> bool:
     """Whether a file begins as an export does."""
     try:
-        with open(path, "rb") as file:
-            return file.read(len(FIRST)) == FIRST
+        return _files.peek(path, len(FIRST)) == FIRST
     except (OSError, ValueError):
         return False
 

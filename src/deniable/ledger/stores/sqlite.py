@@ -179,6 +179,7 @@ class SQLiteStore(TableStore):
                 raise LedgerMissing(
                     f"the ledger at {self.place} is gone; restore its latest state before anything is released."
                 )
+            _files.expect_locks(self._file)
             with _translate_errors(self.place):
                 self.connection = _connect(self.path, self.place)
         connected: sqlite3.Connection = self.connection
