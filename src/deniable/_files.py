@@ -210,7 +210,7 @@ def _refuse_there(path: AnyPath, *, overwrite: bool) -> None:
         raise FileError(path, f"{show_path(path)} is a device or a pipe, not a file; give the name of a file.")
     if not overwrite:
         raise FileExists(path, show_path(path))
-    if _is_ledger(path):
+    if is_ledger(path):
         raise FileError(
             path, f"{show_path(path)} is a ledger, and a ledger is never written over; choose another name."
         )
@@ -222,11 +222,12 @@ def _refuse_logs(path: AnyPath) -> None:
     """Refuse the name of a ledger's log: SQLite would read the file as charges, or lose some."""
     for ending in _COMPANIONS[1:]:
         base = os.fspath(path).removesuffix(ending)
-        if base != os.fspath(path) and _is_ledger(base):
+        if base != os.fspath(path) and is_ledger(base):
             raise FileError(path, f"{show_path(path)} belongs to the ledger {show_path(base)}; choose another name.")
 
 
-def _is_ledger(path: AnyPath) -> bool:
+def is_ledger(path: AnyPath) -> bool:
+    """Whether a file begins as a ledger does."""
     start, position, mark = _LEDGER
     try:
         head = peek(path, 100)

@@ -9,11 +9,13 @@ from __future__ import annotations
 import subprocess
 import sys
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
 
 from deniable import _files
+from deniable.errors import LedgerError
 from deniable.events import Laplace
 from deniable.ledger import Ledger
 from deniable.ledger.exports import is_export
@@ -26,12 +28,19 @@ with Ledger.open(sys.argv[1]) as ledger:
     ledger.charge(Laplace(scale=2), purpose="elsewhere")
 """
 
+
+def suppress_refusal(look: Callable[[], object]) -> None:
+    with suppress(LedgerError):
+        look()
+
+
 LOOKS: dict[str, Callable[[Path], object]] = {
     "opened twice": lambda path: Ledger.open(path),
     "opened and closed": lambda path: Ledger.open(path).close(),
     "an export?": is_export,
     "a ledger?": lambda path: _files.check_target(path.with_name("page.html"), inputs=[path]),
-    "a ledger, by its log's name?": lambda path: _files._is_ledger(path),
+    "a ledger, by its log's name?": _files.is_ledger,
+    "read as an export": lambda path: suppress_refusal(lambda: Ledger.read_export(path)),
 }
 
 

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import Any, BinaryIO, NamedTuple
 
 from deniable import _files
@@ -63,6 +63,7 @@ class ExportFile:
         self.path = file_at(path).absolute()
         self.place = printable_location(path)
         self._state: tuple[int, ...] | None = None
+        self._refuse_ledger()
         with self._open() as file:
             self._header = self._text(file.readline(), 1).removesuffix("\n")
             if not self._header.startswith(FIRST.decode()):
@@ -125,6 +126,12 @@ class ExportFile:
         """Nothing is held open."""
 
     # reading
+
+    def _refuse_ledger(self) -> None:
+        """Refuse a ledger before it is opened: closing it again would drop the locks of its connections here."""
+        with suppress(OSError, ValueError):
+            if _files.is_ledger(self.path):
+                raise LedgerDamaged(f"line 1 of {self.place} is not the header of an export that deniable wrote.")
 
     @contextmanager
     def _open(self) -> Iterator[BinaryIO]:

@@ -301,7 +301,7 @@ class RowTyping(TorchDispatchMode):  # type: ignore[no-untyped-call]
         again = self._comes_again(record, before, tensors)
         known_labels = None if again is None else self._results.get(again)
         if known_labels is not None:
-            made = self._made(func, facts, record, args, kwargs)
+            made = self._compute(func, facts, record, args, kwargs)
             for each, label in zip(tensors_in((made,)), known_labels, strict=True):
                 self._set(each, label)
             return made
@@ -318,7 +318,7 @@ class RowTyping(TorchDispatchMode):  # type: ignore[no-untyped-call]
                     )
                     for at, each in enumerate(tensors)
                 ]
-        made = self._made(func, facts, record, args, kwargs)
+        made = self._compute(func, facts, record, args, kwargs)
         if facts.name.startswith(("empty", "new_empty")):
             made.zero_()  # what lies there is nobody's; the same in both runs
         results = tensors_in((made,))
@@ -371,7 +371,7 @@ class RowTyping(TorchDispatchMode):  # type: ignore[no-untyped-call]
             return None
         return record.key, before.key, labels
 
-    def _made(
+    def _compute(
         self, func: OpOverload, facts: Facts, record: Record, args: tuple[Any, ...], kwargs: Mapping[str, Any]
     ) -> Any:
         """The results of an operation, or fresh memory in their place."""
