@@ -15,13 +15,15 @@ from __future__ import annotations
 
 import math
 import numbers
+import sys
+import warnings
 from decimal import Decimal
 from fractions import Fraction
 from typing import SupportsFloat, TypeAlias
 
 from deniable._escapes import printable
 from deniable._escapes import redacted as redacted
-from deniable.errors import InvalidArgument
+from deniable.errors import InvalidArgument, PrivacyWarning
 
 Number: TypeAlias = int | float | Fraction | Decimal | SupportsFloat
 """What a caller may type; NumPy scalars included."""
@@ -205,3 +207,48 @@ def type_of(value: object) -> str:
 def with_article(noun: str) -> str:
     """A noun with "a" or "an" before it."""
     return f"{'an' if noun[0] in 'aeiouAEIOU' or noun == 'ndarray' else 'a'} {noun}"
+
+
+MOST_EXPOSED = Fraction(1, 10)
+"""The largest product of δ and the number of units that is not warned of."""
+
+
+def warn_of_delta(promise: object, *, size: int | None) -> None:
+    """Warn where δ is large for the number of units: a promise with this δ allows `size × delta` of them to be exposed.
+
+    A mechanism that publishes each unit's record with probability δ, and otherwise nothing, is (0, δ)-private. Call
+    this wherever both numbers are known, with public numbers only: the warning must not depend on data.
+
+    Args:
+        promise: a guarantee, or a δ as a fraction; one without a δ says nothing.
+        size: how many units there are, declared publicly; None if that is not known.
+
+    >>> warn_of_delta(Fraction(1, 10**6), size=100_000)
+    """
+    delta = getattr(promise, "delta", promise)
+    if size is None or not isinstance(delta, Fraction):
+        return
+    units = min(count("size", size), 10**300)  # more could not be printed
+    if (exposed := delta * units) <= MOST_EXPOSED:
+        return
+    worse = ": at least one over their number, so it promises nothing to anybody in particular" if exposed >= 1 else ""
+    warnings.warn(
+        f"delta={float(delta):.3g} is large for {units:,} units{worse}. A mechanism that publishes every unit's record "
+        f"with probability delta keeps it, and would publish {float(exposed):.2g} of them on average. "
+        f"Choose delta={_power_of_ten_below(MOST_EXPOSED / units)} or less",
+        PrivacyWarning,
+        stacklevel=_depth_of_caller(),
+    )
+
+
+def _power_of_ten_below(number: Fraction) -> str:
+    """The largest power of ten that is at most a number below 1, as a person types it."""
+    return f"1e-{len(str(math.ceil(1 / number) - 1))}"
+
+
+def _depth_of_caller() -> int:
+    """The `stacklevel` of the first caller outside this package, as seen from the function that asks."""
+    frame, depth = sys._getframe(1), 1
+    while frame.f_back is not None and str(frame.f_globals.get("__name__")).partition(".")[0] == "deniable":
+        frame, depth = frame.f_back, depth + 1
+    return depth

@@ -158,7 +158,7 @@ class QueryError(DeniableError):
 
 
 class PrivacyWarning(UserWarning):
-    """Something around a private release uses the same records, and nobody pays for it."""
+    """A promise is weaker than it looks: records are used that nobody pays for, or δ is large for so many units."""
 
 
 class LedgerError(DeniableError):

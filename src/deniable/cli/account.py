@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from deniable._checks import exact, warn_of_delta
 from deniable._forms import Plain
 from deniable.cli import options
 from deniable.cli.options import text_at
@@ -109,7 +110,7 @@ def account(
 ) -> None:
     """What private steps cost: ε at a δ, with a proven bracket.
 
-    Example: deniable account --noise-multiplier 1.1 --batch 256 --size 60000 --epochs 60 --delta 1e-5
+    Example: deniable account --noise-multiplier 1.1 --batch 256 --size 60000 --epochs 60 --delta 1e-6
 
     Example: deniable account --compare --epsilon 0.1 --delta 1e-6
     """
@@ -136,6 +137,7 @@ def account(
 
     profile = account_event(event)
     bracket = profile.epsilon_bracket(delta)
+    warn_of_delta(exact(delta), size=size)
     if json:
         print_json(
             {
@@ -235,11 +237,13 @@ def calibrate(
         raise InvalidArgument("--delta", delta, "above 0: Gaussian noise keeps no promise with δ = 0")
     if not epsilon <= MOST_EPSILON:
         raise InvalidArgument("--epsilon", epsilon, f"at most {MOST_EPSILON:,}, beyond which nothing is promised")
+    target = ApproxDP(epsilon, delta, relation=neighbour_relation(replace))
+    warn_of_delta(target, size=size)
     calibration = solve(
         lambda sigma: training_event(
             sigma, rate=rate, steps=steps, batch=batch, size=size, epochs=epochs, replace=replace
         ),
-        ApproxDP(epsilon, delta, relation=neighbour_relation(replace)),
+        target,
     )
     if json:
         print_json(

@@ -35,6 +35,9 @@ def create(
     replace: Annotated[
         bool, typer.Option("--replace", help="Promise for a unit exchanged, its number being public.")
     ] = False,
+    size: Annotated[
+        int | None, typer.Option(help="How many units there are, if that is public, to check δ.", show_default=False)
+    ] = None,
     json: Json = False,
 ) -> None:
     """Create a ledger, once. It is never overwritten.
@@ -47,7 +50,7 @@ def create(
 
     relation = Relation.REPLACE if replace else Relation.ADD_REMOVE
     budget = ApproxDP(epsilon, delta, relation=relation) if delta else PureDP(epsilon, relation=relation)
-    with Ledger.create(file, unit=unit, budget=budget) as ledger:
+    with Ledger.create(file, unit=unit, budget=budget, size=size) as ledger:
         if json:
             print_json({"file": ledger.place, "unit": ledger.unit.column or "row", "budget": ledger.budget.to_dict()})
         else:

@@ -125,6 +125,7 @@ class Plan(Shown, Plain):
             raise InvalidArgument(
                 "rows_per_unit", rows_per_unit, "1 unless unit names who a row is about", 'For example unit="user_id".'
             )
+        _checks.warn_of_delta(target, size=people)
         ratio = _ratio(target, noise_multiplier, lambda ratio: kind.event(ratio, under, scheme, schedule))
         kind.event(ratio, under, scheme, schedule)  # refuses what does not belong together, before anything runs
         way = FlatClipping() if clipping is None else clipping

@@ -137,6 +137,7 @@ def plan_size(
     if budget is None:
         steps = _least(lambda k: lines.upper(people, Fraction(k, 1000)) <= goal, "epsilon", most=10**6)  # type: ignore[operator]
         budget = Fraction(steps, 1000)
+    _checks.warn_of_delta(lines.delta, size=people)
     reached = lines.upper(people, budget)
     aim = reached if goal is None else goal
     mu = lines.mu(budget)

@@ -66,6 +66,7 @@ class Ledger(LedgerRecord):
         epsilon: _checks.Number | None = None,
         delta: _checks.Number | None = None,
         relation: AnyRelation | None = None,
+        size: int | None = None,
         basic_only: bool = False,
     ) -> Ledger:
         """Create a ledger in a new file, or in PostgreSQL at an address `postgresql://user@host/database#name`.
@@ -77,6 +78,7 @@ class Ledger(LedgerRecord):
             epsilon: with `delta`, the short form of `budget`.
             delta: of the short form; without it the budget is pure.
             relation: the relation of the budget, if it is another than the one that `budget` carries.
+            size: how many units there are, if that is public: a δ that is large for so many is warned of.
             basic_only: use the basic filter alone, which keeps all of δ for the events' own δ. This suits ledgers
                 in which many charges have a δ and few of them are small.
         """
@@ -85,6 +87,7 @@ class Ledger(LedgerRecord):
             promise = replace(promise, relation=Relation.of(relation))
         limit = promise.about(Unit.of(unit))
         records.check_unit(limit.unit)
+        _checks.warn_of_delta(limit, size=size)
         terms = Terms(limit, _filters(limit, basic_only=basic_only))
         header = Header(limit.unit, terms, records.now())
         first = Account.empty(COMMON, terms).balance(0)

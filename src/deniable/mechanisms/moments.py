@@ -212,6 +212,7 @@ def mean(
     relation = Relation.of(relation)
     public_n = records.check_size(size, relation)
     epsilon, delta = check_budget(epsilon, delta)
+    _checks.warn_of_delta(delta, size=public_n)
     grid = grids.make_grid(bounds, step)
     width = grid.highest - grid.lowest
     if public_n is None:
@@ -325,6 +326,7 @@ def variance(
     check_relation(relation, Relation.ADD_REMOVE, Relation.REPLACE, why="A blanked record has no place in a variance.")
     public_n = records.check_size(size, relation, least=2)
     epsilon, delta = check_budget(epsilon, delta)
+    _checks.warn_of_delta(delta, size=public_n)
     grid = grids.make_grid(bounds, step)
     width = grid.highest - grid.lowest
     if public_n is None:
@@ -434,6 +436,7 @@ def column_means(
     if not columns:
         raise InvalidArgument("bounds", bounds, "one pair (low, high) per column")
     public_n = _checks.count("size", size)
+    _checks.warn_of_delta(delta, size=public_n)
     width = len(columns)
     statistic = Statistic(_common_width(columns), width, width, Fraction(width), width)
     (additive_noise,) = fit([statistic], epsilon=epsilon, delta=delta, relation=relation)

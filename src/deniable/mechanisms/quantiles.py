@@ -279,12 +279,9 @@ def median(
     exact_epsilon = _checks.positive("epsilon", epsilon)
     exact_delta = _checks.inner_probability("delta", delta, remedy="Its loss is unbounded: for example delta=1e-6.")
     _beta(exact_epsilon, exact_delta)  # refuses an ε that no β fits
-    return Median(
-        epsilon=exact_epsilon,
-        delta=exact_delta,
-        grid=grids.make_grid(bounds, step),
-        size=_checks.count("size", size),
-    )
+    public_n = _checks.count("size", size)
+    _checks.warn_of_delta(exact_delta, size=public_n)
+    return Median(epsilon=exact_epsilon, delta=exact_delta, grid=grids.make_grid(bounds, step), size=public_n)
 
 
 @lru_cache(maxsize=256)

@@ -336,6 +336,7 @@ def clustered_mean(
         "delta", delta, remedy="The test must be allowed to fail: for example delta=1e-6."
     )
     public_n = _checks.count("size", size)
+    _checks.warn_of_delta(exact_delta, size=public_n)
     trim_size = (
         distance_needed(exact_epsilon / 2, exact_delta, Fraction(999, 1000))
         if trim is None

@@ -16,7 +16,7 @@ import os
 from pathlib import Path
 from typing import Any
 
-from deniable._checks import Number
+from deniable._checks import Number, warn_of_delta
 from deniable._signatures import public as public_call
 from deniable.errors import InvalidArgument
 from deniable.guarantees import ApproxDP, Guarantee, PureDP
@@ -35,6 +35,7 @@ def open(
     unit: str,
     epsilon: Number,
     delta: Number = DELTA,
+    size: int | None = None,
     ledger: str | os.PathLike[str] | None = None,
     public: Any = None,
     encoding: str | None = None,
@@ -46,11 +47,13 @@ def open(
         unit: the column that says who a row is about, or "row" if every row is about somebody else.
         epsilon: the ε of everything that will ever be asked, together. `dn.explain(dn.PureDP(3))` says what 3 means.
         delta: the δ of the budget; 0 for a pure promise.
+        size: how many units there are, if that is public: a δ that is large for so many is warned of.
         ledger: the ledger's file; beside the table and named after it, if left out.
         public: tables that are about nobody, as `Session` takes them.
         encoding: how the text of CSV files is written; UTF-8 if not given.
     """
     budget = ApproxDP(epsilon, delta) if delta else PureDP(epsilon)
+    warn_of_delta(budget, size=size)
     place = ledger_beside(data) if ledger is None else Path(ledger)
     if place is None:
         raise InvalidArgument(

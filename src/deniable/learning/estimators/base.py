@@ -186,6 +186,7 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]
             known = data.table.count
             if not known:
                 raise InvalidArgument("X", "a table without rows", "one record or more, as relation='replace' counts")
+        _checks.warn_of_delta(target, size=known or None)
         counted = target.epsilon * self.count_share
         rest = target if known else _reduced(target, counted + target.epsilon * RESERVE)
 
