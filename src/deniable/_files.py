@@ -89,6 +89,13 @@ def holding(path: AnyPath) -> Iterator[bool]:
         os.close(handle)
 
 
+def remove_mark(path: AnyPath) -> None:
+    """Remove a file that `holding` made, if it is there and empty."""
+    with contextlib.suppress(FileNotFoundError):
+        if not os.stat(path).st_size:
+            os.unlink(path)
+
+
 @contextlib.contextmanager
 def replacing(
     path: AnyPath, *, overwrite: bool = False, inputs: Iterable[AnyPath] = (), private: bool = False

@@ -72,6 +72,8 @@ def test_no_refusal_says_where_the_ledger_lies(service: Service, tmp_path: Path)
 def test_a_refusal_by_an_envelope_says_nothing_of_what_others_spent(service: Service) -> None:
     ledger = service.curator.session.ledger
     ledger.open_envelope("project flu", epsilon=0.3, decision="x")
+    for name in ("ana", "ben"):
+        assert service.ask("curator", "POST", "/v1/projects/flu", {"account": name, "granted": True}).status == 204
     service.submit("analyst", "k", epsilon=0.2, project="flu")
     refused = service.submit("other", "k", epsilon=0.25, project="flu")
     assert refused.status == 402

@@ -194,7 +194,7 @@ def test_limits(make: Callable[..., Service]) -> None:
     service.clock.now += 5
     assert service.submit("analyst", "w2", epsilon=0.25).status == 202  # a place is free when an answer is shown
     day = service.submit("analyst", "w3", epsilon=0.12)
-    assert "left of 0.5 for a day" in day.value["detail"]
+    assert "of 0.5 for a day" in day.value["detail"]
     service.clock.now += 86_500
     assert service.submit("analyst", "w4", epsilon=0.12).status == 202
 

@@ -31,7 +31,7 @@ from deniable import _checks, noise
 from deniable._checks import Number
 from deniable._forms import Plain
 from deniable._remedies import MORE, Option, Remedy, example
-from deniable.errors import AlreadyPaid, InvalidArgument, QueryError
+from deniable.errors import AlreadyPaid, InvalidArgument, LedgerError, QueryError
 from deniable.events import Claimed, Event
 from deniable.guarantees import GDP, ZCDP, ApproxDP, ApproxZCDP, Guarantee, PureDP
 from deniable.ledger.records import Charge, as_purpose
@@ -451,6 +451,8 @@ def _first_fit(ranked: Sequence[PlanNoise], cost: Guarantee, context: PlanningCo
                 return each
         except InvalidArgument:
             continue
+        except LedgerError:  # it pays in an analyst's name alone, and this plan has none: charging refuses it
+            pass
         confirmed.append(each)
     return confirmed[0] if confirmed else ranked[0]
 

@@ -5,10 +5,12 @@
 | `settings` | what `service.toml` says: tables, deadline, limits |
 | `store` | accounts, tokens, sessions, runs and approvals, in the ledger's own database |
 | `roles` | who may call what: one table, and everything else is refused |
+| `policy` | what a run and a day may cost, in ε and δ |
 | `access` | passwords, tokens, browser sessions |
 | `requests` | what may be asked, as JSON, and how a plan is told |
 | `planner` | plans in a process that can be killed |
 | `jobs` | a run: row, charge, compute, store, show at the deadline |
+| `workers` | which workers live |
 | `curator` | `Curator`: everything that the service does, as functions that return values |
 | `problems` | errors as RFC 9457 bodies, both ways |
 | `app` | HTTP: limits, who asks, routes, logs |

@@ -11,6 +11,8 @@ import hashlib
 import re
 import secrets
 import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
 from hmac import compare_digest
 from typing import NamedTuple
 
@@ -51,30 +53,33 @@ class Access:
 
     # accounts
 
-    def add_account(self, name: str, role: str, *, password: str | None, now: float) -> None:
-        """A new account; a name is never given twice."""
+    def add_account(self, name: str, role: str, *, password: str | None, now: float, disabled: bool = False) -> None:
+        """A new account; a name is never given twice. One that is made disabled can be enabled or forgotten."""
         check_who(name)
         if "/" in name or name in (".", ".."):
             raise InvalidArgument("name", name, "a name without /, which an address can hold")
         if role not in ROLES:
             raise InvalidArgument("role", role, f"one of {', '.join(ROLES)}")
-        if password is not None and not LEAST_PASSWORD <= len(password) <= MOST_PASSWORD:
-            raise InvalidArgument("password", "…", f"of {LEAST_PASSWORD} to {MOST_PASSWORD} characters")
-        digest = None if password is None else HASHER.hash(password)
+        digest = None if password is None else self._hash(password)
         with self._store.writing():
             if self._store.account(name) is not None:
                 raise InvalidArgument("name", name, "a name that no account has or had")
-            self._store.ask("INSERT INTO service_accounts VALUES (?, ?, ?, ?, 0)", name, role, digest, now)
+            self._store.ask(
+                "INSERT INTO service_accounts VALUES (?, ?, ?, ?, ?)", name, role, digest, now, int(disabled)
+            )
+
+    def enable(self, name: str) -> None:
+        """Let a new account in, for the first time."""
+        self._store.ask("UPDATE service_accounts SET disabled = 0 WHERE name = ?", name)
+
+    def forget(self, name: str) -> None:
+        """Remove an account that was made disabled, and that nobody has used: its name is free again."""
+        self._store.ask("DELETE FROM service_accounts WHERE name = ? AND disabled = 1", name)
 
     def disable(self, name: str) -> None:
         """Take away all access of an account. Its runs and charges stay."""
         with self._store.writing():
             self._store.ask("UPDATE service_accounts SET disabled = 1 WHERE name = ?", name)
-            self._end(name)
-
-    def end(self, name: str) -> None:
-        """End all tokens and sessions of an account, which may get new ones."""
-        with self._store.writing():
             self._end(name)
 
     def _end(self, name: str) -> None:
@@ -87,17 +92,22 @@ class Access:
 
     # tokens
 
-    def add_token(self, account: str, *, label: str, days: float | None, now: float) -> tuple[str, str]:
-        """The id and the text of a new token. The text is not kept."""
+    def add_token(
+        self, account: str, *, label: str, days: float | None, now: float, alone: bool = False
+    ) -> tuple[str, str]:
+        """The id and the text of a new token. The text is not kept. With `alone` it ends all other ways in."""
         days = self._settings.token_days if days is None else days
         if not 0 < days <= 366:
             raise InvalidArgument("days", days, "above 0 and at most 366")
         id, secret = secrets.token_hex(8), secrets.token_urlsafe(32)
         text = f"dn_{id}_{secret}"
-        self._store.ask(
-            "INSERT INTO service_tokens VALUES (?, ?, ?, ?, ?, ?, 0)",
-            id, account, _digest(text), label[:100], now, now + days * 86_400,
-        )  # fmt: skip
+        with self._store.writing():
+            if alone:
+                self._end(account)
+            self._store.ask(
+                "INSERT INTO service_tokens VALUES (?, ?, ?, ?, ?, ?, 0)",
+                id, account, _digest(text), label[:100], now, now + days * 86_400,
+            )  # fmt: skip
         return id, text
 
     def revoke(self, id: str, *, account: str) -> bool:
@@ -122,14 +132,29 @@ class Access:
 
     def log_in(self, name: str, password: str, *, now: float) -> tuple[str, Member]:
         """A new session's cookie, and who it is. Five tries a minute for a name, and few at a time for all."""
+        account = self._prove(name, password, now=now)
+        return self._open_session(account, now=now)
+
+    def _prove(self, name: str, password: str, *, now: float) -> AccountRow:
+        """The account whose password this is. Every try counts."""
+        with self._place():
+            self._count_try(name, now)
+            account = self._store.account(name)
+            if not self._proves(account, password) or account is None:
+                raise AccessDenied("the name or the password is wrong")
+        return account
+
+    @contextmanager
+    def _place(self) -> Iterator[None]:
+        """A place among those whose passwords are hashed; refused where too many are."""
         if not self._hashing.acquire(blocking=False):
             raise ServiceBusy("too many log in at this moment; try again", seconds=1)
         try:
-            return self._log_in(name, password, now=now)
+            yield
         finally:
             self._hashing.release()
 
-    def _log_in(self, name: str, password: str, *, now: float) -> tuple[str, Member]:
+    def _count_try(self, name: str, now: float) -> None:
         with self._store.writing():
             self._store.ask("DELETE FROM service_logins WHERE time < ?", now - 60)
             [[tries]] = self._store.ask("SELECT COUNT(*) FROM service_logins WHERE name = ?", name[:200])
@@ -137,20 +162,49 @@ class Access:
                 self._store.ask("INSERT INTO service_logins VALUES (?, ?)", name[:200], now)
         if tries >= self._settings.logins_per_minute:
             raise ServiceBusy("too many tries to log in under this name; wait a minute", seconds=60)
-        account = self._store.account(name)
-        if not self._proves(account, password):
-            raise AccessDenied("the name or the password is wrong")
+
+    def _open_session(self, account: AccountRow, *, now: float) -> tuple[str, Member]:
+        """A new session of an account, unless the account has changed since it was read."""
+        name = account.name
         cookie, form = secrets.token_urlsafe(32), secrets.token_urlsafe(32)
         ends = now + self._settings.session_hours * 3600
         with self._store.writing():
+            if self._store.account(name) != account:
+                raise AccessDenied("the name or the password is wrong")
             self._store.ask("DELETE FROM service_sessions WHERE expires < ?", now)
             self._store.ask(
                 "INSERT INTO service_sessions VALUES (?, ?, ?, ?, ?)", _digest(cookie), name, form, now, ends
             )
-        member = self._member(name, form)
-        if member is None:
-            raise AccessDenied("the name or the password is wrong")
-        return cookie, member
+        return cookie, Member(name, account.role, form)
+
+    def change_password(self, member: Member, old: str | None, new: str, *, now: float) -> tuple[str, Member] | None:
+        """A new password of one's own, by the old one; all sessions end. A browser gets a new one: its cookie, and who
+        it is. Who has no password gives none, and shows a token."""
+        account = self._store.account(member.name)
+        if account is None or (account.password is None and member.form is not None):
+            raise AccessDenied("this account has no password; show a token to set one")
+        if account.password is not None:
+            account = self._prove(member.name, old or "", now=now)
+        after = account._replace(password=self._hash(new))
+        with self._store.writing():
+            if self._store.account(member.name) != account:
+                raise AccessDenied("the account has changed meanwhile; log in again")
+            self._store.ask("UPDATE service_accounts SET password = ? WHERE name = ?", after.password, member.name)
+            self._store.ask("DELETE FROM service_sessions WHERE account = ?", member.name)
+        return None if member.form is None else self._open_session(after, now=now)
+
+    def set_password(self, name: str, new: str) -> None:
+        """A new password for another account; all its tokens and sessions end, so that its holder notices."""
+        digest = self._hash(new)
+        with self._store.writing():
+            self._store.ask("UPDATE service_accounts SET password = ? WHERE name = ?", digest, name)
+            self._end(name)
+
+    def _hash(self, password: str) -> str:
+        if not LEAST_PASSWORD <= len(password) <= MOST_PASSWORD:
+            raise InvalidArgument("password", "…", f"of {LEAST_PASSWORD} to {MOST_PASSWORD} characters")
+        with self._place():
+            return HASHER.hash(password)
 
     def _proves(self, account: AccountRow | None, password: str) -> bool:
         """Whether a password is the account's. Without an account it takes as long."""

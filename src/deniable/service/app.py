@@ -67,6 +67,20 @@ class NewAccount(msgspec.Struct, forbid_unknown_fields=True):
     delta: requests.Numeral | None = None
 
 
+class NewPassword(msgspec.Struct, forbid_unknown_fields=True):
+    """A password, and the old one where it is one's own."""
+
+    new: str
+    old: str | None = None
+
+
+class Grant(msgspec.Struct, forbid_unknown_fields=True):
+    """Whether an analyst may name a project."""
+
+    account: str
+    granted: bool
+
+
 class NewEnvelope(msgspec.Struct, forbid_unknown_fields=True):
     """A budget to open or raise, and who decided it."""
 
@@ -102,7 +116,8 @@ class Title(msgspec.Struct, forbid_unknown_fields=True):
 BODIES: dict[str, Any] = {
     "plan": requests.PlanRequest, "rehearse": requests.PlanRequest, "submit": requests.PlanRequest,
     "log_in": LogIn, "add_account": NewAccount, "set_envelope": NewEnvelope, "add_token": NewToken,
-    "decide": Decision, "publish": Title,
+    "decide": Decision, "publish": Title, "change_password": NewPassword, "set_password": NewPassword,
+    "set_grant": Grant,
 }  # fmt: skip
 
 
@@ -155,6 +170,17 @@ def log_out(call: ServiceCall) -> Answer:
 
 def me(call: ServiceCall) -> Answer:
     return 200, {"name": call.member.name, "role": call.member.role, "form": call.member.form}
+
+
+def change_password(call: ServiceCall) -> Answer:
+    given: NewPassword = call.decode(NewPassword)
+    curator = call.curator
+    opened = curator.access.change_password(call.member, given.old, given.new, now=curator.clock())
+    if opened is None:
+        return 200, {"form": None}
+    cookie, member = opened
+    call.headers["Set-Cookie"] = cookie_header(curator, cookie)
+    return 200, {"form": member.form}
 
 
 def tables(call: ServiceCall) -> Answer:
@@ -255,6 +281,24 @@ def add_account(call: ServiceCall) -> Answer:
 
 def disable_account(call: ServiceCall) -> Answer:
     call.curator.disable_account(call.member, call.id)
+    return 204, None
+
+
+def set_password(call: ServiceCall) -> Answer:
+    given: NewPassword = call.decode(NewPassword)
+    if given.old is not None:
+        raise InvalidArgument("old", "…", "left out: it is not yours")
+    call.curator.set_password(call.member, call.id, given.new)
+    return 204, None
+
+
+def projects(call: ServiceCall) -> Answer:
+    return 200, call.curator.projects(call.member)
+
+
+def set_grant(call: ServiceCall) -> Answer:
+    given: Grant = call.decode(Grant)
+    call.curator.set_grant(call.member, call.id, given.account, granted=given.granted)
     return 204, None
 
 

@@ -76,6 +76,8 @@ class Curator:
         request: PlanRequest = requests.decode(body)
         requests.check_size(request, self.settings)
         who = self._payer(member)
+        if who is not None:
+            self.jobs.check_project(who, request.project)
         if self._planner is not None:
             return self._planner.summarize(who, request.text, rehearse=rehearse)
         plan = requests.make_plan(self.session.as_(who), request, self.settings)
@@ -98,7 +100,10 @@ class Curator:
 
     def run(self, member: Member, id: str) -> RunView:
         """A run of one's own."""
-        return view(self._own(member, id), self.clock())
+        run = self.jobs.look(id)
+        if run is None or run.account != member.name:
+            raise NotThere("there is no such run")
+        return view(run, self.clock())
 
     def runs(self, member: Member) -> list[dict[str, Any]]:
         """One's own runs, the newest first."""
@@ -106,12 +111,6 @@ class Curator:
             {**view(run, self.clock())._asdict(), "sql": _sql(run), "submitted": run.submitted}
             for run in self.store.runs("account = ?", member.name)
         ]
-
-    def _own(self, member: Member, id: str) -> RunRow:
-        run = self.store.run(id)
-        if run is None or run.account != member.name:
-            raise NotThere("there is no such run")
-        return run
 
     def answer(self, member: Member, id: str) -> Release:
         """A release: one's own, one that one has read, or a published one."""
@@ -219,6 +218,8 @@ class Curator:
             known = [table.name for table in self.session.tables if not table.public]
             if kind == "table" and name not in known:  # it would limit nothing
                 raise InvalidArgument("name", name, f"one of the tables {', '.join(known)}")
+            if kind == "project" and "/" in name:
+                raise InvalidArgument("name", name, "a name without /, which an address can hold")
             full = f"{kind} {name}"
             if full in ledger.envelopes():
                 ledger.raise_envelope(full, budget, decision=words)
@@ -227,6 +228,31 @@ class Curator:
         else:
             raise InvalidArgument("kind", kind, "analyst, project or table")
         self.jobs.keep_head()
+
+    def projects(self, member: Member) -> list[dict[str, Any]]:
+        """The projects: an analyst's own, and for those who keep the service all, with who may name them."""
+        members: dict[str, list[str]] = {
+            name.removeprefix("project "): [] for name in self.session.ledger.envelopes() if name.startswith("project ")
+        }
+        for project, account in self.store.grants():
+            members.setdefault(project, []).append(account)
+        if member.role == roles.ANALYST:
+            return [{"name": project} for project, accounts in members.items() if member.name in accounts]
+        return [{"name": project, "accounts": accounts} for project, accounts in members.items()]
+
+    def set_grant(self, member: Member, project: str, account: str, *, granted: bool) -> None:
+        """Let an analyst name a project, or not any more. A project is there once its envelope is open."""
+        if f"project {project}" not in self.session.ledger.envelopes():
+            raise NotThere("there is no such project; open its envelope first")
+        analyst = self.store.account(account)
+        if analyst is None or analyst.role != roles.ANALYST:
+            raise NotThere("there is no such analyst")
+        with self.store.writing():
+            self.store.ask("DELETE FROM service_grants WHERE project = ? AND account = ?", project, account)
+            if granted:
+                self.store.ask(
+                    "INSERT INTO service_grants VALUES (?, ?, ?, ?)", project, account, member.name, self.clock()
+                )
 
     # approvals
 
@@ -301,9 +327,17 @@ class Curator:
             raise AccessDenied(f"a {member.role} may not make an account of this role")
         if epsilon is not None and role != roles.ANALYST:
             raise InvalidArgument("epsilon", epsilon, "left out: only analysts have budgets")
-        self.access.add_account(name, role, password=password, now=self.clock())
-        if epsilon is not None:
-            self.set_envelope(member, "analyst", name, epsilon=epsilon, delta=delta, decision="new account")
+        if delta is not None and epsilon is None:
+            raise InvalidArgument("delta", delta, "left out, or given beside epsilon")
+        # Nobody can use the account before its budget is there. A budget that is refused leaves no account.
+        self.access.add_account(name, role, password=password, now=self.clock(), disabled=True)
+        try:
+            if epsilon is not None:
+                self.set_envelope(member, "analyst", name, epsilon=epsilon, delta=delta, decision="new account")
+        except BaseException:
+            self.access.forget(name)
+            raise
+        self.access.enable(name)
 
     def disable_account(self, member: Member, name: str) -> None:
         """End all access of an account."""
@@ -322,13 +356,12 @@ class Curator:
         A token that somebody else makes ends all others of the account: nobody can act in its name unseen.
         """
         name = account or member.name
-        if name != member.name:
+        if alone := name != member.name:
             other = self.store.account(name)
             if other is None or not roles.may_appoint(member.role, other.role):
                 raise AccessDenied("tokens of this account are not yours to make")
             label = f"made by {member.name}: {label}"
-            self.access.end(name)
-        id, text = self.access.add_token(name, label=label, days=days, now=self.clock())
+        id, text = self.access.add_token(name, label=label, days=days, now=self.clock(), alone=alone)
         return {"id": id, "token": text}
 
     def tokens(self, member: Member) -> list[dict[str, Any]]:
@@ -342,6 +375,15 @@ class Curator:
         """End one of one's own tokens."""
         if not self.access.revoke(id, account=member.name):
             raise NotThere("there is no such token")
+
+    def set_password(self, member: Member, name: str, new: str) -> None:
+        """A new password for another account, by who appoints it. It ends all other ways into the account."""
+        account = self.store.account(name)
+        if account is None:
+            raise NotThere("there is no such account")
+        if not roles.may_appoint(member.role, account.role) or name == member.name:
+            raise AccessDenied("the password of this account is not yours to set")
+        self.access.set_password(name, new)
 
 
 def _sql(run: RunRow) -> str:

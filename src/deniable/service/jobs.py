@@ -24,7 +24,6 @@ import os
 import threading
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from fractions import Fraction
 from typing import Any, NamedTuple
 
 from deniable import _files
@@ -43,10 +42,12 @@ from deniable.ledger.records import Head
 from deniable.query import Release, Session
 from deniable.query.staging import Plan, compute
 from deniable.service import requests
+from deniable.service.policy import CostPolicy, RunCost
 from deniable.service.problems import from_problem, to_problem
 from deniable.service.requests import PlanRequest
 from deniable.service.settings import ServiceSettings
 from deniable.service.store import KEY, RunRow, ServiceStore
+from deniable.service.workers import Worker
 
 WAITING, DENIED, QUEUED, REFUSED, CHARGED, DONE, FAILED, LOST = (
     "waiting", "denied", "queued", "refused", "charged", "done", "failed", "lost",
@@ -151,6 +152,7 @@ class Jobs:
     ) -> None:
         self._settings, self._store, self._session, self._clock = settings, store, session, clock
         self._pool = ThreadPoolExecutor(max_workers=settings.runners, thread_name_prefix="run")
+        self._policy, self._worker = CostPolicy(settings, session.ledger.budget), Worker(settings)
         self._heads = threading.Lock()
         self.version = data_version(settings)
         self.unwritten_heads = 0
@@ -169,8 +171,23 @@ class Jobs:
         for id, seq in self._store.unknown_keys():
             # The answer to this charge may have been seen. Its key is burnt: it pays for nothing any more.
             self._store.add_run(_burnt(id, seq, self._clock(), self._settings))
-        for run in self._store.runs("state IN (?, ?) AND instance = ?", QUEUED, CHARGED, self._settings.instance):
+        self.give_up_lost()
+        self._worker.clear()
+
+    def give_up_lost(self) -> None:
+        """End the runs of workers of this folder that are gone: killed, or stopped with the machine."""
+        for run in self._store.runs("state IN (?, ?)", QUEUED, CHARGED):
+            if self._worker.knows_gone(run.instance):
+                self._give_up(run)
+
+    def look(self, id: str) -> RunRow | None:
+        """A run by its id. One that is late may have lost its worker: then it ends, and is shown at its next time."""
+        run = self._store.run(id)
+        late = run is not None and run.state in (QUEUED, CHARGED) and self._clock() >= run.submitted + run.deadline
+        if run is not None and late and self._worker.knows_gone(run.instance):
             self._give_up(run)
+            return self._store.run(id)
+        return run
 
     def _give_up(self, run: RunRow) -> None:
         """End a run that no worker computes any more."""
@@ -202,6 +219,7 @@ class Jobs:
     def plan(self, who: str, request: PlanRequest) -> Plan:
         """The plan of a request in somebody's name, with the envelopes that it must fit: of the project that it names,
         and of every table that its statements read."""
+        self.check_project(who, request.project)
         wanted = [] if request.project is None else [f"project {request.project}"]
         plan = requests.make_plan(self._session.as_(who, envelopes=wanted), request, self._settings)
         known = self._session.ledger.envelopes()
@@ -209,6 +227,11 @@ class Jobs:
         if not read:
             return plan
         return requests.make_plan(self._session.as_(who, envelopes=[*wanted, *read]), request, self._settings)
+
+    def check_project(self, who: str, project: str | None) -> None:
+        """Refuse a project that somebody was not granted. Whether there is one of that name is not told."""
+        if project is not None and not self._store.is_granted(project, who):
+            raise InvalidArgument("project", project[:80], "one that you were granted", "A curator grants projects.")
 
     def submit(self, who: str, request: PlanRequest, key: str) -> RunRow:
         """Ask: the run is charged when this returns, or waits for an approval, or was asked before.
@@ -221,24 +244,24 @@ class Jobs:
         plan = self.plan(who, request)
         if not request.fresh and (stored := self._stored(who, request, plan)) is not None:
             return stored
-        epsilon = plan.cost.numbers.get("epsilon")
-        self._check_policy(epsilon)
-        above = self._settings.approval_above
-        waits = above is not None and (epsilon is None or epsilon > Fraction(str(above)))
+        cost = RunCost.of(plan.cost)
+        self._policy.check_run(cost)
+        waits = self._policy.needs_approval(cost)
         now, question = self._clock(), request.question
         if waits and request.delta is None and request.cost is None and isinstance(plan.cost, ApproxDP):
             request.delta = str(plan.cost.delta)  # or it would be another share of what is left then
             plan = self.plan(who, request)
         run = RunRow(
             id=id, account=who, request=request.text, question=question, plan=plan.digest,
-            version=self.version, epsilon="" if epsilon is None else str(epsilon), submitted=now,
-            deadline=self._settings.deadline, instance=self._settings.instance, state=WAITING if waits else QUEUED,
+            version=self.version, epsilon="" if cost is None else str(cost.epsilon), submitted=now,
+            deadline=self._settings.deadline, instance=self._worker.name, state=WAITING if waits else QUEUED,
             charge=None, release=None, error=None, finished=None, copied=None, published=None,
+            delta="" if cost is None else str(cost.delta),
         )  # fmt: skip
         with self._store.writing():
             twin = self._store.run(id)
             if twin is None:
-                self._check_room(who, epsilon, now, waits=waits)
+                self._check_room(who, cost, now, waits=waits)
                 self._store.add_run(run)
         if twin is not None:
             return self._again(twin, request)
@@ -254,27 +277,13 @@ class Jobs:
             raise from_problem(json.loads(run.error))
         return run
 
-    def _check_policy(self, epsilon: Fraction | None) -> None:
-        most, day = self._settings.most_epsilon_per_run, self._settings.most_epsilon_per_day
-        if epsilon is None and (most is not None or day is not None):
-            raise InvalidArgument("cost", "…", "stated in ε here", "The service limits the ε of a run.")
-        if most is not None and epsilon is not None and epsilon > Fraction(str(most)):
-            raise InvalidArgument("epsilon", float(epsilon), f"at most {most:g} in one run here")
-
-    def _check_room(self, who: str, epsilon: Fraction | None, now: float, *, waits: bool) -> None:
-        """Refuse a run beyond today's ε, or where too many wait; as the only writer."""
-        day = self._settings.most_epsilon_per_day
-        if day is not None and epsilon is not None:
-            recent = self._store.runs(
-                "account = ? AND submitted > ? AND state NOT IN (?, ?) AND copied IS NULL",
-                who, now - 86_400, REFUSED, DENIED,
-            )  # fmt: skip
-            spent = sum((Fraction(run.epsilon) for run in recent if run.epsilon), Fraction(0))
-            if spent + epsilon > Fraction(str(day)):
-                left = float(max(Fraction(0), Fraction(str(day)) - spent))
-                raise InvalidArgument(
-                    "epsilon", float(epsilon), f"at most {left:g}, which is left of {day:g} for a day"
-                )
+    def _check_room(self, who: str, cost: RunCost | None, now: float, *, waits: bool) -> None:
+        """Refuse a run beyond what a day may cost, or where too many wait; as the only writer."""
+        today = self._store.runs(
+            "account = ? AND submitted > ? AND state NOT IN (?, ?) AND copied IS NULL",
+            who, now - 86_400, REFUSED, DENIED,
+        )  # fmt: skip
+        self._policy.check_day(cost, today)
         waiting = self._store.runs("account = ? AND state = ?", who, WAITING) if waits else []
         if len(waiting) >= self._settings.most_waiting_each:
             raise ServiceBusy("too many of your runs wait for an approval; ask again when they are decided", seconds=60)
@@ -316,7 +325,7 @@ class Jobs:
         now = self._clock()
         copy = run._replace(
             id=id, account=who, request=request.text, question=request.question, submitted=now, charge=seq,
-            release=None, finished=now, copied=run.id, published=None, epsilon="",
+            release=None, finished=now, copied=run.id, published=None, epsilon="", delta="",
         )  # fmt: skip
         with self._store.writing():
             earlier = self._store.run(id)
@@ -398,11 +407,12 @@ class Jobs:
     def close(self) -> None:
         """Wait for what is being computed."""
         self._pool.shutdown(wait=True)
+        self._worker.close()
 
 
 def _burnt(id: str, seq: int, now: float, settings: ServiceSettings) -> RunRow:
     return RunRow(
         id=id, account="", request="{}", question="", plan="", version="", epsilon="", submitted=now, deadline=0,
         instance=settings.instance, state=LOST, charge=seq, release=None, error=None, finished=now, copied=None,
-        published=None,
+        published=None, delta="",
     )  # fmt: skip

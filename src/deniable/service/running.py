@@ -147,7 +147,9 @@ def serve(
 def application() -> Any:
     """One worker's application, for the folder in the environment."""
     start_logging()
-    return make_app(Curator(ServiceSettings.read(os.environ[FOLDER])))
+    curator = Curator(ServiceSettings.read(os.environ[FOLDER]))
+    curator.jobs.give_up_lost()  # of a worker in whose place this one starts
+    return make_app(curator)
 
 
 class _WithoutTraces(logging.Filter):

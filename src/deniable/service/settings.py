@@ -15,6 +15,12 @@ from deniable.errors import InvalidArgument
 from deniable.ledger.stores.locations import printable_location
 
 FILE = "service.toml"
+LIMITS = {
+    "most_delta_per_run": "most_epsilon_per_run",
+    "most_delta_per_day": "most_epsilon_per_day",
+    "approval_above_delta": "approval_above",
+}
+"""Limits of δ, and the limit of ε that each belongs to."""
 
 
 @dataclass(frozen=True)
@@ -56,9 +62,13 @@ class ServiceSettings:
     seconds: float | None = None
     # policy
     most_epsilon_per_run: float | None = None
+    most_delta_per_run: float | None = None
+    """Of this and the two like it: left out, the budget's δ in the proportion of the ε (`policy`)."""
     most_epsilon_per_day: float | None = None
+    most_delta_per_day: float | None = None
     approval_above: float | None = None
-    """A run of more ε waits until a curator approves it."""
+    """A run of more ε, or of more δ than `approval_above_delta`, waits until a curator approves it."""
+    approval_above_delta: float | None = None
     logins_per_minute: int = 5
     token_days: int = 90
     session_hours: float = 12
@@ -100,6 +110,9 @@ class ServiceSettings:
         for name in ("ledger", "tables"):
             if not values.get(name):
                 raise InvalidArgument(name, None, "given", f"{FILE} states it.")
+        for name, other in LIMITS.items():
+            if values.get(name) is not None and values.get(other) is None:
+                raise InvalidArgument(name, values[name], f"left out, or given beside {other}", f"{FILE} states it.")
         return cls(folder=folder, **values)
 
     @property
@@ -126,7 +139,7 @@ class ServiceSettings:
     def write(self) -> None:
         """Write the settings that differ from the defaults; a file that is there is not replaced."""
         lines = [f"{name} = {_toml(getattr(self, name))}" for name in ("title", "ledger", "deadline")]
-        for name in ("most_epsilon_per_run", "most_epsilon_per_day", "approval_above"):
+        for name in (*LIMITS.values(), *LIMITS):
             if getattr(self, name) is not None:
                 lines.append(f"{name} = {_toml(getattr(self, name))}")
         for name in ("tables", "public"):

@@ -12,11 +12,13 @@ from __future__ import annotations
 from contextlib import AbstractContextManager
 from typing import Any, NamedTuple
 
-from deniable.errors import LedgerError
 from deniable.ledger.stores.locations import open_store
+from deniable.ledger.stores.tables import Migrations, migration_statements
 
-SCHEMA = 1
-"""The version of these tables."""
+SCHEMA = 2
+"""The version of these tables; the statements of `MIGRATIONS[n]` lift them from n to n + 1."""
+
+MIGRATIONS: Migrations = {1: ("ALTER TABLE service_runs ADD COLUMN delta TEXT NOT NULL DEFAULT ''",)}
 
 KEY = "service run "
 """What the ledger's key of a run begins with, before the run's id."""
@@ -35,12 +37,14 @@ _TABLES = (
     " question TEXT NOT NULL, plan TEXT NOT NULL, version TEXT NOT NULL, epsilon TEXT NOT NULL,"
     " submitted DOUBLE PRECISION NOT NULL, deadline DOUBLE PRECISION NOT NULL, instance TEXT NOT NULL,"
     " state TEXT NOT NULL, charge BIGINT, release TEXT, error TEXT, finished DOUBLE PRECISION, copied TEXT,"
-    " published TEXT)",
+    " published TEXT, delta TEXT NOT NULL DEFAULT '')",
     "CREATE INDEX IF NOT EXISTS service_runs_account ON service_runs (account, submitted)",
     "CREATE INDEX IF NOT EXISTS service_runs_plan ON service_runs (plan)",
     "CREATE INDEX IF NOT EXISTS service_runs_question ON service_runs (question)",
     "CREATE TABLE IF NOT EXISTS service_approvals (run TEXT PRIMARY KEY, account TEXT NOT NULL, decision TEXT NOT NULL,"
     " reason TEXT NOT NULL, plan TEXT NOT NULL, time DOUBLE PRECISION NOT NULL)",
+    "CREATE TABLE IF NOT EXISTS service_grants (project TEXT NOT NULL, account TEXT NOT NULL, decided TEXT NOT NULL,"
+    " time DOUBLE PRECISION NOT NULL, PRIMARY KEY (project, account))",
 )
 
 
@@ -91,7 +95,7 @@ class RunRow(NamedTuple):
     version: str
     """Of the data."""
     epsilon: str
-    """What it costs, as a fraction; empty where the cost has no ε."""
+    """What it costs, as a fraction; empty where the cost is not stated in ε and δ."""
     submitted: float
     deadline: float
     instance: str
@@ -106,6 +110,8 @@ class RunRow(NamedTuple):
     """The run whose answer this one reads."""
     published: str | None
     """The title under which everybody may read it."""
+    delta: str
+    """What it costs beside ε, as a fraction; empty where the cost has none."""
 
 
 class ApprovalRow(NamedTuple):
@@ -131,11 +137,11 @@ class ServiceStore:
             versions = store.ask("SELECT version FROM service_schema")
             if not versions:
                 store.ask("INSERT INTO service_schema (version) VALUES (?)", SCHEMA)
-            elif versions[0][0] > SCHEMA:
-                raise LedgerError(
-                    f"the service's tables have schema {versions[0][0]}, written by a newer deniable; this one knows"
-                    f" {SCHEMA}. Upgrade."
-                )
+            elif (version := versions[0][0]) != SCHEMA:
+                where = "the service's database"
+                lifts = migration_statements(version, current=SCHEMA, migrations=MIGRATIONS, location=where)
+                for statement in (*lifts, f"UPDATE service_schema SET version = {SCHEMA}"):
+                    store.ask(statement)
 
     def ask(self, statement: str, *values: object) -> list[tuple[Any, ...]]:
         """Run a statement; what it returns."""
@@ -176,6 +182,17 @@ class ServiceStore:
         """A browser's session by the digest of its cookie."""
         rows = self.ask("SELECT * FROM service_sessions WHERE digest = ?", digest)
         return SessionRow(*rows[0]) if rows else None
+
+    # projects
+
+    def grants(self) -> list[tuple[str, str]]:
+        """The projects, and the accounts that may name them."""
+        rows = self.ask("SELECT project, account FROM service_grants ORDER BY project, account")
+        return [(project, account) for project, account in rows]
+
+    def is_granted(self, project: str, account: str) -> bool:
+        """Whether an account may name a project."""
+        return bool(self.ask("SELECT 1 FROM service_grants WHERE project = ? AND account = ?", project, account))
 
     # runs
 
