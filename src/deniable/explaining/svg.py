@@ -44,6 +44,14 @@ def dark_rules(scope: str) -> str:
     return "\n".join([f"{inside} {{ fill: {DARK[INK]}; background: none !important }}", *rules])
 
 
+_FRAME = 'style="max-width:600px;width:100%;height:auto;background:#fff" '
+
+
+def without_style(picture: str) -> str:
+    """A rendered picture for a page whose policy allows no style but its own file's."""
+    return picture.replace(_FRAME, "", 1)
+
+
 @singledispatch
 def render(figure: Figure) -> str:
     """The figure as one `<svg>` element that scales to its container."""
@@ -205,7 +213,7 @@ def _document(title: str, alt: str, parts: list[str], *, height: float) -> str:
     heading = escape_html(title)
     return (
         f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {_WIDTH} {height:.0f}" role="img" class="dn-picture"'
-        f' style="max-width:600px;width:100%;height:auto;background:#fff" font-family="system-ui, sans-serif"'
+        f' {_FRAME}font-family="system-ui, sans-serif"'
         f' font-size="13" fill="{INK}"><title>{heading}</title><desc>{escape_html(alt)}</desc>'
         f'<text x="{_WIDTH / 2}" y="22" text-anchor="middle" font-size="15" font-weight="600">{heading}</text>'
         f"{''.join(parts)}</svg>"

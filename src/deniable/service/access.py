@@ -20,7 +20,7 @@ from deniable.errors import AccessDenied, InvalidArgument, MissingExtra, Service
 from deniable.ledger.records import check_who
 from deniable.service.roles import ROLES
 from deniable.service.settings import ServiceSettings
-from deniable.service.store import AccountRow, ServiceStore
+from deniable.service.store import AccountRow, ServiceStore, TokenRow
 
 try:
     import argon2
@@ -111,10 +111,13 @@ class Access:
         return id, text
 
     def revoke(self, id: str, *, account: str) -> bool:
-        """Revoke a token of an account; False where it has none of that id."""
-        returned = self._store.ask(
-            "UPDATE service_tokens SET revoked = 1 WHERE id = ? AND account = ? RETURNING id", id, account
-        )
+        """Revoke a token of an account, with the sessions that it opened; False where it has none of that id."""
+        with self._store.writing():
+            returned = self._store.ask(
+                "UPDATE service_tokens SET revoked = 1 WHERE id = ? AND account = ? RETURNING id", id, account
+            )
+            for [token] in returned:
+                self._store.ask("DELETE FROM service_sessions WHERE form LIKE ?", f"{token}.%")
         return bool(returned)
 
     def by_token(self, text: str, *, now: float) -> Member:
@@ -163,13 +166,25 @@ class Access:
         if tries >= self._settings.logins_per_minute:
             raise ServiceBusy("too many tries to log in under this name; wait a minute", seconds=60)
 
-    def _open_session(self, account: AccountRow, *, now: float) -> tuple[str, Member]:
-        """A new session of an account, unless the account has changed since it was read."""
-        name = account.name
-        cookie, form = secrets.token_urlsafe(32), secrets.token_urlsafe(32)
+    def log_in_with_token(self, text: str, *, now: float) -> tuple[str, Member]:
+        """A new session's cookie for who shows a token, and who it is. It ends with the token."""
+        member = self.by_token(text, now=now)
+        account, token = self._store.account(member.name), self._store.token(text.split("_")[1])
+        if account is None or token is None:
+            raise AccessDenied("the token is not known, has expired, or was revoked")
+        return self._open_session(account, now=now, token=token)
+
+    def _open_session(self, account: AccountRow, *, now: float, token: TokenRow | None = None) -> tuple[str, Member]:
+        """A new session of an account, unless the account or the token has changed since it was read.
+
+        Where a token opens it, the token of its forms begins with that one's id, by which `revoke` finds it.
+        """
+        name, cookie, form = account.name, secrets.token_urlsafe(32), secrets.token_urlsafe(32)
         ends = now + self._settings.session_hours * 3600
+        if token is not None:
+            form, ends = f"{token.id}.{form}", min(ends, token.expires)
         with self._store.writing():
-            if self._store.account(name) != account:
+            if self._store.account(name) != account or (token is not None and self._store.token(token.id) != token):
                 raise AccessDenied("the name or the password is wrong")
             self._store.ask("DELETE FROM service_sessions WHERE expires < ?", now)
             self._store.ask(

@@ -11,7 +11,7 @@ import asyncio
 import logging
 import time
 from collections import Counter
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from functools import cache
 from typing import Any
 
@@ -366,7 +366,7 @@ def member_of(curator: Curator, request: Request, endpoint: Endpoint) -> Member:
             raise AccessDenied("the Authorization must be a bearer token")
         return curator.access.by_token(text.strip(), now=curator.clock())
     cookie, public = cookie_of(curator, request), Member("", roles.PUBLIC)
-    if not cookie or endpoint.name == "log_in":
+    if not cookie or endpoint.name in ("log_in", "log_in_form"):
         return public
     try:
         return curator.access.by_cookie(cookie, now=curator.clock())
@@ -418,37 +418,70 @@ async def read_body(request: Request, most: int) -> bytes:
 def make_app(curator: Curator, *, pages: Sequence[BaseRoute] = ()) -> Starlette:
     """The JSON interface of a curator, by the table in `roles`, and routes of pages beside it."""
     routes: list[BaseRoute] = [
-        Route(endpoint.path, _endpoint(curator, endpoint, globals()[endpoint.name]), methods=[endpoint.method])
+        Route(endpoint.path, make_endpoint(curator, endpoint, globals()[endpoint.name]), methods=[endpoint.method])
         for endpoint in roles.ENDPOINTS
     ]
+    routes += pages
     app = Starlette(routes=routes, exception_handlers={404: _unknown, 405: _unknown, 500: _broken, Exception: _broken})
     app.state.curator, app.state.counts = curator, Counter()
     return app
 
 
-def _endpoint(
-    curator: Curator, endpoint: Endpoint, answer: Callable[[ServiceCall], Answer]
+Refuse = Callable[[Curator, Request, Member | None, DeniableError], Response]
+"""How a refusal is told: to whom, if that is known."""
+
+
+def _refuse(curator: Curator, request: Request, member: Member | None, refusal: DeniableError) -> Response:
+    public = member is None or member.role == roles.PUBLIC
+    return refused(refusal, public=public, hidden=curator.settings.places)
+
+
+def _form_header(request: Request, body: bytes) -> str | None:
+    return request.headers.get("x-form-token")
+
+
+def make_endpoint(
+    curator: Curator,
+    endpoint: Endpoint,
+    answer: Callable[[ServiceCall], Answer],
+    *,
+    form: Callable[[Request, bytes], str | None] = _form_header,
+    refuse: Refuse = _refuse,
+    headers: Mapping[str, str] = HEADERS,
 ) -> Callable[[Request], Awaitable[Response]]:
+    """What answers one line of the table, after who asks, what they may, and where a write comes from were checked.
+
+    Args:
+        curator: Answers.
+        endpoint: The line.
+        answer: What to do.
+        form: Finds the token of a browser's form in a request and its body.
+        refuse: How a refusal is told.
+        headers: What every answer carries.
+    """
+
     async def handle(request: Request) -> Response:
-        start, role = time.perf_counter(), "?"
-        headers: dict[str, str] = {}
+        start, member = time.perf_counter(), None
+        more: dict[str, str] = {}
         try:
             member = member_of(curator, request, endpoint)
-            role = member.role
-            if not roles.permits(endpoint, role):
-                raise AccessDenied("log in, or show a token" if role == roles.PUBLIC else "this is not for your role")
+            if not roles.permits(endpoint, member.role):
+                public = member.role == roles.PUBLIC
+                raise AccessDenied("log in, or show a token" if public else "this is not for your role")
             body = b""
             if endpoint.method != "GET":
-                check_write(curator, request, member, request.headers.get("x-form-token"))
+                check_origin(curator, request)
                 body = await read_body(request, curator.settings.most_body)
+                check_write(curator, request, member, form(request, body))
             call = ServiceCall(curator, request, member, body)
             quick = endpoint.name in _QUICK
             status, value = answer(call) if quick else await run_in_threadpool(answer, call)
-            headers = call.headers
+            more = call.headers
             response = value if isinstance(value, Response) else _json(status, value)
         except DeniableError as refusal:
-            response = refused(refusal, public=role in ("?", roles.PUBLIC), hidden=curator.settings.places)
-        response.headers.update({**HEADERS, **headers})
+            response = refuse(curator, request, member, refusal)
+        response.headers.update({**headers, **more})
+        role = "?" if member is None else member.role
         _count(request, endpoint, role, response.status_code, time.perf_counter() - start)
         return response
 

@@ -18,7 +18,7 @@ from deniable.guarantees import Guarantee, read_promise
 from deniable.query import Release
 from deniable.service import requests, roles
 from deniable.service.access import Access, Member
-from deniable.service.jobs import DONE, WAITING, Jobs, RunView, open_tables, view
+from deniable.service.jobs import DONE, WAITING, Jobs, RunView, open_tables, run_id, view
 from deniable.service.planner import Planner
 from deniable.service.problems import from_problem
 from deniable.service.requests import PlanRequest
@@ -104,6 +104,16 @@ class Curator:
         if run is None or run.account != member.name:
             raise NotThere("there is no such run")
         return view(run, self.clock())
+
+    def run_by_key(self, member: Member, key: str) -> RunView | None:
+        """The run of one's own that a key names already."""
+        run = self.store.run(run_id(member.name, key))
+        return None if run is None or run.account != member.name else view(run, self.clock())
+
+    def question(self, member: Member, id: str) -> PlanRequest:
+        """What a run of one's own asks."""
+        request: PlanRequest = requests.decode(self._own(member, id).request)
+        return request
 
     def runs(self, member: Member) -> list[dict[str, Any]]:
         """One's own runs, the newest first."""

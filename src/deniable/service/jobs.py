@@ -84,6 +84,11 @@ class RunView(NamedTuple):
     problem: dict[str, Any] | None
 
 
+def run_id(who: str, key: str) -> str:
+    """The id of the run that somebody's key names."""
+    return "r" + hashlib.sha256(f"{who}\n{key}".encode()).hexdigest()[:31]
+
+
 def shown_at(run: RunRow) -> float | None:
     """When a finished run is shown: the first of its times that is not before its end; None where it has none."""
     if run.finished is None:
@@ -238,7 +243,7 @@ class Jobs:
 
         The same key and request are the same run.
         """
-        id = "r" + hashlib.sha256(f"{who}\n{key}".encode()).hexdigest()[:31]
+        id = run_id(who, key)
         if (earlier := self._store.run(id)) is not None:
             return self._again(earlier, request)
         plan = self.plan(who, request)

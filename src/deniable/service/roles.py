@@ -2,7 +2,7 @@
 
 An owner appoints; a curator keeps accounts, envelopes and approvals; an analyst asks; an auditor reads the record.
 Nobody reads a row of a table, and nobody but who asked reads an answer that is not published. `PUBLIC` is everybody,
-also without an account.
+also without an account. A page is for those who may do the same over the JSON interface.
 """
 
 from __future__ import annotations
@@ -63,6 +63,43 @@ ENDPOINTS: tuple[Endpoint, ...] = (
     Endpoint("DELETE", "/v1/tokens/{id}", "revoke_token", _MEMBERS),
     Endpoint("GET", "/metrics", "metrics", _STEWARDS),
 )
+
+
+def _page(method: str, path: str, name: str, like: str) -> Endpoint:
+    """A page, for those who may call the endpoint that it is like."""
+    return Endpoint(method, path, name, next(each.roles for each in ENDPOINTS if each.name == like))
+
+
+PAGES: tuple[Endpoint, ...] = (
+    # The names are functions of `pages`.
+    _page("GET", "/", "home_page", "health"),
+    _page("GET", "/assets/{id}", "asset", "health"),
+    _page("GET", "/login", "log_in_page", "log_in"),
+    _page("POST", "/login", "log_in_form", "log_in"),
+    _page("POST", "/logout", "log_out_form", "log_out"),
+    _page("GET", "/tables", "tables_page", "tables"),
+    _page("GET", "/ask", "ask_page", "plan"),
+    _page("POST", "/ask", "plan_form", "plan"),
+    _page("POST", "/rehearsal", "rehearse_form", "rehearse"),
+    _page("POST", "/runs", "submit_form", "submit"),
+    _page("GET", "/runs", "runs_page", "runs"),
+    _page("GET", "/runs/{id}", "run_page", "run"),
+    _page("GET", "/releases", "releases_page", "releases"),
+    _page("GET", "/p/{id}", "release_page", "release"),
+    _page("POST", "/publications", "publish_form", "publish"),
+    _page("GET", "/budget", "budget_page", "budget"),
+    _page("POST", "/envelopes", "envelope_form", "set_envelope"),
+    _page("GET", "/approvals", "approvals_page", "approvals"),
+    _page("POST", "/approvals/{id}", "decide_form", "decide"),
+    _page("GET", "/ledger", "ledger_page", "ledger"),
+    _page("GET", "/accounts", "accounts_page", "accounts"),
+    _page("POST", "/accounts", "account_form", "add_account"),
+    _page("POST", "/accounts/{id}/end", "end_account_form", "disable_account"),
+    _page("GET", "/tokens", "tokens_page", "tokens"),
+    _page("POST", "/tokens", "token_form", "add_token"),
+    _page("POST", "/tokens/{id}/revoke", "revoke_form", "revoke_token"),
+)
+"""The pages of the service, beside its JSON interface."""
 
 
 def permits(endpoint: Endpoint, role: str) -> bool:

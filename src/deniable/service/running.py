@@ -18,6 +18,7 @@ from deniable.service import roles
 from deniable.service.access import Access
 from deniable.service.app import make_app
 from deniable.service.curator import Curator
+from deniable.service.pages import page_routes
 from deniable.service.settings import FILE, ServiceSettings
 from deniable.service.store import ServiceStore
 
@@ -149,7 +150,7 @@ def application() -> Any:
     start_logging()
     curator = Curator(ServiceSettings.read(os.environ[FOLDER]))
     curator.jobs.give_up_lost()  # of a worker in whose place this one starts
-    return make_app(curator)
+    return make_app(curator, pages=page_routes(curator))
 
 
 class _WithoutTraces(logging.Filter):
