@@ -147,7 +147,18 @@ def test_base_installation_imports_every_module() -> None:
         "deniable.ledger.stores.postgres",
         *(
             f"deniable.service.{name}"
-            for name in ("access", "app", "curator", "forms", "jobs", "pages", "planner", "rendering", "requests", "running")
+            for name in (
+                "access",
+                "app",
+                "curator",
+                "forms",
+                "jobs",
+                "pages",
+                "planner",
+                "rendering",
+                "requests",
+                "running",
+            )
         ),
     )
     assert [line for line in missing.splitlines() if not line.startswith(rooms_of_extras)] == []

@@ -28,7 +28,8 @@ FORMS: dict[str, dict[str, str]] = {
     "account_form": {"name": "new", "role": "analyst"}, "token_form": {"label": "x"},
 }  # fmt: skip
 EVERYBODY = {"home_page", "asset", "log_in_page", "log_in_form", "release_page"}
-ALL = EVERYBODY | {"log_out_form", "tables_page", "releases_page", "budget_page", "tokens_page", "token_form", "revoke_form"}
+ALL = EVERYBODY | {"log_out_form", "tables_page", "releases_page", "budget_page", "tokens_page", "token_form",
+                   "revoke_form"}  # fmt: skip
 STEWARD = ALL | {"ask_page", "plan_form", "rehearse_form", "publish_form", "envelope_form", "approvals_page",
                  "decide_form", "ledger_page", "accounts_page", "account_form", "end_account_form"}  # fmt: skip
 MAY = {
@@ -106,7 +107,8 @@ def test_every_page_for_every_role(service: Service, role: str) -> None:
 
 
 WRONG: list[dict[str, str]] = [
-    {}, {"Origin": "https://evil.test"}, {"Origin": "null"}, {"Origin": "https://dp.test", "Sec-Fetch-Site": "cross-site"},
+    {}, {"Origin": "https://evil.test"}, {"Origin": "null"},
+    {"Origin": "https://dp.test", "Sec-Fetch-Site": "cross-site"},
     {"Origin": "https://dp.test", "Sec-Fetch-Site": "same-site"},
 ]  # fmt: skip
 
@@ -197,7 +199,7 @@ def test_what_is_refused_keeps_the_form(service: Service, visit: Any) -> None:
 
 
 def test_hostile_texts_become_text(service: Service, visit: Any) -> None:
-    evil = '<script>alert(1)</script>"\'><img src=x onerror=alert(1)>'
+    evil = "<script>alert(1)</script>\"'><img src=x onerror=alert(1)>"
     owner, ana = visit("owner"), visit("analyst")
     sql = f"SELECT COUNT(*) AS n FROM visits WHERE city = '{evil.replace(chr(39), '')}' -- {evil}\u202e\x1b"
     owner.send("/accounts", name=f"eva {evil}".replace("/", "|"), role="auditor")
@@ -206,10 +208,11 @@ def test_hostile_texts_become_text(service: Service, visit: Any) -> None:
     where = ana.run(sql=sql, keys="", groups="", rows="")
     service.clock.now += 5
     owner.send("/publications", id=where.rpartition("/")[2], title=evil)
-    pages = [owner.open(path) for path in ("/", "/accounts", "/tokens", "/budget", "/ledger", "/releases", "/approvals")]
+    listed = ("/", "/accounts", "/tokens", "/budget", "/ledger", "/releases", "/approvals")
+    pages = [owner.open(path) for path in listed]
     pages += [ana.open(path) for path in ("/runs", where, f"/ask?run={where.rpartition('/')[2]}")]
     pages += [
-        ana.send("/ask", **{name: evil for name in (*FIELDS, "bounds", "error", "error_of", "project", "diagnose")}),
+        ana.send("/ask", **dict.fromkeys((*FIELDS, "bounds", "error", "error_of", "project", "diagnose"), evil)),
         owner.open("/ledger?" + urlencode({"head": evil})),
         visit(None).send("/login", name=evil, password="x"),
         visit(None).open(f"/p/{where.rpartition('/')[2]}"),
@@ -221,9 +224,9 @@ def test_hostile_texts_become_text(service: Service, visit: Any) -> None:
         assert "<img" not in text
         assert "onerror=alert(1)>" not in text
     assert sum(html.escape("<script>alert(1)") in reply.body.decode() for reply in pages) >= 8
-    listed = ana.open(where).body.decode()
-    assert "\u202e" not in listed
-    assert "\x1b" not in listed
+    text = ana.open(where).body.decode()
+    assert "\u202e" not in text
+    assert "\x1b" not in text
 
 
 def test_approvals_by_forms(make: Callable[..., Service]) -> None:

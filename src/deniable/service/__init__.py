@@ -14,6 +14,9 @@
 | `curator` | `Curator`: everything that the service does, as functions that return values |
 | `problems` | errors as RFC 9457 bodies, both ways |
 | `app` | HTTP: limits, who asks, routes, logs |
+| `pages` | HTML for browsers: who may open a page is in `roles`, what it does in `curator` |
+| `forms` | fields of a form, as requests, and back |
+| `rendering` | templates, the style sheet and the script, charts of answers |
 | `client` | `dn.connect`: a session whose tables are elsewhere; needs the standard library alone |
 
 The order that keeps it sound: the run has a row before it is charged, it is charged before anything is computed, and

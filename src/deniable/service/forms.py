@@ -45,9 +45,7 @@ def read_question(fields: Mapping[str, str], tables: Iterable[Mapping[str, Any]]
     by_error = fields.get("goal") == "error"
     error, of = given("error") if by_error else None, given("error_of")
     groups, rows = _whole(fields, "groups"), _whole(fields, "rows")
-    texts = {
-        column["name"] for table in tables for column in table["columns"] if column["kind"] in ("text", "untyped")
-    }
+    texts = {column["name"] for table in tables for column in table["columns"] if column["kind"] in ("text", "untyped")}
     return PlanRequest(
         sql=fields.get("sql", ""),
         epsilon=None if by_error else given("epsilon"),
@@ -117,7 +115,8 @@ def to_fields(request: PlanRequest) -> Fields:
         "epsilon": request.epsilon, "group_size": request.group_size, "groups": limits.groups, "rows": limits.rows,
         "confidence": request.confidence, "diagnose": request.diagnose, "project": request.project,
         "bounds": "\n".join(
-            f"{column}: {ends if isinstance(ends, str) else ', '.join(map(str, ends))}" for column, ends in bounds.items()
+            f"{column}: {ends if isinstance(ends, str) else ', '.join(map(str, ends))}"
+            for column, ends in bounds.items()
         ),
         "keys": "\n".join(
             f"{column}: {', '.join(_cell(value) for value in values)}"

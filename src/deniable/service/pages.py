@@ -47,6 +47,8 @@ FIRST = {roles.OWNER: "/budget", roles.CURATOR: "/approvals", roles.ANALYST: "/t
 MOST_CHARGES = 50
 """Charges on one page of the ledger."""
 
+OTHER_PRICE = "Nothing was run: the question or its plan is not the one whose price was shown. This is its price now."
+
 PageAnswer = tuple[int, Response]
 
 
@@ -84,7 +86,8 @@ def _frame(curator: Curator, member: Member | None, path: str) -> dict[str, Any]
 
 
 def _page(call: ServiceCall, template: str, *, status: int = 200, **facts: Any) -> PageAnswer:
-    frame = _frame(call.curator, call.member, call.request.url.path)
+    path = call.request.url.path
+    frame = _frame(call.curator, call.member, "/ask" if template == "ask.html" else path)
     return status, page(template, status=status, **{**frame, **facts})
 
 
@@ -270,8 +273,7 @@ def submit_form(call: ServiceCall) -> Answer:
         if told is None:
             plan = call.curator.plan(call.member, request.text)
             if plan["plan"] != fields.get("plan"):
-                notice = "Nothing was run: the question or its plan is not the one whose price was shown. This is it now."
-                return _priced(call, fields, plan, notice=notice)
+                return _priced(call, fields, plan, notice=OTHER_PRICE)
             told = call.curator.submit(call.member, request.text, key)
         return _to(f"/runs/{quote(told.id)}")
 
