@@ -112,7 +112,10 @@ class Curator:
 
     def question(self, member: Member, id: str) -> PlanRequest:
         """What a run of one's own asks."""
-        request: PlanRequest = requests.decode(self._own(member, id).request)
+        run = self.store.run(id)
+        if run is None or run.account != member.name:
+            raise NotThere("there is no such run")
+        request: PlanRequest = requests.decode(run.request)
         return request
 
     def runs(self, member: Member) -> list[dict[str, Any]]:

@@ -23,6 +23,7 @@ from deniable.service.access import Member
 from deniable.service.app import Answer, ServiceCall, cookie_header, cookie_of, make_endpoint
 from deniable.service.curator import Curator, problem_of
 from deniable.service.jobs import DONE
+from deniable.service.policy import CostPolicy, RunCost
 from deniable.service.problems import to_problem
 from deniable.service.rendering import PAGE_HEADERS, assets, describe_answer, moment, page
 from deniable.service.requests import PlanRequest, read_number
@@ -243,8 +244,8 @@ def _asking(call: ServiceCall, answer: Callable[[forms.Fields, PlanRequest], Pag
 
 
 def _priced(call: ServiceCall, fields: forms.Fields, plan: dict[str, Any], **facts: Any) -> PageAnswer:
-    above, epsilon = call.curator.settings.approval_above, Guarantee.from_dict(plan["cost"]).numbers.get("epsilon")
-    waits = above is not None and (epsilon is None or float(epsilon) > above)
+    policy = CostPolicy(call.curator.settings, call.curator.session.ledger.budget)
+    waits = policy.needs_approval(RunCost.of(Guarantee.from_dict(plan["cost"])))
     return _ask(call, fields, plan=plan, waits=waits, **facts)
 
 
