@@ -40,7 +40,15 @@ from torch import Tensor, nn
 ROOT = Path(__file__).resolve().parent.parent
 sys.path[:0] = [str(ROOT / "src"), str(ROOT)]
 
-from bench.deep_models import Recurrent, Stepper, Transformer, lenet, perceptron, wide_resnet  # noqa: E402
+from bench.deep_models import (  # noqa: E402
+    Recurrent,
+    Stepper,
+    Transformer,
+    lenet,
+    perceptron,
+    transformers_model,
+    wide_resnet,
+)
 
 Step = Callable[[Tensor, Tensor], None]
 
@@ -51,10 +59,20 @@ class Case:
     model: Callable[[], nn.Module]
     inputs: Callable[[], Tensor]
     rows: int
-    classes: int
+    classes: int | None
+    """None for a language model: every token is predicted from those before it."""
 
     def batch(self) -> tuple[Tensor, Tensor]:
-        return self.inputs(), torch.randint(0, self.classes, (self.rows,))
+        x = self.inputs()
+        return x, x if self.classes is None else torch.randint(0, self.classes, (self.rows,))
+
+    def losses(self, made: Tensor, y: Tensor) -> Tensor:
+        """One loss per row."""
+        if self.classes is not None:
+            return F.cross_entropy(made, y, reduction="none")
+        rows, tokens, words = made.shape
+        flat = F.cross_entropy(made[:, :-1].reshape(-1, words).float(), y[:, 1:].reshape(-1), reduction="none")
+        return flat.view(rows, tokens - 1).mean(1)
 
 
 def _layer(kind: Callable[..., nn.RNNBase], into: int, width: int, layers: int = 1) -> nn.Module:
@@ -70,6 +88,14 @@ GPU = (
     Case("transformer 12x768, T=512 B=32", lambda: Transformer(12, 768, 12), _tokens(32, 512), 32, 2),
     Case("WRN-16-4, 32x32 B=256", wide_resnet, lambda: torch.randn(256, 3, 32, 32), 256, 10),
 )
+FINE_TUNED = (
+    Case("GPT-2, T=512 B=16", partial(transformers_model, "gpt2"), _tokens(16, 512), 16, None),
+    Case("RoBERTa base, T=128 B=64", partial(transformers_model, "roberta"), _tokens(64, 128), 64, 3),
+    Case("ViT-B/16, B=64", partial(transformers_model, "vit"), lambda: torch.randn(64, 3, 224, 224), 64, 100),
+    Case("Llama 1.1B by LoRA, T=512 B=16", partial(transformers_model, "llama_lora"), _tokens(16, 512), 16, None),
+    Case("Llama 1.1B, T=512 B=8", partial(transformers_model, "llama"), _tokens(8, 512), 8, None),
+)
+"""Models of transformers, as people fine-tune them (random weights): `--group fine-tuned`, on a GPU."""
 CPU = (
     Case("LeNet, 28x28 B=128", lenet, lambda: torch.randn(128, 1, 28, 28), 128, 10),
     Case("MLP 784-1000-1000-10, B=256", perceptron, lambda: torch.randn(256, 784), 256, 10),
@@ -81,34 +107,36 @@ CPU = (
     Case("LSTM cell 64-128, T=50 B=64", lambda: Stepper(64, 128), lambda: torch.randn(64, 50, 64), 64, 2),
 )
 
+GROUPS = {"gpu": GPU, "fine-tuned": FINE_TUNED, "cpu": CPU}
 
-def plain(model: nn.Module, optimizer: Any, rows: int, narrow: bool) -> Step:
+
+def plain(model: nn.Module, optimizer: Any, case: Case, narrow: bool) -> Step:
     def step(x: Tensor, y: Tensor) -> None:
         optimizer.zero_grad(set_to_none=True)
         with torch.autocast(x.device.type, torch.bfloat16, enabled=narrow):
-            loss = F.cross_entropy(model(x), y)
+            loss = case.losses(model(x), y).mean()
         loss.backward()
         optimizer.step()
 
     return step
 
 
-def plain_compiled(model: nn.Module, optimizer: Any, rows: int, narrow: bool) -> Step:
-    return plain(torch.compile(model), optimizer, rows, narrow)  # type: ignore[arg-type]
+def plain_compiled(model: nn.Module, optimizer: Any, case: Case, narrow: bool) -> Step:
+    return plain(torch.compile(model), optimizer, case, narrow)  # type: ignore[arg-type]
 
 
 def _ours(mode: str, compile: bool | str, parts: int = 1) -> Callable[..., Step]:
-    def method(model: nn.Module, optimizer: Any, rows: int, narrow: bool) -> Step:
+    def method(model: nn.Module, optimizer: Any, case: Case, narrow: bool) -> Step:
         from deniable.deep.clipping import ClippingEngine
         from deniable.deep.randomness import PhiloxGenerator
 
         generator, steps = PhiloxGenerator(0), itertools.count()
         engine = ClippingEngine(
             model,
-            lambda made, y: F.cross_entropy(made, y, reduction="none"),
+            case.losses,
             mode=mode,
             compile=compile,
-            microbatch=None if parts == 1 else rows // parts,
+            microbatch=None if parts == 1 else case.rows // parts,
             autocast=torch.bfloat16 if narrow else None,
         )
 
@@ -117,7 +145,7 @@ def _ours(mode: str, compile: bool | str, parts: int = 1) -> Callable[..., Step]
             sums = engine((x, y), clip=1.0).sums
             gradients = list(sums.values())
             generator.add("normal", gradients, scale=1.0, step=next(steps))
-            torch._foreach_div_(gradients, rows)
+            torch._foreach_div_(gradients, case.rows)
             for parameter, gradient in zip(engine.parameters.values(), gradients, strict=True):
                 parameter.grad = gradient
             optimizer.step()
@@ -127,30 +155,45 @@ def _ours(mode: str, compile: bool | str, parts: int = 1) -> Callable[..., Step]
     return method
 
 
-def opacus_hooks(model: nn.Module, optimizer: Any, rows: int, narrow: bool) -> Step:
+def guard_alone(model: nn.Module, optimizer: Any, case: Case, narrow: bool) -> Step:
+    """What every step asks before it trusts a proof (clipping/guards.py), and nothing else."""
+    from deniable.deep.clipping.guards import Guard
+
+    guard = Guard(model)
+
+    def step(x: Tensor, y: Tensor) -> None:
+        guard()
+
+    return step
+
+
+def opacus_hooks(model: nn.Module, optimizer: Any, case: Case, narrow: bool) -> Step:
     from opacus import GradSampleModule
     from opacus.optimizers import DPOptimizer
 
     inner = GradSampleModule(model)
-    outer = DPOptimizer(optimizer, noise_multiplier=1.0, max_grad_norm=1.0, expected_batch_size=rows)
-    return plain(inner, outer, rows, narrow)
+    outer = DPOptimizer(optimizer, noise_multiplier=1.0, max_grad_norm=1.0, expected_batch_size=case.rows)
+    return plain(inner, outer, case, narrow)
 
 
-def opacus_ghost(model: nn.Module, optimizer: Any, rows: int, narrow: bool) -> Step:
+def opacus_ghost(model: nn.Module, optimizer: Any, case: Case, narrow: bool) -> Step:
     from opacus.grad_sample import GradSampleModuleFastGradientClipping
     from opacus.optimizers import DPOptimizerFastGradientClipping
-    from opacus.utils.fast_gradient_clipping_utils import DPLossFastGradientClipping
 
-    inner = GradSampleModuleFastGradientClipping(model, max_grad_norm=1.0, use_ghost_clipping=True)
-    options = {"noise_multiplier": 1.0, "max_grad_norm": 1.0, "expected_batch_size": rows}
+    inner = GradSampleModuleFastGradientClipping(model, max_grad_norm=1.0, use_ghost_clipping=True, strict=False)
+    options = {"noise_multiplier": 1.0, "max_grad_norm": 1.0, "expected_batch_size": case.rows}
     outer = DPOptimizerFastGradientClipping(optimizer, **options)
-    criterion = DPLossFastGradientClipping(inner, outer, nn.CrossEntropyLoss())
 
     def step(x: Tensor, y: Tensor) -> None:
         outer.zero_grad(set_to_none=True)
         with torch.autocast(x.device.type, torch.bfloat16, enabled=narrow):
-            loss = criterion(inner(x), y)
-        loss.backward()
+            losses = case.losses(inner(x), y)
+        losses.mean().backward(retain_graph=True)
+        outer.zero_grad(set_to_none=True)
+        factors = inner.get_clipping_coef()
+        inner.disable_hooks()
+        (factors * losses).sum().backward()
+        inner.enable_hooks()
         outer.step()
 
     return step
@@ -165,6 +208,7 @@ METHODS: dict[str, Callable[..., Step]] = {
     "ours, fast, compiled, in halves": _ours("fast", True, parts=2),
     "ours, two-pass": _ours("two_pass", False),
     "ours, two-pass, compiled": _ours("two_pass", True),
+    "ours, guard alone": guard_alone,
     "Opacus hooks": opacus_hooks,
     "Opacus ghost": opacus_ghost,
 }
@@ -187,22 +231,28 @@ class Trial:
             torch.cuda.empty_cache()
             torch.cuda.reset_peak_memory_stats()
         model = self.case.model().to(self.device)
-        optimizer = torch.optim.SGD(model.parameters(), lr=1e-3)
-        self._step = METHODS[self.method](model, optimizer, self.case.rows, self.narrow)
+        optimizer = torch.optim.SGD([each for each in model.parameters() if each.requires_grad], lr=1e-3)
+        self._step = METHODS[self.method](model, optimizer, self.case, self.narrow)
         self._batches = [tuple(each.to(self.device) for each in self.case.batch()) for _ in range(4)]
+        self._ready = 0.0
         if COMPILED in self.method:
             self.warm()
 
     def warm(self) -> None:
+        start = time.perf_counter()
         for batch in self._batches:
             self._step(*batch)
+        if self.device != "cpu":
+            torch.cuda.synchronize()
+        self._ready = self._ready or time.perf_counter() - start
 
     def measure(self, repeats: int) -> Found:
-        """Median milliseconds of a step, and peak GiB of device memory since the model was made (0 on a CPU)."""
+        """Median milliseconds of a step, peak GiB of device memory since the model was made (0 on a CPU), and the
+        seconds that the first four steps took: proof, trace and compilation."""
         self.warm()
         times = [self.once(at) for at in range(repeats)]
         peak = 0.0 if self.device == "cpu" else torch.cuda.max_memory_allocated() / 2**30
-        return sorted(times)[repeats // 2], peak
+        return sorted(times)[repeats // 2], peak, self._ready
 
     def once(self, at: int) -> float:
         """Milliseconds of one step."""
@@ -210,7 +260,8 @@ class Trial:
         return _cpu_time(self._step, batch) if self.device == "cpu" else _gpu_time(self._step, batch)
 
 
-Found = tuple[float, float]
+Found = tuple[float, float, float]
+"""Milliseconds of a step, GiB of memory, seconds of the first four steps."""
 COMPILED = ", compiled"
 
 
@@ -234,12 +285,13 @@ def _gpu_time(step: Step, batch: Any) -> float:
 class Job:
     """Methods of one case and precision that are measured in one process: a compiled one, or all that are not."""
 
+    group: str
     case: int
     precision: str
     methods: tuple[str, ...]
 
     def trial(self, method: str, device: str) -> Trial:
-        return Trial((CPU if device == "cpu" else GPU)[self.case], method, device, self.precision == "bf16")
+        return Trial(GROUPS[self.group][self.case], method, device, self.precision == "bf16")
 
 
 def jobs(given: argparse.Namespace) -> list[Job]:
@@ -247,13 +299,16 @@ def jobs(given: argparse.Namespace) -> list[Job]:
     chosen = [each.strip() for each in given.methods.split(";") if each.strip()] or list(METHODS)
     groups = [(each,) for each in chosen if COMPILED in each] + [tuple(each for each in chosen if COMPILED not in each)]
     precisions = ["fp32"] if given.device == "cpu" else given.precisions.split(",")
-    places = [at for at, case in enumerate(cases(given)) if given.cases in case.name]
-    found = [Job(at, precision, group) for at in places for precision in precisions for group in groups if group]
+    wanted = given.cases.split(";")
+    places = [at for at, case in enumerate(cases(given)) if any(each in case.name for each in wanted)]
+    found = [
+        Job(given.group, at, precision, group) for at in places for precision in precisions for group in groups if group
+    ]
     return sorted(found, key=lambda job: COMPILED not in job.methods[0])
 
 
 def cases(given: argparse.Namespace) -> tuple[Case, ...]:
-    return CPU if given.device == "cpu" else GPU
+    return GROUPS[given.group]
 
 
 Row = tuple[Job, str, Found | str]
@@ -273,7 +328,7 @@ def by_turns(given: argparse.Namespace) -> Iterator[Row]:
     _prepare(given)
     for case, group in itertools.groupby(sorted(jobs(given), key=lambda job: job.case), key=lambda job: job.case):
         methods = [method for job in group for method in job.methods]
-        job = Job(case, "fp32", tuple(sorted(methods, key=list(METHODS).index)))
+        job = Job(given.group, case, "fp32", tuple(sorted(methods, key=list(METHODS).index)))
         trials: dict[str, Trial] = {}
         for method in job.methods:
             try:
@@ -286,7 +341,7 @@ def by_turns(given: argparse.Namespace) -> Iterator[Row]:
             for method, trial in trials.items():
                 times[method].append(trial.once(at))
         for method, found in times.items():
-            yield job, method, (sorted(found)[given.repeats // 2], 0.0)
+            yield job, method, (sorted(found)[given.repeats // 2], 0.0, trials[method]._ready)
 
 
 def in_parallel(given: argparse.Namespace) -> Iterator[Row]:
@@ -364,7 +419,10 @@ def main() -> None:
     options = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     options.add_argument("--device", default="cuda" if torch.cuda.is_available() else "cpu")
     options.add_argument("--peers", type=Path, help="a folder with unpacked wheels of opacus and opt_einsum")
-    options.add_argument("--cases", default="", help="only cases whose name contains this")
+    options.add_argument("--group", choices=list(GROUPS), help="which models; default by the device")
+    options.add_argument(
+        "--cases", default="", help="only cases whose name contains one of these, separated by semicolons"
+    )
     options.add_argument("--methods", default="", help="separated by semicolons; default all")
     options.add_argument("--precisions", default="tf32,bf16", help="GPU only")
     options.add_argument("--repeats", type=int, default=15)
@@ -372,6 +430,7 @@ def main() -> None:
     options.add_argument("--patience", type=float, default=600.0, help="seconds that --parallel waits for compilers")
     options.add_argument("--out", type=Path)
     given = options.parse_args()
+    given.group = given.group or ("cpu" if given.device == "cpu" else "gpu")
     found: dict[tuple[int, str, int], Found | str] = {}
     run = in_parallel if given.parallel else by_turns if given.device == "cpu" else in_turn
     for job, method, result in run(given):
@@ -398,15 +457,15 @@ def _remember(found: dict[tuple[int, str, int], Found | str], given: argparse.Na
 def _table(found: dict[tuple[int, str, int], Found | str], given: argparse.Namespace) -> Iterator[str]:
     yield from (f"# Private training steps, {datetime.date.today()}", "")
     yield from (f"torch {torch.__version__}, {_machine(given.device)}", "")
-    yield "| case | precision | method | ms per step | / plain | GiB | / plain |"
-    yield "|---|---|---|---|---|---|---|"
+    yield "| case | precision | method | ms per step | / plain | GiB | / plain | s of the first four |"
+    yield "|---|---|---|---|---|---|---|---|"
     bases: dict[tuple[int, str], Found] = {}
     for (case, precision, method), result in sorted(found.items(), key=lambda each: each[0]):
-        shown = f"fails: {result} | | |"
+        shown = f"fails: {result} | | | |"
         if not isinstance(result, str):
             base = bases.setdefault((case, precision), result)
             memory = f"{result[1]:.2f} | {result[1] / base[1]:.2f}" if result[1] else " | "
-            shown = f"{result[0]:.2f} | {result[0] / base[0]:.2f} | {memory}"
+            shown = f"{result[0]:.2f} | {result[0] / base[0]:.2f} | {memory} | {result[2]:.0f}"
         yield f"| {cases(given)[case].name} | {precision} | {list(METHODS)[method]} | {shown} |"
 
 

@@ -1,7 +1,9 @@
 """The models that training steps are measured on: a transformer, WRN-16-4 with GroupNorm, LeNet, a perceptron,
-recurrent layers and cells."""
+recurrent layers and cells, and models of `transformers`."""
 
 from __future__ import annotations
+
+from typing import Any
 
 import torch.nn.functional as F
 from torch import Tensor, nn
@@ -97,3 +99,40 @@ class Stepper(nn.Module):
             state = self.cell(x[:, at], state)
         made: Tensor = self.head(state[0])
         return made
+
+
+class Logits(nn.Module):
+    """The logits of a model of transformers."""
+
+    def __init__(self, inner: Any) -> None:
+        super().__init__()
+        self.inner = inner
+
+    def forward(self, x: Tensor) -> Tensor:
+        logits: Tensor = self.inner(x).logits
+        return logits
+
+
+def transformers_model(name: str) -> nn.Module:
+    """A model of transformers with random weights, of its published size: gpt2, roberta, vit, llama or llama_lora."""
+    import transformers
+
+    if name == "gpt2":
+        no_dropout = {"attn_pdrop": 0, "resid_pdrop": 0, "embd_pdrop": 0}
+        return Logits(transformers.GPT2LMHeadModel(transformers.GPT2Config(use_cache=False, **no_dropout)))
+    no_dropout = {"hidden_dropout_prob": 0, "attention_probs_dropout_prob": 0}
+    if name == "vit":
+        return Logits(transformers.ViTForImageClassification(transformers.ViTConfig(num_labels=100, **no_dropout)))
+    if name == "roberta":
+        sizes = {"num_labels": 3, "vocab_size": 50_265, "max_position_embeddings": 514, "type_vocab_size": 1}
+        config = transformers.RobertaConfig(**sizes, **no_dropout)
+        return Logits(transformers.RobertaForSequenceClassification(config))
+    sizes = {"vocab_size": 32_000, "hidden_size": 2048, "intermediate_size": 5632, "num_hidden_layers": 22}
+    heads = {"num_attention_heads": 32, "num_key_value_heads": 4, "max_position_embeddings": 2048}
+    model = transformers.LlamaForCausalLM(transformers.LlamaConfig(use_cache=False, **sizes, **heads))
+    if name == "llama":
+        return Logits(model)
+    import peft
+
+    targets = ["q_proj", "k_proj", "v_proj", "o_proj"]
+    return Logits(peft.get_peft_model(model, peft.LoraConfig(r=16, lora_alpha=32, target_modules=targets)))

@@ -14,6 +14,22 @@ from deniable.deep.clipping import ClippingEngine, indices
 from deniable.deep.clipping.indices import InRange
 
 
+class Positions(nn.Module):
+    """Tables that are looked up by public indices: made in the pass, in a buffer, in an attribute."""
+
+    def __init__(self, index: str) -> None:
+        super().__init__()
+        self.words, self.places, self.head = nn.Embedding(7, 4), nn.Embedding(5, 4), nn.Linear(4, 3)
+        self.register_buffer("kept", torch.arange(5), persistent=False)
+        self.attribute, self.index = torch.arange(5), index
+
+    def forward(self, tokens: Tensor) -> Tensor:
+        made = {"made": torch.arange(tokens.shape[1], device=tokens.device), "buffer": self.kept}
+        index = {**made, "attribute": self.attribute}[self.index]
+        by_place = self.places(index.unsqueeze(0)).to(tokens.device)  # as GPT-2 does: parameters alone, then moved
+        return self.head((self.words(tokens) + by_place + self.places.weight[index]).mean(1))
+
+
 class Lookups(nn.Module):
     """Every way to look something up."""
 
@@ -61,6 +77,23 @@ def test_units_out_of_range_contribute_nothing(
     torch.testing.assert_close(clipped.norms[1:], plain.norms)
     for name, each in plain.sums.items():
         torch.testing.assert_close(clipped.sums[name], each, atol=1e-6, rtol=1e-5)
+
+
+@pytest.mark.parametrize("mode", ["fast", "two_pass"])
+@pytest.mark.parametrize("index", ["made", "buffer", "attribute"])
+def test_public_indices_are_followed_as_elsewhere(mode: str, index: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    torch.manual_seed(0)
+    model = Positions(index)
+    (tokens, _), y = batch()
+    plain = ClippingEngine(model, loss, mode=mode)((tokens, y), clip=0.5)
+    monkeypatch.setattr(indices, "is_needed", lambda device, sharded: True)
+    engine = ClippingEngine(model, loss, mode=mode)
+    monkeypatch.setattr(engine, "_apart", None)
+    for _ in range(2):
+        clipped = engine((tokens, y), clip=0.5)
+        torch.testing.assert_close(clipped.norms, plain.norms)
+        for name, each in plain.sums.items():
+            torch.testing.assert_close(clipped.sums[name], each, atol=1e-6, rtol=1e-5)
 
 
 def test_what_is_in_range_stays_as_it_is() -> None:

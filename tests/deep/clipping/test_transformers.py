@@ -11,7 +11,7 @@ import torch.nn.functional as F
 import transformers
 from torch import Tensor
 
-from deniable.deep.clipping import ClippingEngine
+from deniable.deep.clipping import ClippingEngine, indices
 
 ROWS, LENGTH, VOCABULARY = 3, 7, 40
 SMALL: dict[str, Any] = {"hidden_size": 16, "num_hidden_layers": 1, "num_attention_heads": 2, "intermediate_size": 24}
@@ -86,3 +86,11 @@ def test_models_of_transformers(make: Any) -> None:
     model, inputs, targets, loss = make()
     found = ClippingEngine(model, loss, mode="fast").check((inputs, targets))
     assert found.mode == "fast"
+
+
+@pytest.mark.parametrize("make", [gpt2, t5])
+def test_models_of_transformers_where_indices_are_brought_into_range(
+    make: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(indices, "is_needed", lambda device, sharded: True)  # as on a GPU
+    test_models_of_transformers(make)

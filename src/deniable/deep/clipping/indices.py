@@ -27,8 +27,10 @@ class Change(NamedTuple):
     args: tuple[Any, ...]
     kwargs: dict[str, Any]
     factor: Tensor
+    given: tuple[Tensor, ...]
+    """The indices among the arguments, as they were."""
     new: tuple[Tensor, ...]
-    """The indices among the arguments."""
+    """The indices in range."""
 
     def marked(self, made: Any) -> Any:
         """A result with NaN where it was made of an index out of range. Whole numbers have no NaN, and stay."""
@@ -94,8 +96,8 @@ def _table(index_at: int, index_name: str, table_at: int) -> Callable[[tuple[Any
         index, table = _argument(index_at, index_name, args, kwargs), _argument(table_at, "weight", args, kwargs)
         if not _is_index(index) or not isinstance(table, Tensor):
             return None
-        index, factor = _bounded(index, 0, table.shape[0])
-        return Change(*_replaced(index_at, index_name, index, args, kwargs), factor, (index,))
+        new, factor = _bounded(index, 0, table.shape[0])
+        return Change(*_replaced(index_at, index_name, new, args, kwargs), factor, (index,), (new,))
 
     return change
 
@@ -106,8 +108,8 @@ def _labels(args: tuple[Any, ...], kwargs: dict[str, Any]) -> Change | None:
     if not _is_index(target) or not isinstance(output, Tensor) or output.dim() < 1:
         return None
     ignored = _argument(4, "ignore_index", args, kwargs, -100)
-    target, factor = _bounded(target, 0, output.shape[1 if output.dim() > 1 else 0], also=ignored)
-    return Change(*_replaced(1, "target", target, args, kwargs), factor, (target,))
+    new, factor = _bounded(target, 0, output.shape[1 if output.dim() > 1 else 0], also=ignored)
+    return Change(*_replaced(1, "target", new, args, kwargs), factor, (target,), (new,))
 
 
 def _gathered(args: tuple[Any, ...], kwargs: dict[str, Any]) -> Change | None:
@@ -116,8 +118,8 @@ def _gathered(args: tuple[Any, ...], kwargs: dict[str, Any]) -> Change | None:
     axis, index = _argument(1, "dim", args, kwargs), _argument(2, "index", args, kwargs)
     if not _is_index(index) or not isinstance(values, Tensor) or not isinstance(axis, int) or not values.dim():
         return None
-    index, factor = _bounded(index, 0, values.shape[axis])
-    return Change(*_replaced(2, "index", index, args, kwargs), factor, (index,))
+    new, factor = _bounded(index, 0, values.shape[axis])
+    return Change(*_replaced(2, "index", new, args, kwargs), factor, (index,), (new,))
 
 
 def _chosen(args: tuple[Any, ...], kwargs: dict[str, Any]) -> Change | None:
@@ -137,7 +139,7 @@ def _chosen(args: tuple[Any, ...], kwargs: dict[str, Any]) -> Change | None:
     for each in factors[1:]:
         factor = factor * each
     places = (*changed, *several[leading:]) if isinstance(places, tuple) else changed[0]
-    return Change((values, places), kwargs, factor, changed)
+    return Change((values, places), kwargs, factor, tuple(several[:leading]), changed)
 
 
 _CHANGES: dict[Any, Callable[[tuple[Any, ...], dict[str, Any]], Change | None]] = {

@@ -78,6 +78,18 @@ class Pass:
             mark = self.private
         return others, mark
 
+    def is_public(self, tensor: Tensor) -> bool:
+        """Whether this pass made a tensor, and not of its batch."""
+        return getattr(tensor, "_made_by", None) is self._constant
+
+    @staticmethod
+    def inherit(given: Sequence[Any], new: Sequence[Any]) -> None:
+        """Give tensors the marks of those in whose place they stand."""
+        for one, other in zip(given, new, strict=True):
+            mark = getattr(one, "_made_by", None)
+            if mark is not None and isinstance(other, Tensor):
+                other._made_by = mark  # type: ignore[attr-defined]
+
     @staticmethod
     def sign(made: Any, mark: Mark, others: Sequence[Tensor] = ()) -> None:
         """Mark what a call made; where it returned one of the others, that one stays from outside."""

@@ -223,12 +223,21 @@ class Tape(Watch):
         change = None
         if self._in_range and not looking_away():
             change = within_range(function, args, kwargs or {})
-        if change is None:
+        # A public index, such as a position, is in range for everybody or for nobody: the proof has seen it.
+        if change is None or (self._marks is not None and all(map(self._marks.is_public, change.given))):
             return super().__torch_function__(function, types, args, kwargs)
-        self.own(*change.new)
-        made = change.marked(super().__torch_function__(function, types, change.args, change.kwargs))
-        self.own(made)
-        return made
+        self._inherit(change.given, change.new)
+        made = super().__torch_function__(function, types, change.args, change.kwargs)
+        if self.origin(made) is not None:  # of parameters alone, and known by this very tensor
+            return made
+        marked = change.marked(made)
+        self._inherit((made,), (marked,))
+        return marked
+
+    def _inherit(self, given: Sequence[Any], new: Sequence[Any]) -> None:
+        """What stands in the place of a tensor comes from where that one came from."""
+        if self._marks is not None:
+            self._marks.inherit(given, new)
 
     def own(self, *tensors: Tensor) -> None:
         if self._marks is not None:
