@@ -38,8 +38,11 @@ PAGES = [
 FENCE = re.compile(r"^```(?P<language>[a-z]+)(?P<words>[a-z ]*)\n(?P<body>.*?)^```[ ]*$", re.MULTILINE | re.DOTALL)
 NUMBER = re.compile(r"[-+−]?\d+([,_]\d{3})*(\.\d+)?(e[-+]?\d+)?")
 PLAIN = {"COLUMNS": "100", "NO_COLOR": "1", "TERM": "dumb"}
-PLAIN_WORDS = re.compile(r"""deniable (?!audit )([^|&;<>$`'"*?~#\\]|\\\n|"[^"$`\\]*")*""")
-"""A call of `deniable` in which a shell has nothing to do but to take quotes away. `audit` imports a page's modules."""
+PLAIN_WORDS = re.compile(
+    r"""(?P<words>deniable (?!audit |demo )([^|&;<>$`'"*?~#\\]|\\\n|"[^"$`\\]*")*)(\| head -n (?P<lines>\d+))?"""
+)
+"""A call of `deniable` in which a shell has nothing to do but to take quotes away and to show the first lines. `audit`
+imports a page's modules; `demo` takes long, and stops when nobody reads on."""
 RULE = re.compile(r"([─━═╌-])\1+")
 
 
@@ -96,7 +99,7 @@ def run_console(block: Block, folder: Path) -> str | None:
             more, _, expected = expected.partition("\n")
             command += "\n" + more
         with mock.patch.dict(os.environ, PLAIN):
-            code, printed = run_here(command) if PLAIN_WORDS.fullmatch(command) else run_bash(command, folder)
+            code, printed = run_here(plain) if (plain := PLAIN_WORDS.fullmatch(command)) else run_bash(command, folder)
         if (code != 0) != ("fails" in block.words):
             return f"line {block.line}: `{command}` exited with {code}:\n{printed}"
         complaint = block.expect(printed, expected) if expected.strip() else None
@@ -115,12 +118,14 @@ def run_bash(command: str, folder: Path) -> tuple[int, str]:
     return done.returncode, done.stdout
 
 
-def run_here(command: str) -> tuple[int, str]:
-    """The same for `deniable` with plain words, in this process."""
-    printed, code = io.StringIO(), 0
+def run_here(command: re.Match[str]) -> tuple[int, str]:
+    """The same for `deniable` with plain words, in this process. What it says on standard error is not cut."""
+    lines, code = command["lines"], 0
+    printed = io.StringIO()
+    said = io.StringIO() if lines else printed
     with (
-        contextlib.redirect_stdout(printed), contextlib.redirect_stderr(printed), warnings.catch_warnings(),
-        mock.patch.object(sys, "argv", shlex.split(command.replace("\\\n", " "))),
+        contextlib.redirect_stdout(printed), contextlib.redirect_stderr(said), warnings.catch_warnings(),
+        mock.patch.object(sys, "argv", shlex.split(command["words"].replace("\\\n", " "))),
     ):  # fmt: skip
         warnings.resetwarnings()
         try:
@@ -128,7 +133,10 @@ def run_here(command: str) -> tuple[int, str]:
         except SystemExit as leaving:
             code = int(leaving.code or 0)
     gc.collect(1)  # a process would close its ledgers now; the next command may be another process
-    return code, printed.getvalue()
+    if not lines:
+        return code, printed.getvalue()
+    first = printed.getvalue().splitlines(keepends=True)[: int(lines)]
+    return 0, said.getvalue() + "".join(first)  # a pipe ends as `head` does
 
 
 @pytest.mark.parametrize("page", PAGES, ids=[str(page.relative_to(ROOT)) for page in PAGES])

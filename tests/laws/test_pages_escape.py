@@ -8,8 +8,9 @@ from __future__ import annotations
 import ast
 import re
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import replace
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +18,7 @@ import pandas as pd
 import pytest
 
 import deniable as dn
+from deniable.accounting.closed import ResponseCurve
 from deniable.auditing.replay import Finding
 from deniable.descriptions import Description
 from deniable.events import Laplace
@@ -33,6 +35,14 @@ from tests.laws.hostile_texts import TEXTS, Structure, assert_plain
 
 SOURCE = Path(__file__).parents[2] / "src" / "deniable"
 PLAIN = "word"
+
+
+@pytest.fixture(autouse=True, scope="module")
+def curves() -> Iterator[None]:
+    """Pages differ by their words alone: the numbers of a curve are computed once for all of them."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(ResponseCurve, "epsilon_bracket", cache(ResponseCurve.epsilon_bracket))
+        yield
 
 
 def unit(text: str) -> Unit:

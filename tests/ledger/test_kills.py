@@ -1,4 +1,4 @@
-"""kill -9 at random moments of charging and releasing. Some 300 kills in about 6 s; ten thousand under `make soak`."""
+"""kill -9 at random moments of charging and releasing. Some 200 kills in about 5 s; ten thousand under `make soak`."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def killed(path: Path, *, rounds: int) -> None:
 
 
 def test_killed_processes_lose_nothing_they_told(path: Path) -> None:
-    killed(path, rounds=300 if isinstance(path, Path) else 60)
+    killed(path, rounds=150 if isinstance(path, Path) else 40)
 
 
 @pytest.mark.soak

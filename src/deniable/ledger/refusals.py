@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from dataclasses import replace
 from fractions import Fraction
+from functools import lru_cache
 from typing import Any, NamedTuple
 
 from deniable.accounting.filters import (
@@ -40,19 +41,22 @@ def remainder_of(budget: Guarantee, filters: Filters, totals: FilterTotals) -> R
     """What remains of a budget. A fresh budget remains whole: a first request that needs all of it gets it."""
     if totals.choice == "open":
         return Remainder(budget, budget)
-    candidates: list[tuple[Fraction, Remainder]] = []
+    best, most = Remainder(_zero(budget), _zero(budget)), None
     for family, tally in zip(families_of(filters, totals), totals.tallies, strict=True):
         delta_left = family.cap - tally.delta
         for sum_filter, amount in room_left(family, tally):
             room = _room(budget, sum_filter, amount, delta_left)
-            if isinstance(budget, ApproxDP) and sum_filter.kind == "mu_squared":
-                # A filter for Gaussians takes no (ε, δ) request; `fits` speaks of it.
-                continue
-            epsilon = pure_within(sum_filter, amount) if isinstance(budget, ApproxDP) else amount
-            candidates.append(
-                (epsilon, Remainder(ApproxDP(epsilon, delta_left) if isinstance(budget, ApproxDP) else room, room))
-            )
-    best = max(candidates, key=lambda each: each[0])[1] if candidates else Remainder(_zero(budget), _zero(budget))
+            if not isinstance(budget, ApproxDP):
+                largest, epsilon = room, amount
+            elif sum_filter.kind == "mu_squared":
+                continue  # a filter for Gaussians takes no (ε, δ) request; `fits` speaks of it
+            elif most is not None and step_cost(sum_filter, most) > amount:
+                continue  # it takes less than another filter does
+            else:
+                epsilon = pure_within(sum_filter, amount)
+                largest = ApproxDP(epsilon, delta_left)
+            if most is None or epsilon > most:
+                best, most = Remainder(largest, room), epsilon
     return Remainder(_about(best.largest, budget), _about(best.room, budget))
 
 
@@ -71,18 +75,23 @@ def _room(budget: Guarantee, sum_filter: SumFilter, amount: Fraction, own: Fract
             return ApproxZCDP(amount, own) if isinstance(budget, ApproxZCDP) else ZCDP(amount)
 
 
+def step_cost(sum_filter: SumFilter, epsilon: Fraction) -> Fraction:
+    """What an ε-DP step adds to a sum, rounded up."""
+    if sum_filter.kind == "epsilon":
+        return epsilon
+    if sum_filter.kind == "renyi" and sum_filter.order is not None:
+        return ceiling(response_divergence(epsilon, sum_filter.order))
+    return ceiling(pure_rho(epsilon))
+
+
+@lru_cache(maxsize=1024)
 def pure_within(sum_filter: SumFilter, amount: Fraction) -> Fraction:
     """The largest ε, to six figures and rounded down, whose ε-DP step a sum can still add."""
     if sum_filter.kind == "epsilon":
         return amount
 
-    def step_cost(epsilon: Fraction) -> Fraction:
-        if sum_filter.kind == "renyi" and sum_filter.order is not None:
-            return ceiling(response_divergence(epsilon, sum_filter.order))
-        return ceiling(pure_rho(epsilon))
-
     def exceeds(epsilon: Fraction) -> bool:
-        return step_cost(epsilon) > amount
+        return step_cost(sum_filter, epsilon) > amount
 
     high = enlarge(exceeds, Fraction(1), most=10**6) or Fraction(2**20)
     return short_below(bisect(exceeds, high / 2 if high > 1 else Fraction(0), high, turns=24)[0], figures=6)

@@ -85,7 +85,7 @@ def equal_to_one_process() -> dict[str, tuple[Tensor, Tensor]]:
     plans = {name: correlated(each, **QUIET) for name, each in STRATEGIES.items()}
     plans["cyclic"] = correlated(STRATEGIES["banded"], batch=10, sampling=CyclicPoisson(parts=5), **QUIET)
     for name, stated in plans.items():
-        alone = trained(network(), table(), stated)
+        alone = trained(network(), table(), stated) if RANK == 0 else torch.empty(0)
         for way, spread in WAYS.items():
             found[f"{name}, {way}"] = trained(spread(network()), table(), stated), alone
     return found
