@@ -29,6 +29,7 @@ from deniable.deep import (
     WithoutReplacement,
 )
 from deniable.deep.data import Rows
+from deniable.deep.loading import StoredPart
 from deniable.deep.trainer import Batch
 from deniable.errors import DataError, DeniableError, InvalidArgument, NotSupported
 from deniable.events import Gaussian, Repeated, Sampled
@@ -197,10 +198,9 @@ def test_not_a_number_counts_as_nothing(kind: Any) -> None:
 
 def test_padding_changes_nothing() -> None:
     """A fixed physical shape with a mask gives the sums of the ragged batch."""
-    from deniable.deep.data import Rows, chunk
-
     x, y = table()
-    found = chunk(Rows((x, y)), np.array([[3], [5]]), units=4, device=torch.device("cpu"))
+    part = StoredPart(Rows((x, y)), np.array([[3], [5]]))
+    found = part.chunk(0, 2, fill=4, device=torch.device("cpu"))
     assert found.mask.tolist() == [True, True, False, False]
     assert torch.equal(found.batch[0][:2], x[[3, 5]])
     assert found.batch[0].shape == (4, 4)

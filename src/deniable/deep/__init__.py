@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from deniable.deep.noises import GridNoise as GridNoise
     from deniable.deep.noises import LaplaceNoise as LaplaceNoise
     from deniable.deep.noises import NoiseShares as NoiseShares
+    from deniable.deep.padding import Padding as Padding
     from deniable.deep.plan import Plan as Plan
     from deniable.deep.progress import Observation as Observation
     from deniable.deep.randomness import PhiloxGenerator as PhiloxGenerator
@@ -49,6 +50,7 @@ _HOMES = {
     "cyclic": ("CyclicPoisson",),
     "huggingface": ("HuggingFaceTrainer",),
     "noises": ("GaussianNoise", "GridNoise", "LaplaceNoise", "NoiseShares"),
+    "padding": ("Padding",),
     "plan": ("Plan",),
     "progress": ("Observation",),
     "randomness": ("PhiloxGenerator", "SecureGenerator", "SeededGenerator"),

@@ -160,6 +160,11 @@ class Journal:
             )
         return begun
 
+    @property
+    def file(self) -> int:
+        """The open file, whose lock keeps other processes out."""
+        return self._file
+
     def begin(self, step: int, *, last: int) -> None:
         """Step number `step` (from 1) is about to touch the data; `last` is the plan's last."""
         if step > self.begun:

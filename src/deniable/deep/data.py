@@ -1,8 +1,10 @@
 """Reading the units that a sampler drew: random access, collation, padding to a fixed shape with a mask.
 
-A dataset is a tuple of tensors, a `TensorDataset`, or any map-style dataset of (x, y); `collate` turns a list of its
-items into a batch (x, y), as in a torch `DataLoader`. When several rows belong to one person, `people` says whose
-each row is.
+A dataset is columns in memory (tensors or NumPy arrays, in a tuple or by name; a file mapped by NumPy too), or any
+map-style dataset whose rows are (x, y) or mappings, those of Hugging Face among them; `collate` turns a list of its
+items into a batch, as in a torch `DataLoader`. Of a mapping, the column `label` is y, and the model is called with the
+others by name. Only rows that were drawn are read. When several rows belong to one person, `people` says whose each
+row is.
 
 *A unit is read by itself.* `collate` sees the rows of one unit, never those of two: a batch that is padded to its
 longest row, or mixed in any other way, would let one unit change what the model sees of the others. Units whose
@@ -14,80 +16,113 @@ from __future__ import annotations
 
 import warnings
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Any, NamedTuple
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
 
 import numpy as np
 import torch
 from numpy.typing import ArrayLike, NDArray
 from torch import Tensor
-from torch.utils._pytree import tree_flatten, tree_map, tree_unflatten
+from torch.utils._pytree import tree_map
 from torch.utils.data import IterableDataset, TensorDataset, default_collate
 
 from deniable import noise
 from deniable.deep.clipping.forms import Form
 from deniable.deep.clipping.passes import row_count
-from deniable.errors import DataError
+from deniable.deep.padding import Padding
+from deniable.errors import DataError, InvalidArgument
 from deniable.noise import Source
 
 Indices = NDArray[np.int64]
 Collate = Callable[[list[Any]], Any]
+Columns = tuple[Tensor, ...] | dict[str, Tensor]
 
 SPREAD = 16
 """Units whose form is looked at before a run, where nobody says what it is."""
 
-
-class Chunk(NamedTuple):
-    """Rows of some units, each with the same number of places; `mask` is False where a place is empty."""
-
-    batch: tuple[Any, Any]
-    mask: Tensor
-    units: int
-    """How many units there are; behind them everything is masked."""
+LABELS = ("labels", "label", "y")
+"""The names of the column that the loss compares with, where nobody says one; the first that is there."""
 
 
 class Rows:
     """Random access to the rows of a dataset."""
 
-    def __init__(self, dataset: Any, *, collate: Collate | None = None) -> None:
+    def __init__(
+        self,
+        dataset: Any,
+        *,
+        collate: Collate | None = None,
+        label: str | None = None,
+        padding: Padding | None = None,
+    ) -> None:
+        if collate is not None and not callable(collate):
+            raise InvalidArgument("collate", type(collate).__name__, "a function of a list of items")
+        if label is not None and not isinstance(label, str):
+            raise InvalidArgument("label", label, "the name of the column that the loss compares with")
+        if padding is not None and not isinstance(padding, Padding):
+            raise InvalidArgument("padding", padding, "a dn.deep.Padding")
         if isinstance(dataset, TensorDataset):
             dataset = dataset.tensors
-        self._columns: tuple[Tensor, ...] | None = None
-        if isinstance(dataset, tuple | list) and dataset and all(isinstance(column, Tensor) for column in dataset):
-            self._columns = tuple(dataset)
-            if (
-                len(dataset) < 2
-                or any(not column.dim() for column in dataset)
-                or len({len(column) for column in dataset}) > 1
-            ):
-                raise DataError("a dataset of tensors is (x, y) or (x1, x2, ..., y), all with the same number of rows")
-        elif isinstance(dataset, tuple) and any(hasattr(column, "shape") for column in dataset):
-            raise DataError(
-                "a tuple is (x, y) or (x1, x2, ..., y), and all of it tensors; turn arrays and frames into tensors with"
-                " torch.as_tensor"
-            )
-        elif isinstance(dataset, IterableDataset) or not (
-            hasattr(dataset, "__getitem__") and hasattr(dataset, "__len__")
+        self._label, self._padding = label, padding
+        self._columns = self._stored(dataset)
+        """The columns of data in memory, in a tuple or by name."""
+        if self._columns is not None and (collate is not None or padding is not None):
+            raise InvalidArgument(
+                "collate" if collate is not None else "padding", "...", "left out for tensors, which are whole columns",
+                "Give a map-style dataset of single rows.",
+            )  # fmt: skip
+        if self._columns is None and (
+            isinstance(dataset, IterableDataset | Mapping)
+            or not (hasattr(dataset, "__getitem__") and hasattr(dataset, "__len__"))
         ):
             raise DataError(
                 "a private batch is drawn at random, so the dataset needs len() and [index]; got"
-                f" {type(dataset).__name__}. Give a tuple of tensors or a map-style dataset, not a loader or a stream."
+                f" {type(dataset).__name__}. Give tensors or arrays, in a tuple or by name, or a map-style dataset, not"
+                " a loader or a stream."
             )
         self._dataset, self._collate = dataset, collate or default_collate
 
+    def _stored(self, dataset: Any) -> Columns | None:
+        """Tensors and arrays as tensors, if the dataset is a tuple, a list or a mapping of them."""
+        named = isinstance(dataset, Mapping)
+        if not (named or isinstance(dataset, tuple | list)) or not len(dataset):
+            return None
+        given = list(dataset.values()) if named else list(dataset)
+        whole = [isinstance(each, Tensor | np.ndarray) for each in given]
+        if not all(whole):
+            if named or (isinstance(dataset, tuple) and any(hasattr(each, "shape") for each in given)):
+                raise DataError(
+                    "columns are tensors or NumPy arrays, all of them; turn frames and lists into tensors with"
+                    " torch.as_tensor"
+                )
+            return None
+        columns = [_tensor(each) for each in given]
+        if len(columns) < 2 or any(not each.dim() for each in columns) or len({len(each) for each in columns}) > 1:
+            raise DataError("a dataset of columns is (x, y) or (x1, x2, ..., y), all with the same number of rows")
+        if not named:
+            return tuple(columns)
+        found = dict(zip(dataset, columns, strict=True))
+        _pair(found, self._label)  # refuses where no column is the label
+        return found
+
     def __len__(self) -> int:
-        return len(self._columns[0]) if self._columns is not None else len(self._dataset)
+        return len(_leaves(self._columns)[0]) if self._columns is not None else len(self._dataset)
 
     @property
     def in_memory(self) -> bool:
         """Whether the rows are tensors."""
         return self._columns is not None
 
+    @property
+    def lengths(self) -> tuple[int | None, ...]:
+        """The lengths that rows are padded to; None where they come as they are."""
+        return (None,) if self._padding is None else self._padding.lengths
+
     def form(self, device: torch.device) -> Form | None:
         """What is public about tensors: shapes and types. None for other datasets, whose rows would have to be read."""
         if self._columns is None:
             return None
-        return Form.of(moved(_pair(tuple(column[:0] for column in self._columns)), device))
+        return Form.of(moved(self._chosen(lambda column: column[:0]), device))
 
     def take(self, rows: Indices) -> tuple[Any, Any]:
         """The batch (x, y) of some rows of tensors, of which there is at least one."""
@@ -95,18 +130,24 @@ class Rows:
             raise TypeError("rows of a dataset that is not in memory are read unit by unit")
         first, last = int(rows[0]), int(rows[-1])
         if last - first + 1 == rows.size and (np.diff(rows) == 1).all():  # a stretch: no copy, as for full batches
-            return _pair(tuple(column[first : last + 1] for column in self._columns))
-        place = torch.from_numpy(rows).to(self._columns[0].device)
-        return _pair(tuple(column[place] for column in self._columns))
+            return self._chosen(lambda column: column[first : last + 1])
+        place = torch.from_numpy(rows).to(_leaves(self._columns)[0].device)
+        return self._chosen(lambda column: column[place])
 
-    def read(self, rows: Sequence[int]) -> tuple[Any, Any] | Exception:
-        """The batch of one unit's rows, or why it cannot be read."""
+    def _chosen(self, choose: Callable[[Tensor], Tensor]) -> tuple[Any, Any]:
+        """The batch (x, y) of what is chosen of every column."""
+        if isinstance(self._columns, dict):
+            return _pair({name: choose(each) for name, each in self._columns.items()}, self._label)
+        return _pair(tuple(map(choose, self._columns or ())), None)
+
+    def read(self, rows: Sequence[int], *, length: int | None = None) -> tuple[Any, Any] | Exception:
+        """The batch of one unit's rows, or why it cannot be read; padded to a length, where one is given."""
         if self._columns is not None:
             return self.take(np.asarray(rows, dtype=np.int64))
         try:
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore")  # who sees that a row was warned of knows something about it
-                return self._collated(rows)
+                return self._collated(rows, length)
         except KeyboardInterrupt:
             raise
         except Exception as error:  # noqa: BLE001  whatever one row does to the user's code
@@ -114,12 +155,16 @@ class Rows:
         except BaseException as error:  # noqa: BLE001  libraries written in Rust panic so, and a row may ask to exit
             return DataError(f"a row could not be read ({type(error).__name__})")
 
-    def _collated(self, rows: Sequence[int]) -> tuple[Any, Any]:
+    def _collated(self, rows: Sequence[int], length: int | None) -> tuple[Any, Any]:
         if hasattr(self._dataset, "__getitems__"):
             items = self._dataset.__getitems__(list(rows))
         else:
             items = [self._dataset[row] for row in rows]
-        batch: tuple[Any, Any] = tree_map(_strided, plain(_pair(self._collate(items))))
+        if self._padding is not None:
+            items = self._padding.pad(items, length=length)
+        if self._collate is default_collate:
+            items = [_with_tensors(item) for item in items]
+        batch: tuple[Any, Any] = tree_map(_strided, plain(_pair(self._collate(items), self._label)))
         if row_count(batch) != len(rows):
             raise DataError("collate must return one row for each item")
         Form.of(batch)
@@ -127,10 +172,13 @@ class Rows:
 
 
 class People:
-    """Which rows are whose. Without ids every row is a unit of its own; a row without an id belongs to nobody."""
+    """Which rows are whose. Without ids every row is a unit of its own; a row without an id belongs to nobody. A row is
+    read once for each of its augmentations."""
 
-    def __init__(self, rows: int, *, ids: ArrayLike | None = None, rows_per_unit: int = 1) -> None:
-        self._most = rows_per_unit
+    def __init__(
+        self, rows: int, *, ids: ArrayLike | None = None, rows_per_unit: int = 1, augmentations: int = 1
+    ) -> None:
+        self._most, self._times = rows_per_unit, augmentations
         if ids is None:
             self._order, self._starts = np.arange(rows), np.arange(rows + 1)
             return
@@ -151,14 +199,14 @@ class People:
     def rows(self, units: Indices, source: Source) -> Indices:
         """Rows of each unit, a line per unit, −1 where there is none; of too many, a random choice."""
         if self._most == 1 and len(self) == len(self._order):
-            return self._order[units][:, None]
+            return np.repeat(self._order[units][:, None], self._times, axis=1)
         out = np.full((units.size, self._most), -1, dtype=np.int64)
         for line, unit in zip(out, units, strict=True):
             own = self._order[self._starts[unit] : self._starts[unit + 1]]
             if own.size > self._most:
                 own = own[noise.permutation(own.size, source=source)[: self._most]]
             line[: own.size] = own
-        return out
+        return np.repeat(out, self._times, axis=1)
 
 
 def _numbered(ids: Any, rows: int) -> Indices:
@@ -197,8 +245,9 @@ def _sort(value: Any) -> type:
     return float if isinstance(value, bool | int | float | np.number | np.bool_) else type(value)
 
 
-def forms_of(rows: Rows, people: People, source: Source, device: torch.device) -> list[Form]:
-    """The forms of some units of a dataset that is not in memory, the most frequent first; no value is kept.
+def forms_of(rows: Rows, people: People, source: Source, device: torch.device) -> list[tuple[Form, ...]]:
+    """The forms of some units of a dataset that is not in memory, the most frequent first; no value is kept. Where rows
+    are padded to several lengths, a unit's form at each of them.
 
     Raises DataError where none of them can be read. Nobody is read where there is nobody. That most units have one form
     is taken to be public, as the columns of a table are; a unit with another form, or that cannot be read, decides
@@ -207,75 +256,30 @@ def forms_of(rows: Rows, people: People, source: Source, device: torch.device) -
     if not len(people):
         return []
     some = np.unique(np.linspace(0, len(people) - 1, SPREAD).astype(np.int64))
-    found: Counter[Form] = Counter()
+    found: Counter[tuple[Form, ...]] = Counter()
     for line in people.rows(some, source):
         own = [int(row) for row in line if row >= 0]
-        batch = rows.read(own)
-        if not isinstance(batch, Exception):
-            found[Form.of(moved(_filled(batch, len(line)), device))] += 1
+        batches = [rows.read(own, length=length) for length in rows.lengths]
+        read = [filled(batch, len(line)) for batch in batches if not isinstance(batch, Exception)]
+        if len(read) == len(batches):
+            found[tuple(Form.of(moved(batch, device)) for batch in read)] += 1
     if not found:
         raise DataError(
             "no row of the dataset could be read as (x, y), tensors with one entry per item first. Look at"
-            " collate([dataset[0]]), or dataset[0] without a collate."
+            " collate([dataset[0]]), or dataset[0] without a collate; of a mapping, label= names the y."
         )
-    return sorted(found, key=lambda form: (-found[form], repr(form)))
+    return sorted(found, key=lambda forms: (-found[forms], repr(forms)))
 
 
-def chunks(
-    rows: Rows, places: Indices, *, units: int | None, device: torch.device
-) -> Iterator[tuple[Form, Chunk, list[int]]]:
-    """The rows at `places` (a line per unit, −1 for none) on a device, in chunks of one form, with the lines of each;
-    padded to `units` units where that is given. What cannot be read is in no chunk."""
-    if rows.in_memory:
-        part = chunk(rows, places, units=units, device=device)
-        yield Form.of(part.batch), part, list(range(len(places)))
-        return
-    groups: dict[Form, tuple[list[int], list[Any], list[Tensor]]] = {}
-    for at, line in enumerate(places):
-        own = [int(row) for row in line if row >= 0]
-        batch = rows.read(own) if own else None
-        if batch is None or isinstance(batch, Exception):
-            continue
-        group = groups.setdefault(Form.of(batch), ([], [], []))
-        group[0].append(at)
-        group[1].append(_filled(batch, len(line)))
-        group[2].append(torch.arange(len(line)) < len(own))
-    for lines, batches, masks in groups.values():
-        missing = max(0, (units or 0) - len(lines))
-        whole = _joined([*batches, *batches[:1] * missing])
-        mask = torch.cat([*masks, *[torch.zeros_like(masks[0])] * missing])
-        batch = moved(whole, device)
-        yield Form.of(batch), Chunk(batch, mask.to(device), len(lines)), lines
-
-
-def chunk(rows: Rows, places: Indices, *, units: int | None, device: torch.device) -> Chunk:
-    """The rows of tensors at `places` on a device, padded to `units` lines where that is given."""
-    many = len(places)
-    if units is not None and many < units:
-        places = np.concatenate([places, np.full((units - many, places.shape[1]), -1, dtype=np.int64)])
-    flat = places.reshape(-1)
-    # An empty place repeats a row that is there anyway; the mask takes it out of every sum.
-    filled = np.where(flat < 0, flat.max(initial=0), flat)
-    batch = moved(rows.take(filled), device)
-    return Chunk(batch, torch.from_numpy(flat >= 0).to(device), many)
-
-
-def _filled(batch: tuple[Any, Any], many: int) -> Any:
+def filled(batch: tuple[Any, Any], many: int) -> Any:
     """A unit's batch with its first row repeated up to so many rows."""
 
-    def filled(each: Any) -> Any:
+    def repeat(each: Any) -> Any:
         if not isinstance(each, Tensor) or each.shape[0] == many:
             return each
         return torch.cat([each, *[each[:1]] * (many - each.shape[0])])
 
-    return tree_map(filled, batch)
-
-
-def _joined(batches: list[Any]) -> Any:
-    """Batches of one form as one."""
-    leaves, forms = zip(*(tree_flatten(batch) for batch in batches), strict=True)
-    joined = [torch.cat(each) if isinstance(each[0], Tensor) else each[0] for each in zip(*leaves, strict=True)]
-    return tree_unflatten(joined, forms[0])
+    return tree_map(repeat, batch)
 
 
 def _strided(value: Any) -> Any:
@@ -300,8 +304,42 @@ def moved(value: Any, device: torch.device) -> Any:
     return tree_map(lambda each: each.to(device, non_blocking=True) if isinstance(each, Tensor) else each, plain(value))
 
 
-def _pair(batch: Any) -> tuple[Any, Any]:
-    """(x, y), where several inputs before y become a tuple."""
-    if not isinstance(batch, Sequence) or len(batch) < 2:
+def _pair(batch: Any, label: str | None) -> tuple[Any, Any]:
+    """(x, y), where several inputs before y become a tuple; of a mapping, y is the column `label`."""
+    if isinstance(batch, Mapping):
+        names = LABELS if label is None else (label,)
+        found = [name for name in names if name in batch]
+        if not found or len(batch) < 2:
+            raise DataError(
+                f"a mapping holds inputs of the model and, under {' or '.join(names)}, what the loss compares its"
+                " output with; label= says another name"
+            )
+        return {name: each for name, each in batch.items() if name != found[0]}, batch[found[0]]
+    if not isinstance(batch, Sequence) or isinstance(batch, str) or len(batch) < 2:
         raise DataError("a batch must be (x, y): inputs of the model, and what the loss compares its output with")
     return (batch[0] if len(batch) == 2 else tuple(batch[:-1])), batch[-1]
+
+
+def _with_tensors(item: Any) -> Any:
+    """A mapping with its lists of numbers as tensors: those of Hugging Face hold lists."""
+    if not isinstance(item, Mapping):
+        return item
+    return {name: torch.as_tensor(each) if isinstance(each, list) else each for name, each in item.items()}
+
+
+def _leaves(columns: Columns) -> list[Tensor]:
+    return list(columns.values() if isinstance(columns, dict) else columns)
+
+
+def _tensor(column: Tensor | np.ndarray[Any, Any]) -> Tensor:
+    """A column as a tensor, on the same memory; a file that is mapped stays one."""
+    if isinstance(column, Tensor):
+        return column
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # of memory that may not be written to; nobody does
+            return torch.from_numpy(column)
+    except (TypeError, ValueError) as error:
+        raise DataError(
+            f"a column has the type {column.dtype}, which no tensor has; change it with astype, to numbers"
+        ) from error

@@ -115,7 +115,13 @@ class HuggingFaceTrainer(transformers.Trainer):  # type: ignore[misc, unused-ign
         cast(Any, self.state).compute_steps(self.args, self.plan.steps)
         handler = self.callback_handler
         self.control = handler.on_train_begin(self.args, self.state, self.control)
-        batches = self.private.batches(self.train_dataset, people=self._people, collate=self._collated)
+        batches = self.private.batches(
+            self.train_dataset,
+            people=self._people,
+            collate=self._collated,
+            num_workers=self.args.dataloader_num_workers,
+            prefetch_factor=self.args.dataloader_prefetch_factor or 2,
+        )
         for batch in batches:
             self.control = handler.on_step_begin(self.args, self.state, self.control)
             self.state.global_step = self.private.step(batch).step

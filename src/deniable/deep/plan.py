@@ -67,6 +67,7 @@ class Plan(Shown, Plain):
     unit: Unit
     rows_per_unit: int
     clipping: Clipping
+    augmentations: int
 
     @public
     def __init__(
@@ -87,6 +88,7 @@ class Plan(Shown, Plain):
         unit: Unit | str | None = None,
         rows_per_unit: int = 1,
         clipping: Clipping | None = None,
+        augmentations: int = 1,
     ) -> None:
         """Give `epochs` (rounded up to whole steps) or `steps`, and `target` or `noise_multiplier` (or both, to check).
         `epsilon` and `delta` are the short form of `target`.
@@ -96,6 +98,9 @@ class Plan(Shown, Plain):
 
         `clipping` is the rule that brings a unit's gradient to a norm of at most `clip`: one norm over all parameters,
         unless `AutomaticClipping()`, `PerLayerClipping()` or `PerGroupClipping(…)` is given. The event is the same.
+
+        `augmentations` is how often every row is read and run in one step; the mean of the gradients is what counts
+        for the row, and is clipped (De et al. 2022). The event is the same.
         """
         relation = None if relation is None else Relation.of(relation)
         people, wanted = _checks.count("size", size), _checks.positive("batch", batch)
@@ -134,6 +139,7 @@ class Plan(Shown, Plain):
             "size": people, "batch": wanted, "steps": taken, "clip": clips.checked(clip),
             "noise_multiplier": ratio, "target": target, "sampling": scheme, "noise": kind, "relation": under,
             "unit": about, "rows_per_unit": rows, "clipping": way,
+            "augmentations": _checks.count("augmentations", augmentations),
         }  # fmt: skip
         for name, value in values.items():
             object.__setattr__(self, name, value)
@@ -173,6 +179,7 @@ class Plan(Shown, Plain):
                 f"{shown(self.clip)} ({self.noise.norm.upper()}), per {self.unit.noun}"
                 + ("" if self.clipping == FlatClipping() else f", {self.clipping!r}"),
             ),
+            *([("augmentations", f"{self.augmentations} of each row, averaged")] if self.augmentations > 1 else []),
             (
                 "noise",
                 f"{self.noise!r}, {float(self.noise_multiplier):.6g} × clip, sums divided by {shown(self.batch)}",
@@ -192,6 +199,7 @@ class Plan(Shown, Plain):
             "unit": RECORD,
             "rows_per_unit": 1,
             "clipping": FlatClipping(),
+            "augmentations": 1,
         }
         plain["relation"] = self.target.relation if isinstance(self.target, Guarantee) else self.sampling.relations[0]
         told = [
@@ -218,6 +226,7 @@ class Plan(Shown, Plain):
             "unit": None if self.unit == RECORD else self.unit.plain,
             "rows_per_unit": self.rows_per_unit,
             **({} if self.clipping == FlatClipping() else {"clipping": self.clipping.to_dict()}),
+            **({} if self.augmentations == 1 else {"augmentations": self.augmentations}),
             "event": self.event.to_dict(),
             "target": None if self.target is None else Claimed(self.target).to_dict(),
         }

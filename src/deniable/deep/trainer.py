@@ -46,7 +46,9 @@ from deniable.deep.clipping.passes import row_count
 from deniable.deep.data import Collate, Indices, People, Rows, forms_of, moved
 from deniable.deep.distributed import workers_of
 from deniable.deep.fingerprints import Fingerprint, differ, fingerprint
+from deniable.deep.loading import Draw, Loader, Loading, parts_here
 from deniable.deep.noising import noising
+from deniable.deep.padding import Padding
 from deniable.deep.plan import Plan
 from deniable.deep.progress import Observation, Observer, PrivateStatistics, Progress
 from deniable.deep.randomness import Generator, SecureGenerator
@@ -64,6 +66,8 @@ class Batch:
 
     step: int
     units: Indices = field(repr=False)
+    places: Indices = field(repr=False)
+    """The rows of the units that this rank works on."""
 
 
 class Trainer:
@@ -122,7 +126,7 @@ class Trainer:
         if sample is not None:
             row_count(sample)
             form = Form.of(moved(sample, self._sums.device), sample=True)
-            self._check([form])
+            self._check([(form,)])
             self._pay()
 
     def _set_up(
@@ -166,6 +170,7 @@ class Trainer:
         self._closed = False
         self._issued: Batch | None = None
         self._data: tuple[Rows, People] | None = None
+        self._loader: Loader | None = None
         self._known: Fingerprint | None = None
         self._charge: Charge | None = None
         self._paid = False
@@ -183,12 +188,12 @@ class Trainer:
         )
         self._paid = True
 
-    def _check(self, forms: list[Form]) -> None:
-        """Prove and check the model, before the charge, for one of the forms that its inputs may have."""
+    def _check(self, families: list[tuple[Form, ...]]) -> None:
+        """Prove and check the model, before the charge, for one of the families of forms that its inputs may have."""
         refusals = []
-        for form in forms:
+        for forms in families:
             try:
-                self.checked = self._workers.everywhere(lambda: self._sums.check(form))  # noqa: B023  called at once
+                self.checked = self._workers.everywhere(lambda: self._sums.check(forms))  # noqa: B023  called at once
             except NotSupported as refusal:
                 refusals.append(refusal)
             else:
@@ -204,41 +209,92 @@ class Trainer:
     # running
 
     def batches(
-        self, dataset: Any, *, people: ArrayLike | None = None, collate: Collate | None = None
+        self,
+        dataset: Any,
+        *,
+        people: ArrayLike | None = None,
+        collate: Collate | None = None,
+        label: str | None = None,
+        padding: Padding | None = None,
+        num_workers: int = 0,
+        prefetch_factor: int = 2,
+        pin_memory: bool | None = None,
     ) -> Iterator[Batch]:
         """The remaining batches of the plan. Every one must be given to `step` before the next is drawn.
 
         Args:
-            dataset: A tuple of tensors (x, y), or a map-style dataset of (x, y).
+            dataset: Tensors or arrays (x, y), in a tuple or by name, or a map-style dataset of (x, y) or of mappings.
             people: Whose each row is, where the plan protects people. Rows without an id (None, NaN) take part in
                 nothing.
             collate: Turns the items of *one unit* into a batch (x, y); each unit is collated by itself.
+            label: Of mappings, the column that the loss compares with: "labels", "label" or "y" if it is left out. The
+                model is called with the others by name.
+            padding: The lengths that rows of different lengths are padded to.
+            num_workers: Processes that read the rows of coming steps; 0 reads in this one. Columns in memory are
+                always read here.
+            prefetch_factor: Microbatches that each of them reads ahead.
+            pin_memory: Whether they are put where a GPU fetches them from; where the model is on one, if left out.
         """
         self._refuse_closed()
         self._refuse_left_out()
         self._refuse_changed()
-        self._data = self._opened(dataset, people, collate)
+        loading = Loading(num_workers, prefetch_factor, pin_memory)
+        self._data = self._opened(people, lambda: Rows(dataset, collate=collate, label=label, padding=padding))
+        self._end_workers()
+        self._loader = self._ahead(*self._data, loading)
         self._pay()
-        return self._drawn(len(self._data[1]))
+        return self._drawn(self._data[1])
 
-    def _drawn(self, size: int) -> Iterator[Batch]:
-        """A batch of the units 0 … size−1 for every step that remains."""
+    def _drawn(self, people: People) -> Iterator[Batch]:
+        """The batch of every step that remains."""
         while self._step < self.plan.steps:
             self._refuse_closed()
             self._refuse_left_out()
-            units = self._workers.drawn(lambda: self._draw(size))
-            self._issued = Batch(self._step + 1, units)
+            draw = self._draw_step(people, self._step) if self._loader is None else self._loader.next()
+            if draw is None or draw.step != self._step:
+                raise DeniableError("trainer.batches was called again; go on with the batches that it gave last.")
+            self._issued = Batch(draw.step + 1, draw.units, draw.places)
             yield self._issued
+        self._end_workers()
         self._workers.look()
+
+    def _ahead(self, rows: Rows, people: People, loading: Loading) -> Loader | None:
+        """What reads ahead, if asked for: on every rank the same."""
+        size = self._sums.units
+        self._workers.agree("num_workers", (loading, size) if loading.num_workers else loading.num_workers)
+        if not loading.num_workers or rows.in_memory or self._step >= self.plan.steps:
+            return None
+        draws = (self._draw_step(people, step) for step in range(self._step, self.plan.steps))
+        on_gpu = self._sums.device.type == "cuda"
+        seed = self._generator.source(self._step, purpose="workers").word()
+        return Loader(
+            rows, draws, size=size, loading=loading, seed=seed % 2**62, locked=self._locked_files,
+            pin=on_gpu if loading.pin_memory is None else loading.pin_memory and torch.cuda.is_available(),
+        )  # fmt: skip
+
+    def _locked_files(self) -> list[int]:
+        return [] if self._journal is None else [self._journal.file]
+
+    def _end_workers(self) -> None:
+        if self._loader is not None:
+            self._loader.close()
+            self._loader = None
+
+    def _draw_step(self, people: People, step: int) -> Draw:
+        """The units of a step (from 0), and their rows."""
+        units = self._workers.drawn(lambda: self._draw(len(people), step))
+        places = people.rows(self._workers.part(units), self._generator.source(step, purpose="rows"))
+        ranks = self._workers.number if self._workers.shared else 1
+        return Draw(step, units, places, most=-(-len(units) // ranks))
 
     def _drawn_order(self) -> Indices:
         """An order of all units. Samplings that use one are for relations under which their number is public."""
         return self.plan.sampling.begin(self.plan.schedule, self._generator.source(0, purpose="order"))
 
-    def _draw(self, size: int) -> Indices:
-        """The units of the next step."""
-        source = self._generator.source(self._step, purpose="sampling")
-        return self.plan.sampling.draw(self.plan.schedule, step=self._step, size=size, order=self._order, source=source)
+    def _draw(self, size: int, step: int) -> Indices:
+        """Which of `size` units are in the batch of a step."""
+        source = self._generator.source(step, purpose="sampling")
+        return self.plan.sampling.draw(self.plan.schedule, step=step, size=size, order=self._order, source=source)
 
     def __reduce_ex__(self, protocol: Any) -> Any:
         """Copies are refused: each could take all steps of a plan that was charged once."""
@@ -275,13 +331,14 @@ class Trainer:
 
     def step(self, batch: Batch) -> Progress:
         """Take the step of a batch that `batches` gave."""
-        rows, people = self._begin(batch)
+        rows = self._begin(batch)
         with self._workers.telling():
             if self._journal is not None:
                 self._journal.begin(batch.step, last=self.plan.steps)
-            source = self._generator.source(batch.step - 1, purpose="rows")
-            places = people.rows(self._workers.part(batch.units), source)
-            sums, norms, losses = self._sums.over(rows, places)
+            parts = (
+                parts_here(rows, batch.places, size=self._sums.units) if self._loader is None else self._loader.parts()
+            )
+            sums, norms, losses = self._sums.over(parts, len(batch.places))
             clean = _copies(sums) if self._observers else {}
         noisy = self._workers.noisy(
             sums, lambda given: self._noising.add(given, step=batch.step - 1, generator=self._generator)
@@ -290,15 +347,16 @@ class Trainer:
             each.div_(float(self.plan.batch))
         released = _copies(self._workers.released(noisy)) if self._observers else {}
         self._update(noisy)
-        self.private = PrivateStatistics(norms, losses, int((places >= 0).sum()), float(self.plan.clip))
+        seen_rows = int((batch.places >= 0).sum()) // self.plan.augmentations
+        self.private = PrivateStatistics(norms, losses, seen_rows, float(self.plan.clip))
         if self._observers:
             seen = Observation(batch.step, released, self._workers.seen(clean), batch.units.tolist())
             for observe in self._observers:
                 observe(seen)
         return self.progress
 
-    def _begin(self, batch: Batch) -> tuple[Rows, People]:
-        """Count a step as taken, whatever happens from now on, and give the data; for one caller of several threads."""
+    def _begin(self, batch: Batch) -> Rows:
+        """Count a step as taken, whatever happens from now on, and give the rows; for one caller of several threads."""
         with self._step_lock:
             self._refuse_closed()
             if self._data is None or batch is None or batch is not self._issued:
@@ -312,7 +370,7 @@ class Trainer:
                 self._sums.prove()
             self._issued = None
             self._step = batch.step
-            return self._data
+            return self._data[0]
 
     def fit(
         self,
@@ -320,13 +378,19 @@ class Trainer:
         *,
         people: ArrayLike | None = None,
         collate: Collate | None = None,
+        label: str | None = None,
+        padding: Padding | None = None,
+        num_workers: int = 0,
+        prefetch_factor: int = 2,
+        pin_memory: bool | None = None,
         on_step: Callable[[Progress], None] | None = None,
         checkpoint: str | os.PathLike[str] | None = None,
         every: int = 100,
         overwrite: bool = False,
         progress: bool = True,
     ) -> Trainer:
-        """Take all remaining steps; save to `checkpoint` every so many of them and at the end.
+        """Take all remaining steps; save to `checkpoint` every so many of them and at the end. `batches` says what the
+        data may be and how they are read.
 
         A file at `checkpoint` that is not of this run is refused before the first step, unless `overwrite` is given.
         `progress` shows the steps on a terminal or in a notebook. An interruption says which step was taken last.
@@ -338,7 +402,10 @@ class Trainer:
             if checkpoint is not None:  # what can refuse to be written does so before the charge
                 refused.callback(self._leave_place, kept=self._place)
                 self._workers.once(lambda: self._take_place(Path(checkpoint).absolute(), overwrite=overwrite) and None)
-            drawn = self.batches(dataset, people=people, collate=collate)
+            drawn = self.batches(
+                dataset, people=people, collate=collate, label=label, padding=padding, num_workers=num_workers,
+                prefetch_factor=prefetch_factor, pin_memory=pin_memory,
+            )  # fmt: skip
             refused.pop_all()
         if checkpoint is not None:
             self.save(checkpoint, overwrite=overwrite)
@@ -492,6 +559,7 @@ class Trainer:
     def close(self) -> None:
         """Let another process go on with this run from its checkpoint. This trainer takes no more steps."""
         self._closed = True
+        self._end_workers()
         if self._journal is not None:
             self._journal.mark(self._step)
         self._let_go()
@@ -503,9 +571,9 @@ class Trainer:
 
     # inside
 
-    def _opened(self, dataset: Any, ids: ArrayLike | None, collate: Collate | None) -> tuple[Rows, People]:
+    def _opened(self, ids: ArrayLike | None, opened: Callable[[], Rows]) -> tuple[Rows, People]:
         """The data, checked against what the plan says is public."""
-        rows, people = self._workers.everywhere(lambda: self._read(dataset, ids, collate))
+        rows, people = self._workers.everywhere(lambda: self._read(ids, opened))
         self._refuse_other_data(rows, people)
         if self.plan.relation is not Relation.ADD_REMOVE:
             units = self._workers.total(len(people))
@@ -519,20 +587,21 @@ class Trainer:
             self._check(self._workers.everywhere(lambda: self._forms(rows, people)))
         return rows, people
 
-    def _forms(self, rows: Rows, people: People) -> list[Form]:
+    def _forms(self, rows: Rows, people: People) -> list[tuple[Form, ...]]:
         """The forms that a proof is tried for, where there was no sample: that of tensors, which is public, or those of
         some rows."""
         form = rows.form(self._sums.device)
-        return [form] if form is not None else forms_of(rows, people, noise.secure(), self._sums.device)
+        return [(form,)] if form is not None else forms_of(rows, people, noise.secure(), self._sums.device)
 
-    def _read(self, dataset: Any, ids: ArrayLike | None, collate: Collate | None) -> tuple[Rows, People]:
-        rows = Rows(dataset, collate=collate)
+    def _read(self, ids: ArrayLike | None, opened: Callable[[], Rows]) -> tuple[Rows, People]:
+        rows = opened()
         if (self.plan.unit.column is None) != (ids is None):
             raise InvalidArgument(
                 "people", None if ids is None else "...", "given exactly when the plan's unit names who a row is about",
                 f"The plan protects {self.plan.unit.one}.",
             )  # fmt: skip
-        return rows, People(len(rows), ids=ids, rows_per_unit=self.plan.rows_per_unit)
+        plan = self.plan
+        return rows, People(len(rows), ids=ids, rows_per_unit=plan.rows_per_unit, augmentations=plan.augmentations)
 
     def _refuse_other_data(self, rows: Rows, people: People) -> None:
         """Where units go by their places: the same ones on every rank, and under one order for the whole run."""

@@ -192,6 +192,13 @@ class Untouched(Items):
         return self._given[at]
 
 
+def mappings(given: list[Any]) -> Any:
+    """Rows by name, where they are rows."""
+    return [
+        {"input": item[0], "label": item[1]} if isinstance(item, tuple) and len(item) == 2 else item for item in given
+    ]
+
+
 # models
 
 
@@ -252,14 +259,15 @@ def fit(
     own: list[Row] = OWN,
     model: Callable[[], Any] = linear,
     plan: dict[str, Any] | None = None,
+    reading: dict[str, Any] | None = None,
     **settings: Any,
 ) -> Callable[[World, Any], Any]:
-    """A whole run."""
+    """A whole run; `reading` says how the data are read."""
     relation = (plan or {}).get("relation", Relation.ADD_REMOVE)
 
     def call(world: World, unit: Any) -> Any:
         trainer = trainer_of(world, model(), plan=plan or {}, **settings)
-        return released(trainer.fit(data(rows(own, unit, relation=relation))))
+        return released(trainer.fit(data(rows(own, unit, relation=relation)), **(reading or {})))
 
     return call
 
@@ -360,6 +368,7 @@ def runs() -> list[EntryPoint]:
     """Whole runs over every kind of data, noise, sampling and way of clipping."""
     from deniable import deep
 
+    padding = deep.Padding(lengths=(WIDTH,), values={0: 0})
     replaced = {"relation": Relation.REPLACE, "sampling": deep.FixedBatches()}
     every = {
         "tensors": (fit(tensors), TENSORS, 12),
@@ -382,6 +391,11 @@ def runs() -> list[EntryPoint]:
         "items": (fit(Items), ITEMS, 16),
         "items that act": (fit(Items, plan={"steps": 1}), ACTS, 3),
         "items, one replaced": (fit(Items, plan=replaced), ITEMS, 4),
+        "items, by workers": (fit(Items, plan={"steps": 1}, reading={"num_workers": 1}), ITEMS, 2),
+        "items that act, by workers": (fit(Items, plan={"steps": 1}, reading={"num_workers": 1}), ACTS, 1),
+        "items, padded": (fit(Items, reading={"padding": padding, "num_workers": 0}), ITEMS, 4),
+        "items, augmented": (fit(Items, plan={"augmentations": 2}), ITEMS, 2),
+        "mappings": (fit(mappings, model=linear), ITEMS, 3),
         "items, not converted": (fit(Untouched, own=[(x[0], y) for x, y in OWN], model=scalars), ITEMS, 6),
     }
     return [
