@@ -14,6 +14,7 @@ from torch import Tensor, nn
 
 from deniable.deep import Observation, Padding, SeededGenerator, Trainer
 from deniable.deep.data import Rows
+from deniable.deep.padding import pad
 from deniable.errors import DataError, InvalidArgument, NotSupported
 from tests.deep.models import cross_entropy, flat, ledger, network, plan, sgd, table
 
@@ -207,7 +208,7 @@ def test_every_length_is_proved_before_the_charge(tmp_path: Path) -> None:
 
 
 def test_padding_by_place_and_by_two_columns() -> None:
-    pairs = Padding(lengths=(2, 4), values={0: 0, 1: -100}).pad([([5], [1]), ([5, 6, 7], [1, 2])])
+    pairs = pad(Padding(lengths=(2, 4), values={0: 0, 1: -100}), [([5], [1]), ([5, 6, 7], [1, 2])])
     assert [each[0].tolist() for each in pairs] == [[5, 0, 0, 0], [5, 6, 7, 0]]
     assert [each[1].tolist() for each in pairs] == [[1, -100, -100, -100], [1, 2, -100, -100]]
 

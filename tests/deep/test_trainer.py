@@ -29,7 +29,7 @@ from deniable.deep import (
     WithoutReplacement,
 )
 from deniable.deep.data import Rows
-from deniable.deep.loading import StoredPart
+from deniable.deep.loading import StoredUnits
 from deniable.deep.trainer import Batch
 from deniable.errors import DataError, DeniableError, InvalidArgument, NotSupported
 from deniable.events import Gaussian, Repeated, Sampled
@@ -199,7 +199,7 @@ def test_not_a_number_counts_as_nothing(kind: Any) -> None:
 def test_padding_changes_nothing() -> None:
     """A fixed physical shape with a mask gives the sums of the ragged batch."""
     x, y = table()
-    part = StoredPart(Rows((x, y)), np.array([[3], [5]]))
+    part = StoredUnits(Rows((x, y)), np.array([[3], [5]]))
     found = part.chunk(0, 2, fill=4, device=torch.device("cpu"))
     assert found.mask.tolist() == [True, True, False, False]
     assert torch.equal(found.batch[0][:2], x[[3, 5]])
@@ -214,7 +214,7 @@ def test_batches_from_elsewhere_are_refused() -> None:
     trainer = Trainer(model, sgd(model), cross_entropy, plan())
     before = flat(model)
     x, y = table()
-    for foreign in ((x, y), Batch(1, np.arange(3)), None):
+    for foreign in ((x, y), Batch(1, np.arange(3), np.arange(3)[:, None]), None):
         with pytest.raises(DeniableError, match=r"does not come from trainer\.batches"):
             trainer.step(foreign)  # type: ignore[arg-type]
     stranger = network()
@@ -486,10 +486,10 @@ def test_the_optimizer_holds_the_models_parameters() -> None:
         Trainer(model, torch.optim.SGD(both, lr=1), cross_entropy, plan())
 
 
-def test_arrays_are_not_taken_for_two_rows() -> None:
+def test_columns_are_not_taken_for_two_rows() -> None:
     x, y = table()
     model = network()
-    for data in ((x.numpy(), y.numpy()), (x, y.numpy())):
+    for data in ((x.numpy(), y.tolist()), (x.tolist(), y)):
         with pytest.raises(DataError, match=r"torch\.as_tensor"):
             Trainer(model, sgd(model), cross_entropy, plan()).fit(data)
 

@@ -131,6 +131,7 @@ READS_NO_PRIVATE_DATA: dict[str, str] = {
     "deniable.deep.Poisson.**": "draws positions, without data",
     "deniable.deep.CyclicPoisson.**": "draws positions, without data",
     "deniable.deep.*Clipping.**": "a rule of a plan, without data",
+    "deniable.deep.Padding": "lengths, stated in public",
     "deniable.deep.FixedBatches.**": "draws positions, without data",
     "deniable.deep.BallsAndBins.**": "draws positions, without data",
     "deniable.deep.WithoutReplacement.**": "draws positions, without data",

@@ -29,7 +29,7 @@ from torch.utils.data import IterableDataset, TensorDataset, default_collate
 from deniable import noise
 from deniable.deep.clipping.forms import Form
 from deniable.deep.clipping.passes import row_count
-from deniable.deep.padding import Padding
+from deniable.deep.padding import Padding, pad
 from deniable.errors import DataError, InvalidArgument
 from deniable.noise import Source
 
@@ -161,7 +161,7 @@ class Rows:
         else:
             items = [self._dataset[row] for row in rows]
         if self._padding is not None:
-            items = self._padding.pad(items, length=length)
+            items = pad(self._padding, items, length=length)
         if self._collate is default_collate:
             items = [_with_tensors(item) for item in items]
         batch: tuple[Any, Any] = tree_map(_strided, plain(_pair(self._collate(items), self._label)))
@@ -283,8 +283,11 @@ def filled(batch: tuple[Any, Any], many: int) -> Any:
 
 
 def _strided(value: Any) -> Any:
-    """A tensor as one that every later operation takes: numbers in memory, without a gradient or a class of its own."""
+    """A tensor as one that every later operation takes: numbers in memory, without a gradient or a class of its own.
+    Anything else is a plain number or text, whose methods are nobody's own."""
     if not isinstance(value, Tensor):
+        if type(value) not in (bool, int, float, complex, str, bytes, type(None)):
+            raise DataError("rows are tensors, and numbers or text that all rows share")
         return value
     value = value.detach().as_subclass(Tensor)
     if value.layout != torch.strided or value.is_nested or value.is_quantized or value.is_meta:

@@ -23,13 +23,12 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import partial
 from itertools import chain
-from multiprocessing.reduction import ForkingPickler
 from typing import Any, NamedTuple
 
 import numpy as np
 import torch
 from torch import Tensor
-from torch.utils._pytree import tree_flatten, tree_leaves, tree_map, tree_unflatten
+from torch.utils._pytree import tree_flatten, tree_map, tree_unflatten
 from torch.utils.data import DataLoader
 
 from deniable import _checks
@@ -67,7 +66,7 @@ class Chunk(NamedTuple):
     """How many units there are; behind them everything is masked."""
 
 
-class Part(ABC):
+class UnitsOfOneForm(ABC):
     """Some units of one form."""
 
     units: int
@@ -77,7 +76,7 @@ class Part(ABC):
         """The units from `start` to before `stop` on a device, filled up to `fill` units where that is given."""
 
 
-class StoredPart(Part):
+class StoredUnits(UnitsOfOneForm):
     """Units whose rows are columns in memory."""
 
     def __init__(self, rows: Rows, places: Indices) -> None:
@@ -95,7 +94,7 @@ class StoredPart(Part):
         return Chunk(batch, torch.from_numpy(flat >= 0).to(device), many)
 
 
-class ReadPart(Part):
+class ReadUnits(UnitsOfOneForm):
     """Units that were read one by one."""
 
     def __init__(self, batch: tuple[Any, Any], mask: Tensor) -> None:
@@ -137,18 +136,18 @@ def _joined(batches: list[Any]) -> Any:
     return tree_unflatten(joined, trees[0])
 
 
-def parts_here(rows: Rows, places: Indices, *, size: int) -> Iterator[Part]:
+def parts_here(rows: Rows, places: Indices, *, size: int) -> Iterator[UnitsOfOneForm]:
     """The units at `places` (a line per unit, −1 for none), read in this process, `size` of them at a time."""
     if rows.in_memory:
         if len(places):
-            yield StoredPart(rows, places)
+            yield StoredUnits(rows, places)
         return
     for start in range(0, len(places), size):
         for batch, mask in read_parts(rows, places[start : start + size].tolist()):
-            yield ReadPart(batch, mask)
+            yield ReadUnits(batch, mask)
 
 
-class Draw(NamedTuple):
+class StepDraw(NamedTuple):
     """The units of one step (from 0), and the rows of those that this rank works on."""
 
     step: int
@@ -158,23 +157,14 @@ class Draw(NamedTuple):
     """How many units the rank with the most of them works on."""
 
 
-class _Reader:
+class _SliceReader:
     """What a worker holds: the rows. A slice of units is its index."""
 
     def __init__(self, rows: Rows) -> None:
         self._rows = rows
 
     def __getitems__(self, lines: Lines) -> list[tuple[Any, Tensor]]:
-        return [part for part in read_parts(self._rows, lines) if _can_be_sent(part[0])]
-
-
-def _can_be_sent(batch: Any) -> bool:
-    """Whether another process can be given what is no tensor in a batch."""
-    try:
-        ForkingPickler.dumps([each for each in tree_leaves(batch) if not isinstance(each, Tensor)])
-    except Exception:  # noqa: BLE001  an object of a row may do anything
-        return False
-    return True
+        return read_parts(self._rows, lines)
 
 
 def _as_it_is(value: Any) -> Any:
@@ -198,7 +188,7 @@ class Loader:
     def __init__(
         self,
         rows: Rows,
-        draws: Iterator[Draw],
+        draws: Iterator[StepDraw],
         *,
         size: int,
         loading: Loading,
@@ -210,7 +200,7 @@ class Loader:
         the trainer's alone."""
         self._rows, self._size, self._loading, self._pin = rows, size, loading, pin
         self._seed, self._locked = seed, locked
-        self._drawn: deque[Draw] = deque()
+        self._drawn: deque[StepDraw] = deque()
         """Drawn for the workers, and not yet begun."""
         self._asked: deque[Lines] = deque()
         """Given to the workers, and not yet received, in this order."""
@@ -219,13 +209,13 @@ class Loader:
         self._slices = self._cut(draws)
         self._loader: Iterator[Any] | None = self._start(())
 
-    def _cut(self, draws: Iterator[Draw]) -> Iterator[Lines]:
+    def _cut(self, draws: Iterator[StepDraw]) -> Iterator[Lines]:
         for draw in draws:
             self._drawn.append(draw)
             for slice in range(self._slices_of(draw)):
                 yield draw.places[slice * self._size : (slice + 1) * self._size].tolist()
 
-    def _slices_of(self, draw: Draw) -> int:
+    def _slices_of(self, draw: StepDraw) -> int:
         """In how many slices a step is read; the same on every rank, so that ranks draw together."""
         return math.ceil(draw.most / self._size)
 
@@ -245,7 +235,7 @@ class Loader:
         for file in self._locked():
             found = os.fstat(file)
             held.append((file, found.st_dev, found.st_ino))
-        reader: Any = _Reader(self._rows)
+        reader: Any = _SliceReader(self._rows)
         loader: DataLoader[Any] = DataLoader(
             reader,
             batch_sampler=slices,
@@ -258,7 +248,7 @@ class Loader:
         )
         return iter(loader)
 
-    def next(self) -> Draw | None:
+    def next(self) -> StepDraw | None:
         """The next step; None where there is none. What is left of the one before is dropped."""
         while self._left:
             self._receive()
@@ -268,11 +258,11 @@ class Loader:
         self._left = self._slices_of(draw)
         return draw
 
-    def parts(self) -> Iterator[Part]:
+    def parts(self) -> Iterator[UnitsOfOneForm]:
         """The units of the step that was begun last."""
         while self._left:
             for batch, mask in self._receive():
-                yield ReadPart(batch, mask)
+                yield ReadUnits(batch, mask)
 
     def _receive(self) -> list[tuple[Any, Tensor]]:
         self._left -= 1

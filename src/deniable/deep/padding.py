@@ -5,7 +5,7 @@ how long that row is. Here each unit goes to the least length of a stated list t
 than the last of them is cut. Units of one length run together. All lengths are proved before the charge, so none of
 them is a surprise that a unit brings.
 
->>> Padding(lengths=(4, 8), values={"ids": 0}).pad([{"ids": [5, 6, 7, 8, 9], "label": 1}])
+>>> pad(Padding(lengths=(4, 8), values={"ids": 0}), [{"ids": [5, 6, 7, 8, 9], "label": 1}])
 [{'ids': tensor([5, 6, 7, 8, 9, 0, 0, 0]), 'label': 1}]
 """
 
@@ -36,7 +36,7 @@ class Padding:
     values: tuple[tuple[str | int, float], ...]
 
     def __init__(self, *, lengths: Sequence[int], values: Mapping[str, float] | Mapping[int, float]) -> None:
-        if not isinstance(lengths, Sequence) or isinstance(lengths, str) or not lengths:
+        if not isinstance(lengths, tuple | list | range) or not lengths:
             raise InvalidArgument("lengths", lengths, "a list of whole numbers", "For example (32, 64, 128).")
         read = tuple(_checks.count("lengths", each) for each in lengths)
         if list(read) != sorted(set(read)):
@@ -49,21 +49,18 @@ class Padding:
         object.__setattr__(self, "lengths", read)
         object.__setattr__(self, "values", tuple(values.items()))
 
-    def pad(self, items: Sequence[Any], *, length: int | None = None) -> list[Any]:
-        """The rows of one unit with every column of `values` as a tensor of one length: the given one, or the least
-        that holds them. Raises where a row lacks such a column."""
-        columns = [[_sequence(_column(item, name)) for name, _ in self.values] for item in items]
-        longest = max((len(each) for row in columns for each in row), default=0)
-        if length is None:
-            length = next((each for each in self.lengths if each >= longest), self.lengths[-1])
-        fills = [value for _, value in self.values]
-        return [
-            _with(item, {
-                name: _filled(each, length, fill)
-                for (name, _), each, fill in zip(self.values, row, fills, strict=True)
-            })
-            for item, row in zip(items, columns, strict=True)
-        ]  # fmt: skip
+
+def pad(rule: Padding, items: Sequence[Any], *, length: int | None = None) -> list[Any]:
+    """The rows of one unit with every column that varies as a tensor of one length: the given one, or the least that
+    holds them. Raises where a row lacks such a column."""
+    columns = [[_sequence(_column(item, name)) for name, _ in rule.values] for item in items]
+    longest = max((len(each) for row in columns for each in row), default=0)
+    if length is None:
+        length = next((each for each in rule.lengths if each >= longest), rule.lengths[-1])
+    return [
+        _with(item, {name: _filled(each, length, fill) for (name, fill), each in zip(rule.values, row, strict=True)})
+        for item, row in zip(items, columns, strict=True)
+    ]
 
 
 def _column(item: Any, name: str | int) -> Any:

@@ -21,7 +21,7 @@ from deniable.deep.clipping.passes import Loss
 from deniable.deep.clipping.sharding import is_sharded, local
 from deniable.deep.data import moved
 from deniable.deep.distributed import Alone
-from deniable.deep.loading import Chunk, Part, StoredPart
+from deniable.deep.loading import Chunk, StoredUnits, UnitsOfOneForm
 from deniable.deep.noises import GridNoise
 from deniable.deep.plan import Plan
 from deniable.errors import DeniableError, NotSupported
@@ -97,7 +97,7 @@ class Accumulator:
         for form in self._proved:
             self._engine.prove(form)
 
-    def over(self, parts: Iterable[Part], units: int) -> tuple[dict[str, Tensor], Tensor, Tensor]:
+    def over(self, parts: Iterable[UnitsOfOneForm], units: int) -> tuple[dict[str, Tensor], Tensor, Tensor]:
         """Sums by parameter name, norms by unit, losses by row (0 for a place without a row). Of so many units, one
         that contributes nothing, because it could not be read or its form is not proved, has norm inf."""
         kind = torch.int64 if self._whole else torch.float32
@@ -117,7 +117,7 @@ class Accumulator:
             }
         return sums, torch.cat(norms), torch.cat(losses)
 
-    def _passes(self, parts: Iterable[Part]) -> Iterator[_Part]:
+    def _passes(self, parts: Iterable[UnitsOfOneForm]) -> Iterator[_Part]:
         """The result of every pass, without what only filled its shape."""
         if is_sharded(self._workers.model):
             yield from self._collective_passes(parts)
@@ -135,7 +135,7 @@ class Accumulator:
                 except torch.OutOfMemoryError:
                     if self._units > 1:
                         fits = False
-                    elif isinstance(part, StoredPart) or form in self._proved:
+                    elif isinstance(part, StoredUnits) or form in self._proved:
                         raise
                     # Else a unit has a form that nobody else has: too large to be worked on, it contributes nothing.
                 if not fits:  # after the error is gone, and with it what its frames held
@@ -151,7 +151,7 @@ class Accumulator:
         """Up to how many units a pass is filled: a graph wants one shape."""
         return self._units if self._fixed else None
 
-    def _collective_passes(self, parts: Iterable[Part]) -> Iterator[_Part]:
+    def _collective_passes(self, parts: Iterable[UnitsOfOneForm]) -> Iterator[_Part]:
         """A model spread over ranks runs on all of them or on none. All ranks prove the forms that any of them has, in
         one order, and those with fewer passes than others take passes of nobody."""
         home = torch.device("cpu")

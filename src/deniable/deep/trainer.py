@@ -46,7 +46,7 @@ from deniable.deep.clipping.passes import row_count
 from deniable.deep.data import Collate, Indices, People, Rows, forms_of, moved
 from deniable.deep.distributed import workers_of
 from deniable.deep.fingerprints import Fingerprint, differ, fingerprint
-from deniable.deep.loading import Draw, Loader, Loading, parts_here
+from deniable.deep.loading import Loader, Loading, StepDraw, parts_here
 from deniable.deep.noising import noising
 from deniable.deep.padding import Padding
 from deniable.deep.plan import Plan
@@ -280,12 +280,12 @@ class Trainer:
             self._loader.close()
             self._loader = None
 
-    def _draw_step(self, people: People, step: int) -> Draw:
+    def _draw_step(self, people: People, step: int) -> StepDraw:
         """The units of a step (from 0), and their rows."""
         units = self._workers.drawn(lambda: self._draw(len(people), step))
         places = people.rows(self._workers.part(units), self._generator.source(step, purpose="rows"))
         ranks = self._workers.number if self._workers.shared else 1
-        return Draw(step, units, places, most=-(-len(units) // ranks))
+        return StepDraw(step, units, places, most=-(-len(units) // ranks))
 
     def _drawn_order(self) -> Indices:
         """An order of all units. Samplings that use one are for relations under which their number is public."""
