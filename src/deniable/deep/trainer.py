@@ -261,7 +261,8 @@ class Trainer:
     def _ahead(self, rows: Rows, people: People, loading: Loading) -> Loader | None:
         """What reads ahead, if asked for: on every rank the same."""
         size = self._sums.units
-        self._workers.agree("num_workers", (loading, size) if loading.num_workers else loading.num_workers)
+        if self._workers.shared:  # they draw together
+            self._workers.agree("num_workers", (loading, size) if loading.num_workers else loading.num_workers)
         if not loading.num_workers or rows.in_memory or self._step >= self.plan.steps:
             return None
         draws = (self._draw_step(people, step) for step in range(self._step, self.plan.steps))

@@ -30,10 +30,11 @@ from deniable.deep import (
     PerLayerClipping,
     SeededGenerator,
     Trainer,
+    loading,
 )
+from deniable.deep import trainer as trainer_module
 from deniable.deep.distributed.ranks import Ranks
 from deniable.deep.distributed.replicas import Replicas
-from deniable.deep.sums import Accumulator
 from deniable.errors import DeniableError
 from tests.deep.models import cross_entropy, network, plan, sgd, table
 
@@ -95,6 +96,12 @@ MORE_CASES: dict[str, tuple[Any, Any, dn.deep.Plan, dict[str, Any]]] = {
     "automatic": (network, table, plan(batch=3, steps=5, clip=0.3, clipping=AutomaticClipping(), **QUIET), {}),
     "microbatches": (network, table, plan(batch=3, steps=10, clip=0.3, **QUIET), {"microbatch": 1}),
     "two passes": (words, sentences, plan(size=60, batch=3, steps=5, clip=0.2, **QUIET), {"mode": "two_pass"}),
+    "workers": (
+        network,
+        lambda: list(zip(*table(), strict=True)),
+        plan(batch=3, steps=5, clip=0.3, augmentations=2, **QUIET),
+        {"microbatch": 1, "num_workers": 1},
+    ),
     "people": (
         network,
         table,
@@ -130,10 +137,16 @@ def whole(model: nn.Module) -> Tensor:
 
 
 def trained(
-    model: nn.Module, data: Any, stated: dn.deep.Plan, *, people: list[int] | None = None, **settings: Any
+    model: nn.Module,
+    data: Any,
+    stated: dn.deep.Plan,
+    *,
+    people: list[int] | None = None,
+    num_workers: int = 0,
+    **settings: Any,
 ) -> Tensor:
     trainer = Trainer(model, sgd(model), cross_entropy, stated, generator=SeededGenerator(7), **settings)
-    return whole(trainer.fit(data, people=people).model)
+    return whole(trainer.fit(data, people=people, num_workers=num_workers).model)
 
 
 # the same result
@@ -201,15 +214,14 @@ def instrumented() -> dict[str, Any]:
     for way, spread in WAYS.items():
         seen: list[Observation] = []
         worked: list[list[int]] = []
-        over = Accumulator.over
 
-        def watch(self: Accumulator, rows: Any, places: Any, over: Any = over, worked: Any = worked) -> Any:
+        def watch(rows: Any, places: Any, worked: Any = worked, **settings: Any) -> Any:
             worked.append(sorted(places.reshape(-1).tolist()))
-            return over(self, rows, places)
+            return loading.parts_here(rows, places, **settings)
 
         stated = plan(batch=5, steps=STEPS, noise_multiplier=2, clip=0.5)
         model = spread(network(width=40))
-        with patched(Accumulator, "over", watch):
+        with patched(trainer_module, "parts_here", watch):
             trainer = Trainer(model, sgd(model), cross_entropy, stated, observers=[seen.append])
             trainer.fit(table())
         noise = [
