@@ -6,6 +6,8 @@ from scipy import stats
 
 import deniable as dn
 from deniable import conversions, mechanisms, textbook
+from deniable.explaining.illustrations import loss_figure
+from deniable.explaining.svg import render
 from deniable.guarantees import GDP, ZCDP, ApproxDP, PureDP
 from docs.notes.items import DIFFERS, Item, Lecture, Section
 
@@ -236,8 +238,9 @@ LOSSES = Section(
         ),
         Item(
             "Statement", "central limit",
-            "A sum of many independent losses is nearly normal.",
+            "A sum of many independent losses is nearly normal. Drawn: a thousand randomized responses of ε = 0.1.",
             code="textbook.estimate_mu", test="textbook/test_clt.py::test_a_gaussian_is_its_own_limit",
+            picture=lambda: render(loss_figure(dn.RandomizedResponse(0.1) * 1000)),
         ),
         Item(
             "Claim", "moments of an ε-DP loss",

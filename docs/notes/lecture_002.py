@@ -12,6 +12,7 @@ from deniable import conversions, textbook
 from deniable.auditing import statistics
 from deniable.explaining import odds as odds_room
 from deniable.explaining.curves import comparison_figure, tradeoff_figure
+from deniable.explaining.illustrations import forms_figure, promise_figure, threshold_figure
 from deniable.explaining.svg import render
 from deniable.guarantees import FDP, GDP, ApproxDP, PureDP
 from docs.notes.items import DIFFERS, LEFT_OUT, PARTIAL, Item, Lecture, Section
@@ -64,8 +65,9 @@ APPROXIMATE = Section(
             "counter-example's δ is many times δ′.",
         ),
         Item(
-            "Remark", "any choice of δ′", "δ′ trades against ε.",
+            "Remark", "any choice of δ′", "δ′ trades against ε. Drawn: every form of composition, each with its best δ′.",
             code="textbook.best_slack", test="textbook/test_choices.py::test_the_slack_of_the_notes_and_the_best",
+            picture=lambda: render(forms_figure(textbook.compare_theorems(PureDP(0.1), counts=(1000,), delta=1e-6))),
         ),
     ),
 )  # fmt: skip
@@ -240,8 +242,9 @@ GAUSSIAN = Section(
             ours=lambda: f"pure ε = 1 there and back: δ(0.5) = {conversions.fdp_to_profile(conversions.pure_to_fdp(PureDP(1))).delta(0.5):.5f} from f, {conversions.pure_to_profile(PureDP(1)).delta(0.5):.5f} directly",
         ),
         Item(
-            "Definition", "μ-GDP", "f-DP for the trade-off of N(0, 1) and N(μ, 1).",
+            "Definition", "μ-GDP", "f-DP for the trade-off of N(0, 1) and N(μ, 1). Drawn: the best test at μ = 1 and its two errors.",
             code="guarantees.GDP", test="conversions/test_exact.py::test_gaussian_trade_off",
+            picture=lambda: render(threshold_figure(mu=1)),
         ),
         Item(
             "Figure", "trade-off curves", "False negatives against false positives: the best tests under several promises.",
@@ -259,7 +262,8 @@ GAUSSIAN = Section(
             ),
         ),
         Item(
-            "Formula", "GDP as a ratio of densities", "GDP bounds the errors of tests.",
+            "Formula", "GDP as a ratio of densities", "GDP bounds the errors of tests. Drawn: what four mechanisms that all keep (1, 1e-5) allow a test.",
+            picture=lambda: render(promise_figure(ApproxDP(1, 1e-5))),
             printed="P[A(D) = t]/P[A(D′) = t] ≤ exp(½(μ² − 2μt))",
             code="conversions.gdp_to_tradeoff", test=f"{ERRATA}::test_002_gdp_bounds_tests_not_ratios",
             ours=lambda: "reporting only whether a 1-GDP output exceeds 3 keeps 1-GDP, and “yes” is "

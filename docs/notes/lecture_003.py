@@ -6,6 +6,8 @@ import math
 
 import deniable as dn
 from deniable import conversions, mechanisms, textbook
+from deniable.explaining.illustrations import accuracy_figure
+from deniable.explaining.svg import render
 from deniable.guarantees import ApproxDP, PureDP
 from docs.notes.items import DIFFERS, Item, Lecture, Section
 
@@ -105,7 +107,8 @@ PURE = Section(
             code="mechanisms.central_and_local", test=f"{SIZE}::test_central_against_local",
         ),
         Item(
-            "Formula", "n for ε and α", "n ≥ C/(ε²α²).",
+            "Formula", "n for ε and α", "n ≥ C/(ε²α²). Drawn: the error that the planner promises for a share, against ε.",
+            picture=lambda: render(accuracy_figure(mechanisms.mean, settings={"bounds": (0, 1), "relation": "replace"})),
             code="mechanisms.central_and_local", test=f"{SIZE}::test_central_against_local",
             ours=lambda: f"error 0.05 at 95 %, ε = 1: {_both().local.size:,} people with local noise, {_both().central.size:,} with a trusted party",
         ),

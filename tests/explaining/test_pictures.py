@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 import re
 from dataclasses import fields, replace
 from fractions import Fraction
 from pathlib import Path
+from statistics import NormalDist
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 from xml.etree import ElementTree
@@ -15,15 +17,17 @@ import pytest
 
 from deniable.accounting import account
 from deniable.auditing import AuditReport, Point
-from deniable.events import Gaussian, Laplace
-from deniable.explaining import curves
+from deniable.errors import InvalidArgument
+from deniable.events import Claimed, Gaussian, Laplace, RandomizedResponse, dpsgd
+from deniable.explaining import curves, illustrations
 from deniable.explaining.audits import audit_figure, audit_tradeoff
 from deniable.explaining.figures import Figure, Interval
 from deniable.explaining.labels import ENGLISH_LABELS, Labels
 from deniable.explaining.odds import icon_array, odds
 from deniable.explaining.report import value_figures
 from deniable.explaining.svg import COLOURS, INK, render
-from deniable.guarantees import PureDP, TradeOff
+from deniable.guarantees import ApproxDP, PureDP, TradeOff
+from deniable.mechanisms import mean
 from deniable.textbook import compare_theorems
 from tests.explaining.looking import OUTSIDE, OVERLAPS, PHONE, REPORT
 
@@ -35,6 +39,11 @@ FIGURES: dict[str, Figure] = {
     "profile": curves.profile_figure({"Gaussian": account(Gaussian(1))}),
     "belief": curves.belief_figure(account(Gaussian(1))),
     "comparison": curves.comparison_figure(compare_theorems(PureDP(0.1), counts=[1, 10, 100, 1000], delta=1e-3)),
+    "loss": illustrations.loss_figure(RandomizedResponse(0.1) * 1000),
+    "threshold": illustrations.threshold_figure(mu=1.5, threshold=1),
+    "one promise": illustrations.promise_figure(ApproxDP(1, 1e-5)),
+    "forms": illustrations.forms_figure(compare_theorems(PureDP(0.1), counts=[100], delta=1e-3)),
+    "accuracy": illustrations.accuracy_figure(mean, settings={"bounds": (0, 1), "relation": "replace"}),
     "charges": curves.charges_figure({f"2026-11-{day:02d}": day for day in range(1, 29)}),
     "values": curves.intervals_figure("visits", [Interval("a long name for a ward <1>", 3, 1, 5)], x_label="visits"),
     "odds": icon_array(odds(account(Laplace(2)))),
@@ -60,13 +69,19 @@ def test_a_picture_in_another_language() -> None:
         curves.belief_figure(profile, labels=labels),
         curves.belief_figure(account(Laplace(1)), labels=labels),
         curves.comparison_figure(unnamed, labels=labels),
+        illustrations.loss_figure(Gaussian(1), labels=labels),
+        illustrations.threshold_figure(mu=1, labels=labels),
+        illustrations.forms_figure(unnamed, labels=labels),
+        illustrations.accuracy_figure(
+            mean, sizes=[9], epsilons=[1, 2], settings={"bounds": (0, 1), "relation": "replace"}, labels=labels
+        ),
         curves.charges_figure({"2026-11-15": 3}, labels=labels),
         icon_array(odds(profile), labels=labels),
         audit_figure(REPORT.curve, verdict=REPORT.verdict, labels=labels),
         audit_tradeoff(REPORT, labels=labels),
         *value_figures(SimpleNamespace(confidence=Fraction(1, 2), columns=columns), labels=labels),
     ]
-    assert len(drawn) == 10
+    assert len(drawn) == 14
     for figure in drawn:
         said = [figure.title, figure.alt, getattr(figure, "x_label", ""), getattr(figure, "y_label", "")]
         said += [line.label for line in getattr(figure, "lines", ())]
@@ -122,6 +137,32 @@ def test_matplotlib_draws_the_same_figures(name: str, tmp_path: Path) -> None:
 
     save(FIGURES[name], tmp_path / "figure.png")
     assert (tmp_path / "figure.png").stat().st_size > 5000
+
+
+def test_the_drawn_loss_of_many_small_steps_tends_to_its_normal_limit() -> None:
+    """Rounding each of ten thousand steps to a grid would move the whole curve by a standard deviation."""
+    for event in (RandomizedResponse(0.01) * 10_000, dpsgd(noise_multiplier=1, rate=0.01, steps=10_000)):
+        own, limit = illustrations.loss_figure(event).lines
+        assert max(abs(a - b) for a, b in zip(own.ys, limit.ys, strict=True)) < 0.04 * max(limit.ys)
+
+
+def test_the_drawn_errors_are_those_of_the_test() -> None:
+    for threshold in (-1.0, 0.3, 2.0):
+        *_, positives, negatives = illustrations.threshold_figure(mu=1, threshold=threshold).lines
+        for line, rate in ((positives, 1 - NormalDist().cdf(threshold)), (negatives, NormalDist(1).cdf(threshold))):
+            steps = [b - a for a, b in itertools.pairwise(line.xs)]
+            area = sum(d * (a + b) / 2 for d, (a, b) in zip(steps, itertools.pairwise(line.ys), strict=True))
+            assert area == pytest.approx(rate, abs=1e-3)
+            assert line.label.endswith(f"{100 * rate:.2g} %")
+
+
+def test_what_has_no_picture_is_refused() -> None:
+    with pytest.raises(InvalidArgument, match="never infinite"):
+        illustrations.loss_figure(Claimed(ApproxDP(1, 0.1)))
+    with pytest.raises(InvalidArgument, match="threshold"):
+        illustrations.threshold_figure(mu=1, threshold=9)
+    with pytest.raises(InvalidArgument, match="epsilons"):
+        illustrations.accuracy_figure(mean, epsilons=[1], settings={"bounds": (0, 1), "relation": "replace"})
 
 
 def test_a_refuted_claim_is_drawn_above_the_finding() -> None:

@@ -13,12 +13,13 @@ from typing import NamedTuple
 
 @dataclass(frozen=True)
 class FigureLine:
-    """One curve. `dashed` marks an estimate or a reference, which promises nothing."""
+    """One curve. `dashed` marks an estimate or a reference, which promises nothing; `filled` shades what is below."""
 
     label: str
     xs: tuple[float, ...]
     ys: tuple[float, ...]
     dashed: bool = False
+    filled: bool = False
 
 
 @dataclass(frozen=True)

@@ -39,6 +39,29 @@ class Labels:
     comparison_estimate: str
     comparison_alt: str
     comparison_alt_line: str
+    loss: str
+    loss_axis: str
+    loss_line: str
+    loss_normal: str
+    loss_alt: str
+    density: str
+    threshold: str
+    threshold_axis: str
+    threshold_without: str
+    threshold_with: str
+    threshold_line: str
+    threshold_alt: str
+    promise_response: str
+    promise_laplace: str
+    promise_gaussian: str
+    promise_sampled: str
+    forms: str
+    forms_alt: str
+    accuracy: str
+    accuracy_axis: str
+    accuracy_line: str
+    accuracy_alt: str
+    accuracy_alt_line: str
     charges: str
     charges_day: str
     charges_alt: str
@@ -87,6 +110,34 @@ ENGLISH_LABELS = Labels(
     comparison_estimate="{theorem} (estimate)",
     comparison_alt="ε against the number of steps, one line per theorem.",
     comparison_alt_line="{theorem}: {epsilon} at k = {count}.",
+    loss="The privacy loss and its normal limit",
+    loss_axis="privacy loss ln P/Q",
+    loss_line="privacy loss",
+    loss_normal="normal law with its mean and variance (estimate)",
+    loss_alt=(
+        "The density of the privacy loss, with mean {mean} and standard deviation {deviation}, beside the normal law."
+    ),
+    density="density",
+    threshold="A test that decides by a threshold",
+    threshold_axis="what the test sees, in standard deviations of the noise",
+    threshold_without="without you",
+    threshold_with="with you",
+    threshold_line="threshold at {at}",
+    threshold_alt=(
+        "Two normal laws that are {mu} apart. Above the threshold {at} the test says that you took part:"
+        " false positives {positives}, false negatives {negatives}."
+    ),
+    promise_response="randomized response",
+    promise_laplace="Laplace noise",
+    promise_gaussian="Gaussian noise",
+    promise_sampled="1,000 Gaussian steps on a hundredth",
+    forms="What {count} steps cost, each {step}",
+    forms_alt="ε under each theorem.",
+    accuracy="Accuracy against privacy",
+    accuracy_axis="error, at most",
+    accuracy_line="{many} people",
+    accuracy_alt="The promised error against ε, one line per number of people.",
+    accuracy_alt_line="{many} people: {error} at ε = {epsilon}.",
     charges="Charges over time",
     charges_day="charges a day (UTC)",
     charges_alt="Charges per day.",

@@ -34,7 +34,10 @@ def _lines(figure: LineFigure, axes: Axes) -> None:
         dash = DASHES[2] if line.dashed else DASHES[number // len(COLOURS) % len(DASHES)]
         style = (0, tuple(map(float, dash.split()))) if dash else "-"
         colour = REFERENCE if line.dashed else COLOURS[number % len(COLOURS)]
-        axes.plot(line.xs, line.ys, color=colour, linestyle=style, label=_literal(line.label))
+        if line.filled:
+            axes.fill_between(line.xs, line.ys, color=colour, alpha=0.35, label=_literal(line.label))
+        else:
+            axes.plot(line.xs, line.ys, color=colour, linestyle=style, label=_literal(line.label))
     if figure.log_x:
         axes.set_xscale("log")
     if figure.log_y:

@@ -73,9 +73,15 @@ def _lines(figure: LineFigure) -> str:
             if across.holds(x) and up.holds(y)
         )
         stroke = _stroke(number, dashed=line.dashed)
-        parts.append(f'<polyline points="{points}" fill="none" stroke-width="2.2" {stroke}/>')
         y = _HEIGHT + 6 + _LEGEND_LINE * number
-        parts.append(f'<line x1="{_LEFT}" x2="{_LEFT + 34}" y1="{y}" y2="{y}" stroke-width="2.2" {stroke}/>')
+        if line.filled:
+            area = f'fill="{COLOURS[number % len(COLOURS)]}" fill-opacity="0.35"'
+            ground = f"{across(line.xs[-1]):.1f},{up(up.low):.1f} {across(line.xs[0]):.1f},{up(up.low):.1f}"
+            parts.append(f'<polygon points="{points} {ground}" {area}/>')
+            parts.append(f'<rect x="{_LEFT}" y="{y - 6}" width="34" height="12" {area}/>')
+        else:
+            parts.append(f'<polyline points="{points}" fill="none" stroke-width="2.2" {stroke}/>')
+            parts.append(f'<line x1="{_LEFT}" x2="{_LEFT + 34}" y1="{y}" y2="{y}" stroke-width="2.2" {stroke}/>')
         parts.append(_text(_LEFT + 42, y + 4, line.label))
     return _document(figure.title, figure.alt, parts, height=_HEIGHT + _LEGEND_LINE * len(figure.lines) + 4)
 
@@ -101,7 +107,8 @@ def _icons(figure: IconFigure) -> str:
 
 @render.register
 def _intervals(figure: IntervalFigure) -> str:
-    line, left = 26, 150
+    longest = min(max([17, *(len(row.name) for row in figure.rows)]), 26)
+    line, left = 26, 150 + 7 * (longest - 17)
     across = _Scale(*span([v for row in figure.rows for v in (row.low, row.high)]), left, _WIDTH - 24, False)
     bottom = _TOP + line * len(figure.rows)
     parts = []
@@ -111,7 +118,7 @@ def _intervals(figure: IntervalFigure) -> str:
         parts.append(_text(x, bottom + 18, figures.tick_label(value), anchor="middle"))
     for number, row in enumerate(figure.rows):
         y = _TOP + line * number + line / 2
-        parts.append(_text(left - 12, y + 4, _short(row.name, 17), anchor="end"))
+        parts.append(_text(left - 12, y + 4, _short(row.name, longest), anchor="end"))
         parts.append(
             f'<line x1="{across(row.low):.1f}" x2="{across(row.high):.1f}" y1="{y}" y2="{y}"'
             f' stroke="{COLOURS[0]}" stroke-width="3" stroke-linecap="round"/>'
