@@ -37,6 +37,12 @@ class Curator:
         self.jobs = Jobs(settings, self.store, self.session, clock=clock)
         self._planner = Planner(settings) if settings.planning_seconds else None
 
+    def start_early(self) -> None:
+        """Before the first question: end the runs of a worker in whose place this one starts, and be ready to plan."""
+        self.jobs.give_up_lost()
+        if self._planner is not None:
+            self._planner.start_early()
+
     def close(self) -> None:
         """Wait for what is being computed, and let go of everything."""
         self.jobs.close()

@@ -284,17 +284,21 @@ class Jobs:
 
     def _check_room(self, who: str, cost: RunCost | None, now: float, *, waits: bool) -> None:
         """Refuse a run beyond what a day may cost, or where too many wait; as the only writer."""
-        today = self._store.runs(
-            "account = ? AND submitted > ? AND state NOT IN (?, ?) AND copied IS NULL",
-            who, now - 86_400, REFUSED, DENIED,
-        )  # fmt: skip
-        self._policy.check_day(cost, today)
+        if self._policy.limits_days:
+            today = self._store.runs(
+                "account = ? AND submitted > ? AND state NOT IN (?, ?) AND copied IS NULL",
+                who, now - 86_400, REFUSED, DENIED,
+            )  # fmt: skip
+            self._policy.check_day(cost, today)
         waiting = self._store.runs("account = ? AND state = ?", who, WAITING) if waits else []
         if len(waiting) >= self._settings.most_waiting_each:
             raise ServiceBusy("too many of your runs wait for an approval; ask again when they are decided", seconds=60)
         since = now - self._settings.deadline * 2 ** (TIMES - 1) - 60
-        ended = (QUEUED, CHARGED, DONE, FAILED, LOST)
-        recent = self._store.runs("submitted > ? AND copied IS NULL AND state IN (?, ?, ?, ?, ?)", since, *ended)
+        recent = self._store.runs(  # of these, those that may not be shown yet
+            "submitted > ? AND copied IS NULL AND state IN (?, ?, ?, ?, ?)"
+            " AND (submitted + deadline > ? OR finished IS NULL OR finished > submitted + deadline)",
+            since, QUEUED, CHARGED, DONE, FAILED, LOST, now,
+        )  # fmt: skip
         pending = [run for run in recent if view(run, now).state == "running"]
         own = sum(run.account == who for run in pending)
         if len(pending) >= self._settings.most_waiting or own >= self._settings.most_waiting_each:

@@ -11,7 +11,7 @@ import multiprocessing
 import threading
 from collections import Counter
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import Any
 
 from deniable.errors import DeniableError, QueryError, ServiceBusy
@@ -58,6 +58,15 @@ class Planner:
             raise from_problem(told)
         summary: dict[str, Any] = told
         return summary
+
+    def start_early(self) -> None:
+        """Start the child now, in the background: the first question would wait for it."""
+        threading.Thread(target=self._ensure_child, name="planner", daemon=True).start()
+
+    def _ensure_child(self) -> None:
+        with self._lock, suppress(QueryError):  # the next question tries again, and tells
+            if self._child is None:
+                self._start()
 
     @contextmanager
     def _place(self, who: str | None) -> Iterator[None]:

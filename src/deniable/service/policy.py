@@ -82,11 +82,16 @@ class CostPolicy:
             if limit is not None:
                 limit.check(cost)
 
+    @property
+    def limits_days(self) -> bool:
+        """Whether the other runs of a day count."""
+        return self._day is not None
+
     def check_day(self, cost: RunCost | None, runs: Iterable[RunRow]) -> None:
         """Refuse a run that costs too much beside the others of its day."""
-        if self._day is None:
-            return
         left = self._day
+        if left is None:
+            return
         for run in runs:
             # A run that was paid before there was a limit, in other numbers, leaves nothing of its day.
             spent = RunCost(Fraction(run.epsilon), Fraction(run.delta or 0)) if run.epsilon else RunCost(*left)

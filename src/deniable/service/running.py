@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import os
+import socket
 import stat
 import time
 from collections.abc import Callable, Iterator, Mapping
@@ -21,6 +22,12 @@ from deniable.service.curator import Curator
 from deniable.service.pages import page_routes
 from deniable.service.settings import FILE, ServiceSettings
 from deniable.service.store import ServiceStore
+
+try:
+    import uvicorn
+    from uvicorn.protocols.http.h11_impl import H11Protocol
+except ModuleNotFoundError as error:
+    raise MissingExtra("uvicorn", "serve") from error
 
 FOLDER = "DENIABLE_SERVICE"
 """The variable of the environment that tells a worker its folder."""
@@ -127,10 +134,6 @@ def serve(
     certificate_key: str | None = None, proxies: str | None = None, on_start: Callable[[str], None] = lambda url: None,
 ) -> None:  # fmt: skip
     """Run a service until it is told to stop; `on_start` is told its address once nothing refuses it."""
-    try:
-        import uvicorn
-    except ModuleNotFoundError as error:
-        raise MissingExtra("uvicorn", "serve") from error
     settings = ServiceSettings.read(folder)
     with only_one(settings):
         recover(settings)
@@ -140,16 +143,27 @@ def serve(
             "deniable.service.running:application", factory=True, host=host, port=port, workers=workers,
             ssl_certfile=certificate, ssl_keyfile=certificate_key, proxy_headers=proxies is not None,
             forwarded_allow_ips=proxies, server_header=False, access_log=False, log_config=None,
-            timeout_graceful_shutdown=30, limit_concurrency=1000, http="h11", ws="none",
+            timeout_graceful_shutdown=30, limit_concurrency=1000, http=PromptProtocol, ws="none",
             h11_max_incomplete_event_size=32_768,
         )  # fmt: skip
+
+
+class PromptProtocol(H11Protocol):
+    """HTTP by h11, whose answers leave at once. The server writes an answer in two pieces, and the system would keep
+    the second back until the first is acknowledged, for 40 ms."""
+
+    def connection_made(self, transport: Any) -> None:
+        own = transport.get_extra_info("socket")
+        if own is not None and own.family != socket.AF_UNIX:
+            own.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        super().connection_made(transport)
 
 
 def application() -> Any:
     """One worker's application, for the folder in the environment."""
     start_logging()
     curator = Curator(ServiceSettings.read(os.environ[FOLDER]))
-    curator.jobs.give_up_lost()  # of a worker in whose place this one starts
+    curator.start_early()
     return make_app(curator, pages=page_routes(curator))
 
 

@@ -39,6 +39,7 @@ _TABLES = (
     " state TEXT NOT NULL, charge BIGINT, release TEXT, error TEXT, finished DOUBLE PRECISION, copied TEXT,"
     " published TEXT, delta TEXT NOT NULL DEFAULT '')",
     "CREATE INDEX IF NOT EXISTS service_runs_account ON service_runs (account, submitted)",
+    "CREATE INDEX IF NOT EXISTS service_runs_submitted ON service_runs (submitted)",
     "CREATE INDEX IF NOT EXISTS service_runs_plan ON service_runs (plan)",
     "CREATE INDEX IF NOT EXISTS service_runs_question ON service_runs (question)",
     "CREATE TABLE IF NOT EXISTS service_approvals (run TEXT PRIMARY KEY, account TEXT NOT NULL, decision TEXT NOT NULL,"
