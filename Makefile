@@ -61,8 +61,9 @@ docs: $(VENV)/.docs  ## the documentation as a site under site/, numbers of the 
 	@$(BIN)/python -m docs.notes.pages
 	@$(BIN)/python docs/website.py
 
-looks: docs $(VENV)/.test  ## the site, the public page and the dashboard in a headless browser: overflow, errors, accessibility; pictures
+looks: docs $(VENV)/.test  ## the site, the public page, the dashboard and the service in a headless browser: overflow, errors, accessibility; pictures
 	@$(BIN)/python docs/looks.py
+	@$(BIN)/python -m docs.live_service
 
 release: $(VENV)/.test  ## wheel and sdist in dist/, each checked in empty environments, and the notes of the release
 	@$(BIN)/python .ci/release.py $(PYTHONS)

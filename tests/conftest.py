@@ -14,13 +14,15 @@ import os
 import re
 import shutil
 import sys
-from collections.abc import Generator
+from collections.abc import Generator, Iterator
 from typing import TYPE_CHECKING, Any
 
 import hypothesis
 import pytest
 
 if TYPE_CHECKING:
+    from playwright.sync_api import Browser
+
     from tests.postgres import Server
 
 # One thread each: the workers of pytest have a core each, and threads that wait for one another only heat it.
@@ -115,3 +117,20 @@ def spark() -> Generator[Any]:
     session = builder.getOrCreate()
     yield session
     session.stop()
+
+
+@pytest.fixture(scope="session")
+def browser() -> Iterator[Browser]:
+    """One browser for all tests of a worker: Debian's chromium, driven by playwright."""
+    from playwright.sync_api import sync_playwright
+
+    path = shutil.which("chromium") or shutil.which("google-chrome")
+    if path is None:
+        pytest.skip("a browser is missing; install it: apt-get install chromium")
+    with sync_playwright() as driver:
+        found = driver.chromium.launch(
+            executable_path=path,
+            args=["--no-sandbox", "--disable-gpu", "--disable-background-networking", "--disable-component-update"],
+        )
+        yield found
+        found.close()

@@ -25,13 +25,17 @@ FORMS: dict[str, dict[str, str]] = {
     "log_in_form": {"name": "x", "password": "y"}, "plan_form": FIELDS, "rehearse_form": FIELDS, "submit_form": FIELDS,
     "publish_form": {"id": "x", "title": "x"}, "decide_form": {"decision": "deny", "plan": "", "reason": "x"},
     "envelope_form": {"kind": "project", "name": "flu", "epsilon": "0.1", "decision": "x"},
+    "grant_form": {"project": "x", "account": "ana", "granted": "yes"},
+    "set_password_form": {"account": "nobody", "password": "correct horse"},
+    "change_password_form": {"old": "x", "new": "correct horse", "again": "correct horse"},
     "account_form": {"name": "new", "role": "analyst"}, "token_form": {"label": "x"},
 }  # fmt: skip
 EVERYBODY = {"home_page", "asset", "log_in_page", "log_in_form", "release_page"}
 ALL = EVERYBODY | {"log_out_form", "tables_page", "releases_page", "budget_page", "tokens_page", "token_form",
-                   "revoke_form"}  # fmt: skip
+                   "revoke_form", "change_password_form"}  # fmt: skip
 STEWARD = ALL | {"ask_page", "plan_form", "rehearse_form", "publish_form", "envelope_form", "approvals_page",
-                 "decide_form", "ledger_page", "accounts_page", "account_form", "end_account_form"}  # fmt: skip
+                 "decide_form", "ledger_page", "accounts_page", "account_form", "end_account_form", "grant_form",
+                 "set_password_form"}  # fmt: skip
 MAY = {
     # Written down a second time on purpose: the pages of each role.
     "owner": STEWARD, "curator": STEWARD, "auditor": ALL | {"ledger_page"}, "public": EVERYBODY,
@@ -87,7 +91,8 @@ def test_every_page_for_every_role(service: Service, role: str) -> None:
         path = each.path.replace("{id}", "nobody")
         reply = visitor.open(path) if each.method == "GET" else visitor.send(path, **FORMS.get(each.name, {}))
         to_log_in = reply.status == 303 and reply.headers["location"] == "/login" and each.name != "log_out_form"
-        denied = to_log_in or (reply.status in (401, 403) and each.name != "log_in_form")
+        own = each.name in ("log_in_form", "change_password_form")  # they refuse what they are given
+        denied = to_log_in or (reply.status in (401, 403) and not (own and each.name in MAY[role]))
         assert denied is (each.name not in MAY[role]), (each, reply)
         assert reply.status < 500
         assert "set-cookie" not in reply.headers or each.name == "log_out_form"
@@ -293,6 +298,41 @@ def test_passwords_and_logging_out(service: Service, visit: Any) -> None:
         last = nobody.send("/login", name="zoe", password="wrong")
     assert last.status in (401, 429)
     assert nobody.send("/login", name="zoe", password="wrong").status == 429
+
+
+def test_passwords_are_set_and_changed(service: Service, visit: Any) -> None:
+    first, second, third = "correct horse battery", "incorrect horse battery", "no horse at all"
+    ana, owner = visit("analyst"), visit("owner")
+    token = service.tokens["analyst"]
+    assert ana.send("/password", new=first, again=first).status == 403  # a session of a token is no token
+    assert ana.send("/password", token=service.tokens["other"], new=first, again=first).status == 403
+    assert ana.send("/password", token=token, new=first, again=second).status == 422
+    assert ana.send("/password", token=token, new=first, again=first).headers["location"] == "/login"
+    assert ana.open("/tables").status == 303
+    logged_in = ana.send("/login", name="ana", password=first)
+    ana.cookie = logged_in.headers["set-cookie"].partition(";")[0]
+    ana.form = re.search(r'name="form" value="([^"]+)"', ana.open("/tokens").body.decode())[1]
+    assert ana.send("/password", old="wrong", new=second, again=second).status == 403
+    changed = ana.send("/password", old=first, new=second, again=second)
+    assert changed.headers["location"] == "/tokens"
+    ana.cookie = changed.headers["set-cookie"].partition(";")[0]
+    assert ana.open("/tokens").status == 200
+    assert owner.send("/passwords", account="ana", password=third).status == 303
+    assert ana.open("/tokens").status == 303
+    assert visit(None).send("/login", name="ana", password=third).status == 303
+    assert owner.send("/passwords", account="ota", password=third).status == 403
+
+
+def test_projects_are_granted(service: Service, visit: Any) -> None:
+    owner, ana = visit("owner"), visit("analyst")
+    owner.send("/envelopes", kind="project", name="flu & cold", epsilon="0.5", decision="grant 12")
+    assert "flu &amp; cold" not in ana.open("/ask").body.decode()
+    assert ana.send("/ask", **FIELDS, project="flu & cold").status == 422
+    assert owner.send("/grants", project="flu & cold", account="ana", granted="yes").status == 303
+    assert '<option value="flu &amp; cold">' in ana.open("/ask").body.decode()
+    assert ana.send("/ask", **FIELDS, project="flu & cold").status == 200
+    assert owner.send("/grants", project="flu & cold", account="ana", granted="no").status == 303
+    assert ana.send("/ask", **FIELDS, project="flu & cold").status == 422
 
 
 def test_a_published_release_has_a_page_for_everybody(service: Service, visit: Any) -> None:

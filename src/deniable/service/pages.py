@@ -38,7 +38,7 @@ except ModuleNotFoundError as error:
 MENU = {
     "tables_page": "Tables", "ask_page": "Ask", "runs_page": "Answers", "releases_page": "Published",
     "budget_page": "Budget", "approvals_page": "Approvals", "ledger_page": "Ledger", "accounts_page": "Accounts",
-    "tokens_page": "Tokens",
+    "tokens_page": "You",
 }  # fmt: skip
 """Pages that the menu names, by their function."""
 
@@ -220,7 +220,14 @@ def ask_page(call: ServiceCall) -> Answer:
 
 def _ask(call: ServiceCall, fields: forms.Fields, *, status: int = 200, **facts: Any) -> PageAnswer:
     settings = call.curator.settings
-    stated = {"plan": None, "rehearsal": None, "waits": False, "result": status != 200 or bool(facts)}
+    projects = [each["name"] for each in call.curator.projects(call.member)]
+    stated = {
+        "projects": projects,
+        "plan": None,
+        "rehearsal": None,
+        "waits": False,
+        "result": status != 200 or bool(facts),
+    }
     return _page(
         call, "ask.html", status=status,
         **{**stated, "fields": fields, "tables": call.curator.tables(), "deadline": settings.deadline, **facts},
@@ -316,7 +323,10 @@ def publish_form(call: ServiceCall) -> Answer:
 def budget_page(call: ServiceCall) -> Answer:
     curator = call.curator
     tables = [table["name"] for table in curator.tables() if not table["public"]]
-    return _page(call, "budget.html", budget=curator.budget(call.member), promise=curator.promise(), tables=tables)
+    return _page(
+        call, "budget.html", budget=curator.budget(call.member), promise=curator.promise(), tables=tables,
+        projects=curator.projects(call.member),
+    )  # fmt: skip
 
 
 def envelope_form(call: ServiceCall) -> Answer:
@@ -325,6 +335,13 @@ def envelope_form(call: ServiceCall) -> Answer:
         call.member, fields.get("kind", ""), fields.get("name", "").strip(), decision=fields.get("decision", ""),
         epsilon=_number(fields, "epsilon"), delta=_number(fields, "delta"),
     )  # fmt: skip
+    return _to("/budget")
+
+
+def grant_form(call: ServiceCall) -> Answer:
+    fields = _fields(call)
+    granted = fields.get("granted") == "yes"
+    call.curator.set_grant(call.member, fields.get("project", ""), fields.get("account", ""), granted=granted)
     return _to("/budget")
 
 
@@ -391,10 +408,32 @@ def end_account_form(call: ServiceCall) -> Answer:
     return _to("/accounts")
 
 
+def set_password_form(call: ServiceCall) -> Answer:
+    fields = _fields(call)
+    call.curator.set_password(call.member, fields.get("account", ""), fields.get("password", ""))
+    return _to("/accounts")
+
+
 def tokens_page(call: ServiceCall) -> Answer:
     now = call.curator.clock()
     tokens = [each for each in call.curator.tokens(call.member) if not each["revoked"] and each["expires"] > now]
-    return _page(call, "tokens.html", tokens=tokens)
+    account = call.curator.store.account(call.member.name)
+    return _page(call, "tokens.html", tokens=tokens, has_password=account is not None and account.password is not None)
+
+
+def change_password_form(call: ServiceCall) -> Answer:
+    """A new password of one's own, by the old one, or by a token where there was none."""
+    access, fields, now, member = call.curator.access, _fields(call), call.curator.clock(), call.member
+    if fields.get("new", "") != fields.get("again", ""):
+        raise InvalidArgument("password", "…", "the same twice")
+    if token := fields.get("token", "").strip():
+        shown = access.by_token(token, now=now)
+        if shown.name != member.name:
+            raise AccessDenied("the token is another account's")
+        member = shown
+    opened = access.change_password(member, fields.get("old"), fields.get("new", ""), now=now)
+    call.headers["Set-Cookie"] = cookie_header(call.curator, "" if opened is None else opened[0])
+    return _to("/login" if opened is None else "/tokens")
 
 
 def token_form(call: ServiceCall) -> Answer:
