@@ -217,6 +217,7 @@ def look(browser: Browser, service: LiveService, script: str) -> list[str]:
 def _keep(page: Page, file: Path) -> None:
     from PIL import Image
 
+    page.set_viewport_size({"width": page.viewport_size["width"], "height": 1300})  # a panel is as high as its window
     page.screenshot(path=file, full_page=True)
     with Image.open(file) as picture:
         picture.crop((0, 0, picture.width, min(picture.height, 1300))).convert("RGB").quantize(48).save(
