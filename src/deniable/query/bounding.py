@@ -105,6 +105,9 @@ def _chosen(source: Base, *, limits: AtMost, groups: int | None, units: bool, al
         choose = choice.portable_rows if alike else choice.total_rows
         steps = choose(source, limits=limits, groups=groups)
         return _answer(source, steps, "rows", _OF_ROWS, people=people, groups=groups)
+    if source.values and not units and not choice.few_groups(limits, groups):
+        steps = choice.rows(source, limits=limits, groups=groups)
+        return _answer(source, steps, "rows", _OF_ROWS, people=None, groups=groups)
     if alike:
         steps = choice.portable_counts(source, limits=limits, groups=groups)
     else:

@@ -11,8 +11,12 @@ rank, so K at most: ties can only leave fewer.
 2. `shares`: per unit and group the number of rows, of values, and the sums.
 3. `crowd`, `last`, `kept`: of units that still have more than K groups, those below the (K+1)-th smallest rank.
 
-**Rows.** Of a unit and group with more than R rows, R are chosen by a keyed hash of (unit, group, values, copy): `copy`
-numbers the rows that are alike in everything that counts, and ties of the hash are broken by those same numbers.
+**Rows.** Of a unit and group with n > R rows, R are chosen. The rows are put in the order of their values, and numbered
+i = 0 to n - 1; rows that are alike in all values may be numbered either way, since nothing tells them apart. Row i
+stays if (i·R + s) mod n < R, where s is a keyed hash of (unit, group, n), modulo n. As i goes from 0 to n - 1, i·R + s
+passes a multiple of n exactly R times, so R rows stay for every s. Each s from 0 to n - 1 is as likely as any other
+(but for the remainder of 2⁶⁴ by n), so each row stays with probability R/n. The rows that stay are spread evenly over
+the sorted values: their mean is nearer to the mean of all n than that of R rows drawn freely.
 
 **Why others do not matter.** Every step but the last addition looks at one unit: at its rows as a multiset, and at the
 key. Row order, row ids, numbers of other units' groups and other units' rows occur nowhere. Adding or removing a unit
@@ -144,6 +148,12 @@ MOST_KEPT = 100_000
 BUCKETS = 64
 """Intervals of ranks: the bits of a number."""
 
+_FEW_ROWS = 1 << 15
+"""Limits of rows up to this one, times the place of a row, fit 64 bits in every table."""
+
+_ALL_ROWS = 1 << 62
+"""More rows than any unit has."""
+
 
 @dataclass(frozen=True)
 class Base:
@@ -208,22 +218,29 @@ def counted(base: Base, *, limits: AtMost, groups: int | None, units: bool) -> l
         return [*steps, f"counted AS (\n  SELECT {by}, {n} FROM kept\n)"]
     return [
         *steps,
-        *_placed(base, limits=limits),
+        _placed(base, limits=limits),
         f"counted AS (\n  SELECT {by}, n{parts} FROM kept WHERE u IS NULL OR n <= {limits.rows}\n  UNION ALL\n"
-        f"  SELECT {by}, COUNT(*) AS n{summed(base)} FROM placed WHERE place <= {limits.rows} GROUP BY u, {by}\n)",
+        f"  SELECT {by}, COUNT(*) AS n{summed(base)} FROM placed\n"
+        f"  WHERE {_stays(base, limits=limits)} GROUP BY u, {by}\n)",
     ]
 
 
 def rows(base: Base, *, limits: AtMost, groups: int | None) -> list[str]:
     """The steps up to `rows`: the rows that stay, with their unit, group and values."""
-    steps = _shares(base, limits=limits, groups=groups, merged=False, sums=False)
-    columns = ["u", *base.by, *base.names]
-    listed, own = ", ".join(columns), ", ".join(f"base.{column}" for column in columns)
+    listed, stays = ", ".join(base.columns), _stays(base, limits=limits)
+    if not few_groups(limits, groups):
+        number = f"COUNT(*) OVER (PARTITION BY u, {', '.join(base.by)}) AS n"
+        return [
+            base.step,
+            f"placed AS (\n  SELECT {listed}, {number}, {_place(base)}\n  FROM base\n)",
+            f"rows AS MATERIALIZED (\n  SELECT {listed} FROM placed WHERE n <= {limits.rows} OR {stays}\n)",
+        ]
+    own = ", ".join(f"base.{column}" for column in base.columns)
     return [
-        *steps,
-        *_placed(base, limits=limits),
+        *_shares(base, limits=limits, groups=groups, merged=False, sums=False),
+        _placed(base, limits=limits),
         f"rows AS MATERIALIZED (\n  SELECT {own} FROM base JOIN kept ON {same(base)} AND kept.n <= {limits.rows}\n"
-        f"  UNION ALL\n  SELECT {listed} FROM placed WHERE place <= {limits.rows}\n)",
+        f"  UNION ALL\n  SELECT {listed} FROM placed WHERE {stays}\n)",
     ]
 
 
@@ -231,7 +248,7 @@ def _shares(base: Base, *, limits: AtMost, groups: int | None, merged: bool, sum
     """The steps up to `kept`, with n and, if asked for, the sums."""
     by, most = ", ".join(base.by), limits.groups
     parts = summed(base) if sums else ""
-    few = groups is None or most < groups
+    few = few_groups(limits, groups)
     if few and most > MOST_KEPT:
         raise NotSupported(f"per_unit keeps {most} groups; at most {MOST_KEPT} are supported, or all of them")
     sifted = few and most < BUCKETS
@@ -265,23 +282,25 @@ def _shares(base: Base, *, limits: AtMost, groups: int | None, merged: bool, sum
     return steps
 
 
-def _placed(base: Base, *, limits: AtMost) -> list[str]:
-    """The rows of units and groups with more than R of them, and the place of each."""
-    order = ", ".join([_mixed("u", [*base.by, *base.names, "copy"]), *base.names, "copy"])
-    return [
-        copies(base, limits=limits),
-        f"placed AS (\n  SELECT *, ROW_NUMBER() OVER (PARTITION BY u, {', '.join(base.by)} ORDER BY {order}) AS place\n"
-        "  FROM copies\n)",
-    ]
+def _placed(base: Base, *, limits: AtMost) -> str:
+    """The rows of units and groups with more than R of them: n, and the place of each in the order of values."""
+    own = ", ".join(f"base.{column}" for column in base.columns)
+    joined = f"SELECT {own}, kept.n FROM base JOIN kept ON {same(base)} AND kept.n > {limits.rows}"
+    return f"placed AS (\n  SELECT *, {_place(base)}\n  FROM ({joined})\n)"
 
 
-def copies(base: Base, *, limits: AtMost) -> str:
-    """The rows of units and groups with more than R of them, numbered where they are alike in all that counts."""
-    own = ", ".join(f"base.{column}" for column in ("u", *base.by, *base.names))
-    return (
-        f"copies AS (\n  SELECT {own},\n    ROW_NUMBER() OVER (PARTITION BY {own}) AS copy\n"
-        f"  FROM base JOIN kept ON {same(base)} AND kept.n > {limits.rows}\n)"
-    )
+def _place(base: Base) -> str:
+    """The place of a row in the order of values, within its unit and group."""
+    owner, order = ", ".join(["u", *base.by]), ", ".join(base.names)
+    return f"ROW_NUMBER() OVER (PARTITION BY {owner}{f' ORDER BY {order}' if order else ''}) - 1 AS place"
+
+
+def _stays(base: Base, *, limits: AtMost) -> str:
+    """That a row of `placed` is one of the R that stay."""
+    shift = f"CAST({_mixed('u', [*base.by, 'n'])} % CAST(n AS UBIGINT) AS BIGINT)"
+    rows = min(limits.rows, _ALL_ROWS)
+    place = "place" if rows <= _FEW_ROWS else "CAST(place AS HUGEINT)"
+    return f"({place} * {rows} + {shift}) % n < {rows}"
 
 
 def same(base: Base) -> str:
@@ -316,7 +335,7 @@ def portable_counts(base: Base, *, limits: AtMost, groups: int | None) -> list[s
     by = ", ".join(base.by)
     steps = [base.step, f"shares AS (\n  SELECT u, {by}, COUNT(*) AS n FROM base GROUP BY u, {by}\n)"]
     source = "shares"
-    if _few(limits, groups):
+    if few_groups(limits, groups):
         steps.append(f"ranked AS (\n  SELECT u, {by}, n, {_place_of_group(base)} FROM shares\n)")
         source = f"ranked WHERE place <= {limits.groups}"
     return [*steps, f"counted AS (\n  SELECT u, {by}, LEAST(n, {limits.rows}) AS n FROM {source}\n)"]
@@ -339,7 +358,7 @@ def _ranked_rows(
     """The steps of `portable_rows`, by any hash of a row's unit and some content."""
     columns, owner = ", ".join(base.columns), ", ".join(["u", *base.by])
     steps, by = [base.step] if source == "base" else [], ", ".join(base.by)
-    if _few(limits, groups):
+    if few_groups(limits, groups):
         place = f"DENSE_RANK() OVER (PARTITION BY u ORDER BY {rank_of(base.by)}, {by}) AS place"
         steps.append(f"ranked AS (\n  SELECT {columns}, {place} FROM {source}\n)")
         steps.append(f"chosen AS (\n  SELECT {columns} FROM ranked WHERE place <= {limits.groups}\n)")
@@ -364,7 +383,7 @@ def _ranked_rows(
     ]
 
 
-def _few(limits: AtMost, groups: int | None) -> bool:
+def few_groups(limits: AtMost, groups: int | None) -> bool:
     """Whether a unit may have more groups than it keeps."""
     return groups is None or limits.groups < groups
 
