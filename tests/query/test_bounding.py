@@ -127,25 +127,6 @@ def test_the_rule(groups_limit: int, rows_limit: int, private: bool) -> None:
     engine.close()
 
 
-@pytest.mark.parametrize("groups_limit", [1, 2])
-def test_every_row_has_the_same_chance(groups_limit: int) -> None:
-    """Over many keys each of a person's 7 values stays 3 times in 7. 400 keys, 6 standard deviations: below 10⁻⁸."""
-    engine, limits = DuckDB(), AtMost(groups=groups_limit, rows=3)
-    values = [0, 1, 2, 4, 8, 16, 32]
-    table = engine.add("t", pa.table({"person": [5] * 7, "ward": [1] * 7, "x": values}))
-    question = read("SELECT ward, SUM(x) FROM t GROUP BY ward", (table,))
-    unit, ward, x = table.columns
-    value, keys = Values(x, Grid(low=0, high=63, step=1)), [declare(ward, [0, 1])]
-    text = bounding.bounded(question, keys, [value], unit=unit, limits=limits, groups=2)
-    seen: Counter[int] = Counter()
-    for number in range(400):
-        totals = engine.run(text, groups=2, key=(number, 3 * number))
-        assert totals.counts[value].tolist() == [0, 3]
-        seen.update(each for each in values[1:] if int(totals.sums[value][1]) & each)
-    assert all(abs(seen[each] - 400 * 3 / 7) < 60 for each in values[1:])
-    engine.close()
-
-
 def test_everybody_within_the_limits_is_whole() -> None:
     """People with few rows, or few enough rows in one group, lose nothing, and cost no hashing of rows."""
     engine = DuckDB()

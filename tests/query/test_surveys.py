@@ -188,7 +188,7 @@ def test_without_people_bounds_are_still_bounds(tables: Tables) -> None:
     for survey in plan.bounds:
         low, high = survey.read(np.zeros(survey.cells, dtype=int), **READ)
         assert low < high
-        low, high = survey.read(survey.take(tables.engine), **READ)
+        low, high = survey.read(survey.take(tables.engine, None), **READ)
         assert low < high
     assert plan.limits.read(np.zeros(plan.limits.cells, dtype=int), **READ) == AtMost(groups=1, rows=1, total=1)
     assert plan.limits.read(np.full(plan.limits.cells, -9), **READ) == AtMost(groups=1, rows=1, total=1)
@@ -297,7 +297,7 @@ def test_the_noise_is_that_of_the_event(tables: Tables, monkeypatch: pytest.Monk
     monkeypatch.setattr(noise, "discrete_laplace", draw)
     frame = people(np.random.default_rng(3), 20)
     for survey in (*tables.plan(frame, **PRIVATE).stages, *tables.plan(frame, **LOOKED).stages):
-        assert survey.take(tables.engine).tolist() == (tables.exact(survey) + 7).tolist()
+        assert survey.take(tables.engine, None).tolist() == (tables.exact(survey) + 7).tolist()
         assert drawn.pop() == (survey.event.scale, survey.cells)
 
 

@@ -16,6 +16,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from hashlib import sha256
 from typing import Any
 
 import numpy as np
@@ -54,12 +55,30 @@ class Bounded:
     values: tuple[Reading, ...]
     shortcut: Shortcut | None = None
     """A faster way to the same totals, which an engine may try."""
+    rows: str = ""
+    """A fingerprint of which rows count and how they are limited, whatever is read of them; empty where that is not
+    told apart from the rest of the text. Statements that have it in common have totals of the same rows."""
+    units: bool = False
+    """Whether it counts units."""
 
     @property
     def statements(self) -> tuple[str, ...]:
         """Every statement that an engine may run for it."""
         easy = self.shortcut
         return (self.text,) if easy is None else (self.text, easy.peek, easy.check, easy.plain)
+
+    @property
+    def width(self) -> int:
+        """How many numbers it finds in one group, at most."""
+        sizes = (reading.size if isinstance(reading, BinNumber) else 2 for reading in self.values)
+        return 2 + sum(sizes)
+
+    def covers(self, other: Bounded) -> bool:
+        """Whether its totals hold all that another statement would find."""
+        if self.text == other.text:
+            return self.lists == other.lists
+        same = bool(self.rows) and self.rows == other.rows
+        return same and (self.units or not other.units) and set(other.values) <= set(self.values)
 
 
 def bounded(
@@ -83,19 +102,38 @@ def bounded(
     """
     source = base(question, keys, readings, unit=unit, whole=whole)
     people = "COUNT(DISTINCT u)" if units else None
+    easier = None
     if unit is not None and whole:
         steps = kept_rows(source, limits=limits, groups=groups, alike=alike, whole=whole)
         text = _answer(source, steps, "rows", _OF_ROWS, people=people, groups=groups)
-        return Bounded(text, lists(keys, readings), tuple(readings))
-    plain = _answer(source, [source.step], "base", _OF_ROWS, people=people, groups=groups)
-    if unit is None or limits is None:
-        return Bounded(plain, lists(keys, readings), tuple(readings))
+    else:
+        text = plain = _answer(source, [source.step], "base", _OF_ROWS, people=people, groups=groups)
+        if unit is not None and limits is not None:
+            text = _chosen(source, limits=limits, groups=groups, units=units, alike=alike)
+            if not alike and groups is not None:
+                easier = shortcut(source.step, source.by, plain, limits=limits, groups=groups)
     return Bounded(
-        _chosen(source, limits=limits, groups=groups, units=units, alike=alike),
+        text,
         lists(keys, readings),
         tuple(readings),
-        None if alike or groups is None else shortcut(source.step, source.by, plain, limits=limits, groups=groups),
+        easier,
+        rows=_rows(question, keys, unit=unit, limits=limits, groups=groups, whole=whole),
+        units=units,
     )
+
+
+def _rows(
+    question: ParsedQuery,
+    keys: Sequence[Keys],
+    *,
+    unit: Column | None,
+    limits: AtMost | None,
+    groups: int | None,
+    whole: Allowance,
+) -> str:
+    """A fingerprint of which rows count and how they are limited."""
+    source = base(question, keys, (), unit=unit, whole=whole)
+    return sha256(repr((source.select(), lists(keys), limits, groups, whole.limits)).encode()).hexdigest()
 
 
 def _chosen(source: Base, *, limits: AtMost, groups: int | None, units: bool, alike: bool) -> str:
@@ -279,7 +317,8 @@ def detailed(
     if unit is not None and limits is not None and not whole and groups is not None and not alike:
         plain = _lines(source, [source.step, EVERY_ROW], readings)
         easier = shortcut(source.step, source.by, plain, limits=limits, groups=groups)
-    return Bounded(text, lists(keys, readings), tuple(readings), easier)
+    rows = _rows(question, keys, unit=unit, limits=limits, groups=groups, whole=whole)
+    return Bounded(text, lists(keys, readings), tuple(readings), easier, rows=rows, units=True)
 
 
 def _lines(source: Base, steps: Sequence[str], readings: Sequence[Reading]) -> str:

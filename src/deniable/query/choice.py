@@ -21,8 +21,8 @@ the sorted values: their mean is nearer to the mean of all n than that of R rows
 **Why others do not matter.** Every step but the last addition looks at one unit: at its rows as a multiset, and at the
 key. Row order, row ids, numbers of other units' groups and other units' rows occur nowhere. Adding or removing a unit
 therefore adds or removes its own share and changes no other share: the premise of `measures`. The hash need not be
-strong for that; it decides which rows stay, and the key, fresh for every query, keeps that choice from being the same
-one each time.
+strong for that; it decides which rows stay, and the key, fresh for every session, keeps that choice from being the
+same one each time (`engines.base` says why one key may serve many answers).
 
 **On every engine.** `portable_rows` is the same rule in SQL that every engine computes alike: a fixed key keeps the
 same rows on all of them.
@@ -72,7 +72,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from deniable import _checks
+from deniable import _checks, noise
 from deniable._remedies import ExampleCall
 from deniable._signatures import public_class
 from deniable.errors import NotSupported
@@ -140,7 +140,14 @@ ONE_ROW = AtMost(groups=1, rows=1)
 
 
 KEY_PARAMETERS = ("key_1", "key_2")
-"""The two 64-bit halves of the hash key; their values are drawn at every run and are not part of the text."""
+"""The two 64-bit halves of the hash key; their values are drawn by a session and are not part of the text."""
+
+
+def draw_key() -> tuple[int, int]:
+    """A fresh hash key, from the secure source."""
+    first, second = noise.secure().words(2).tolist()
+    return int(first), int(second)
+
 
 MOST_KEPT = 100_000
 """Groups per unit, at most, where they are fewer than the groups in all."""

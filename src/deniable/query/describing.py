@@ -32,7 +32,6 @@ from deniable.query.explanation import aligned
 from deniable.query.planning import PlanningContext
 from deniable.query.release import Release, Value
 from deniable.query.schema import Column
-from deniable.query.staging import Plan
 from deniable.query.surveys import (
     STEPS,
     BoundsSurvey,
@@ -135,7 +134,7 @@ def describe(name: str, context: PlanningContext, *, epsilon: Number) -> TableDe
     context.engine.check([*counts.statements, *(survey.sql for survey in surveys)])
     planning.pay(context, event, f"describe {table.name}", at=None)
     release = staging.compute(counts)
-    return _combine(release, others, owned, ranges, counts, cost=_cost(whole, context), event=event, name=table.name)
+    return _combine(release, others, owned, ranges, context, cost=_cost(whole, context), event=event, name=table.name)
 
 
 def _cost(epsilon: Fraction, context: PlanningContext) -> PureDP:
@@ -147,19 +146,19 @@ def _combine(
     columns: Sequence[Column],
     owned: LimitsSurvey | None,
     ranges: Sequence[BoundsSurvey],
-    plan: Plan,
+    context: PlanningContext,
     *,
     cost: PureDP,
     event: Event,
     name: str,
 ) -> TableDescription:
     """Take the surveys, and put together what all found."""
-    engine, (row,) = plan.engine, release.rows
-    ends = {s.column.name: s.read(s.take(engine), epsilon=Fraction(1), groups=1) for s in ranges}
+    engine, (row,) = context.engine, release.rows
+    ends = {s.column.name: s.read(s.take(engine, context.key), epsilon=Fraction(1), groups=1) for s in ranges}
     owners: tuple[tuple[int, float], ...] = ()
     errors: tuple[tuple[int, float, float], ...] = ()
     if owned is not None:
-        counts = OutwardCounts.of(owned.take(engine), owned.scale, start=0).counts
+        counts = OutwardCounts.of(owned.take(engine, context.key), owned.scale, start=0).counts
         owners = tuple((step, float(many)) for step, many in zip(STEPS, counts, strict=True))
         steps = np.array(STEPS, dtype=np.float64)
         errors = tuple(

@@ -105,6 +105,13 @@ class Totals:
     """The number of each found group over the columns with declared keys; None when all groups are declared."""
     keys: Mapping[int, NDArray[Any]] = field(default_factory=dict)
 
+    def freeze(self) -> None:
+        """Let nobody write into the arrays."""
+        cells = (array for found in self.cells.values() for array in found)
+        several = (self.counts, self.sums, self.distincts, self.keys)
+        for array in (self.rows, self.units, *cells, *(array for found in several for array in found.values())):
+            array.flags.writeable = False
+
     def part(self, chosen: NDArray[np.int64]) -> Totals:
         """The totals of some groups, which are ascending."""
         return Totals(

@@ -27,7 +27,7 @@ from hashlib import sha256
 from math import log, prod
 from typing import Any, Protocol
 
-from deniable import _checks, noise
+from deniable import _checks
 from deniable._checks import Number
 from deniable._forms import Plain
 from deniable._remedies import MORE, Option, Remedy, example
@@ -42,7 +42,7 @@ from deniable.query.aggregates import build
 from deniable.query.allowance import Allowance
 from deniable.query.answering import Beyond, answered, shares
 from deniable.query.bounding import Bounded, bounded, detailed
-from deniable.query.choice import LIMITS, ONE_ROW, AtMost
+from deniable.query.choice import LIMITS, ONE_ROW, AtMost, draw_key
 from deniable.query.complements import share_vectors
 from deniable.query.engines.base import Engine
 from deniable.query.estimates import Aggregate, ExpectedError
@@ -101,7 +101,7 @@ class PlanningContext:
     ledger: Budget
     who: str | None = None
     key: tuple[int, int] | None = None
-    """The key of the choice of rows, where it is fixed; else every run draws one."""
+    """The key of the choice of rows: a session draws one, or is told it; without a session every run draws one."""
     envelopes: tuple[str, ...] = ()
     """The envelopes of the ledger that a charge must fit beside the budgets of all and of the analyst."""
 
@@ -470,8 +470,7 @@ def answer(plan: QueryPlan, *, beyond: Beyond | None = None) -> Release:
     if beyond is None and not plan.leaves_out:
         beyond = Beyond(0, 0)
     remaining = plan.context.ledger.remaining(who=plan.context.who)
-    first, second = plan.context.key or noise.secure().words(2).tolist()
-    totals = plan.engine.run(plan.bounded, groups=plan.groups, key=(first, second))
+    totals = plan.engine.run(plan.bounded, groups=plan.groups, key=plan.context.key or draw_key())
     found = answered(
         plan.question, plan.keys, plan.aggregates, plan.noises, totals,
         cut=plan.rows_cut, beyond=beyond, failure=1 - plan.confidence,

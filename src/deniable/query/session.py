@@ -33,7 +33,7 @@ from deniable.errors import DataError, InvalidArgument
 from deniable.guarantees import Guarantee
 from deniable.ledger import Ledger
 from deniable.ledger.records import check_who
-from deniable.query.choice import AtMost
+from deniable.query.choice import AtMost, draw_key
 from deniable.query.describing import TableDescription, describe
 from deniable.query.engines import opening
 from deniable.query.engines.base import EngineLimits
@@ -61,8 +61,8 @@ class Session:
         public: tables that are about nobody (districts, price lists), which queries may join.
         who: the analyst in whose name charges are made.
         choice_key: a number below 2¹²⁸ that fixes which rows of a unit stay where its limits leave some out: they are
-            then the same in every query and on every engine, and what is promised is the same. Without it every run
-            chooses anew. Noise is fresh in either case.
+            then the same in every query and on every engine, and what is promised is the same. Without it every session
+            draws one. Noise is fresh in either case.
         encoding: how the text of CSV files is written, such as "cp1252"; UTF-8 if not given.
         steady: run the same statements whatever the rows are. Queries take longer, and the time that they take tells
             less: without it, one person beyond a limit can be seen by a clock. Tables in PostgreSQL and Spark are
@@ -93,10 +93,10 @@ class Session:
         _check_encoding(encoding, [*named.values(), *known.values()])
         _check_names([*named, *known])
         self.ledger, self.who = Ledger.of(ledger), who
-        self._key = None if choice_key is None else _halves(choice_key)
+        self._key, self._key_fixed = (draw_key(), False) if choice_key is None else (_halves(choice_key), True)
         self._shared, self._envelopes = False, tuple[str, ...]()
         self._engine = opening.opened(
-            named.values(), known.values(), alike=self._key is not None, steady=bool(steady), limits=limits
+            named.values(), known.values(), alike=self._key_fixed, steady=bool(steady), limits=limits
         )
         try:
             unit = self.ledger.unit.column
@@ -277,6 +277,7 @@ class Session:
             check_who(who)
         other = copy(self)
         other.who, other._envelopes, other._shared = who, tuple(envelopes), True
+        other._key = self._key if self._key_fixed else draw_key()
         return other
 
     @property

@@ -329,22 +329,24 @@ def _kind(measure: Measure) -> object:
 
 def answer(plan: StagedPlan) -> Release:
     """Survey, compute and add noise, without charging: for a caller that has charged what covers the plan's event."""
-    engine, groups = plan.answer.engine, plan.answer.groups
+    engine, groups, key = plan.answer.engine, plan.answer.groups, plan.answer.context.key
     typical = pure_epsilon(plan.promise) / len(plan.answer.noises) if plan.surveys else Fraction(1)
     found: dict[str | Column, tuple[Fraction, Fraction]] = {
-        survey.column: survey.read(survey.take(engine), epsilon=typical, groups=groups) for survey in plan.bounds
+        survey.column: survey.read(survey.take(engine, key), epsilon=typical, groups=groups) for survey in plan.bounds
     }
-    limits = None if plan.limits is None else plan.limits.read(plan.limits.take(engine), epsilon=typical, groups=groups)
+    limits = (
+        None if plan.limits is None else plan.limits.read(plan.limits.take(engine, key), epsilon=typical, groups=groups)
+    )
     settled = plan.answer if plan.settled else plan.settle(found, limits)
     failure, beyond, findings = 1 - plan.confidence, None, None
     if plan.beyond is not None:
         counted = _beyond(settled, plan.beyond.epsilon)
         # Where units beyond count in part, an interval fails if their number or its noise does.
         part = failure / 2 if settled.cuts else failure
-        beyond = counted.read(counted.take(engine), failure=part, in_part=settled.cuts)
+        beyond = counted.read(counted.take(engine, key), failure=part, in_part=settled.cuts)
     release = planning.answer(settled, beyond=beyond)
     if plan.diagnosis is not None and (looked := _diagnosis(settled, plan.diagnosis.epsilon)) is not None:
-        findings = looked.read(looked.take(engine), failure=failure)
+        findings = looked.read(looked.take(engine, key), failure=failure)
     names = labels([survey.column for survey in plan.bounds])
     shown = dict(zip(names, found.values(), strict=True))
     return replace(release, cost=plan.cost, event=plan.event, found=Found(shown, limits), findings=findings)

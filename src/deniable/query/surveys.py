@@ -54,7 +54,7 @@ from deniable.noise import Grid
 from deniable.query import bounding
 from deniable.query.allowance import Allowance
 from deniable.query.bounding import EVERYBODY, Bounded
-from deniable.query.choice import AtMost
+from deniable.query.choice import AtMost, draw_key
 from deniable.query.engines.base import Engine
 from deniable.query.grids import Values
 from deniable.query.keys import Keys
@@ -138,9 +138,10 @@ class Survey(ABC):
         """The scale of the noise in every cell."""
         return self.event.scale
 
-    def take(self, engine: Engine) -> NDArray[Any]:
-        """The noisy cells. The caller has charged the event."""
-        found = engine.run(self.sql, groups=self.cells, key=(0, 0)).rows
+    def take(self, engine: Engine, key: tuple[int, int] | None) -> NDArray[Any]:
+        """The noisy cells. The caller has charged the event. No row is chosen by the key: it says who asks, where the
+        engine keeps exact totals."""
+        found = engine.run(self.sql, groups=self.cells, key=key or draw_key()).rows
         return noise.add(found, noise.discrete_laplace(self.scale, self.cells))
 
 

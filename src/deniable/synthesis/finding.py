@@ -21,7 +21,6 @@ from deniable.errors import DeniableError
 from deniable.events import Event
 from deniable.query import planning
 from deniable.query.choice import ONE_ROW
-from deniable.query.engines.base import Engine
 from deniable.query.planning import PlanningContext, PlanOptions, QueryPlan
 from deniable.query.reading import Statement, parse_query, read
 from deniable.query.schema import Column, ColumnKind
@@ -56,9 +55,9 @@ class CategorySurvey:
         """What it does to the data."""
         return self.plan.event
 
-    def take(self, engine: Engine) -> Attribute:
+    def take(self, context: PlanningContext) -> Attribute:
         """The column with what was found. The caller has charged the event."""
-        columns = planning.answer(self.plan.on(engine)).columns
+        columns = planning.answer(self.plan.on(context.engine)).columns
         largest = sorted(zip(columns[_ROWS], columns[_KEYS], strict=True), key=lambda one: -one[0])[:MOST_FOUND]
         values: list[Any] = []
         for _, value in largest:
@@ -93,9 +92,9 @@ class BinSurvey:
         """What it does to the data."""
         return self.survey.event
 
-    def take(self, engine: Engine) -> Attribute:
+    def take(self, context: PlanningContext) -> Attribute:
         """The column with what was found. The caller has charged the event."""
-        noisy = self.survey.take(engine)
+        noisy = self.survey.take(context.engine, context.key)
         return self._binned(*self.survey.read(noisy, epsilon=self.survey.epsilon, groups=None))
 
     @property

@@ -28,7 +28,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from deniable import _checks, noise
+from deniable import _checks
 from deniable._checks import Number, shown
 from deniable._escapes import printable
 from deniable._forms import Plain
@@ -40,6 +40,7 @@ from deniable.events import Event
 from deniable.guarantees import ApproxDP, Guarantee
 from deniable.ledger.records import as_purpose
 from deniable.mechanisms.tables import simplex
+from deniable.query.choice import draw_key
 from deniable.query.planning import PlanningContext
 from deniable.query.values import name as sql_name
 from deniable.synthesis import residuals
@@ -227,8 +228,8 @@ class MarginalsPlan(Plain):
         engine.check(self.counting.statements(self._cliques))
         context.ledger.charge(self.event, purpose=as_purpose(f"marginals of {self.text}"), who=context.who)
         remaining = context.ledger.remaining(who=context.who)
-        first, second = context.key or noise.secure().words(2).tolist()
-        return self.release(self.counting.count(engine, self._cliques, key=(first, second)), remaining)
+        exact = self.counting.count(engine, self._cliques, key=context.key or draw_key())
+        return self.release(exact, remaining)
 
     def release(self, exact: Mapping[Clique, NDArray[np.int64]], remaining: Guarantee) -> MarginalsRelease:
         """What exact marginals become, with fresh noise, without charging: for a caller that has charged the event."""

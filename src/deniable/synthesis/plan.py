@@ -22,7 +22,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from deniable import _checks, noise
+from deniable import _checks
 from deniable._checks import Number
 from deniable._escapes import printable
 from deniable._forms import Plain
@@ -33,6 +33,7 @@ from deniable.guarantees import ZCDP, ApproxDP
 from deniable.ledger.records import as_purpose
 from deniable.noise.source import fresh_numbers
 from deniable.query.bounding import Bounded
+from deniable.query.choice import draw_key
 from deniable.query.planning import PlanningContext
 from deniable.synthesis import fitting, sampling, selection
 from deniable.synthesis.contributions import UnitContribution, largest_rho, read_target
@@ -115,8 +116,7 @@ class SynthesisPlan(Plain):
         context.ledger.charge(self.event, purpose=as_purpose(f"synthetic rows of {self.text}"), who=context.who)
         remaining = context.ledger.remaining(who=context.who)
         counting = self._settled()
-        first, second = context.key or noise.secure().words(2).tolist()
-        exact = counting.count(context.engine, self._cliques(counting.domain), key=(first, second))
+        exact = counting.count(context.engine, self._cliques(counting.domain), key=context.key or draw_key())
         spending = Spending(exact, self.contribution, self.rho)
         model, codes = self._fit_and_draw(spending, counting.domain)
         checked = checked_cliques(counting.domain)
@@ -141,7 +141,7 @@ class SynthesisPlan(Plain):
 
     def _settled(self) -> Counting:
         """How marginals are counted once all columns are known. The caller has charged the surveys."""
-        found = {survey.name: survey.take(self.context.engine) for survey in self.surveys}
+        found = {survey.name: survey.take(self.context) for survey in self.surveys}
         attributes = tuple(found.get(one.name, one) for one in self.domain.attributes)
         return replace(self.counting, domain=Domain(attributes)) if found else self.counting
 

@@ -4,11 +4,26 @@
 
 Python delivers a signal to the main thread between two of its own steps, so a long call into an engine would hold it
 back. The call goes to another thread, the main thread waits for it, and Ctrl-C tells the engine to stop.
+
+**Asked again.** `RecentTotals` keeps exact totals in memory, so that a session that asks again about the same rows,
+limits and columns computes nothing but noise. Why that is as private as before:
+
+1. Exact totals are a function of the rows and of the hash key, which chooses among each unit's own rows (`choice`). The
+   key is drawn when a session is opened, from the secure source, and looks at no row. For every fixed key, a unit moves
+   the totals by what `measures.move` says. So for every fixed key each answer has its promise, and all of them together
+   the composed one, also if questions are chosen after earlier answers. The key has the same law on both of two
+   neighbours, so the promise holds for the mixture over keys: it even holds for a reader who knows the key.
+2. Every answer is charged, and every answer has fresh noise, whether or not its totals were kept.
+3. The rows are the same: totals are kept only where the engine's tables cannot change (`DuckDB`), and files are checked
+   before every charge. Nobody's row decides what is kept, found or dropped: all three follow from the questions, the
+   limits and the number of declared keys. Totals of keys that are found in the data are never kept.
+4. Nobody can tell by a clock what other analysts asked: each has a key of their own, and keys are part of the search.
 """
 
 from __future__ import annotations
 
 import re
+import threading
 from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor, wait
 from dataclasses import dataclass
@@ -142,6 +157,54 @@ def totals(bounded: Bounded, found: dict[str, NDArray[Any]], *, groups: int | No
     units = filled("p") if "p" in found else np.zeros(0, dtype=np.int64)
     keys = {int(name[1:]): found[name] for name in found if name[0] == "k" and name[1:].isdigit()}
     return Totals(filled("n"), counts, sums, units, groups=numbers if groups is None else None, keys=keys)
+
+
+MOST_KEPT = 1 << 22
+"""Numbers that are kept of earlier totals, in all: 32 MB."""
+
+
+MOST_LOOKS = 1 << 12
+"""Looks at the rows whose outcome is kept."""
+
+
+class RecentTotals:
+    """Exact totals that were computed lately, for statements that need no more than those had."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._kept: dict[tuple[Any, ...], tuple[Bounded, Totals]] = {}
+        """By what was asked; the latest is the last."""
+        self._beyond: dict[tuple[Any, ...], bool] = {}
+
+    def find(self, bounded: Bounded, *, key: tuple[int, int]) -> Totals | None:
+        """The totals of an earlier statement over the same rows that read all that this one reads."""
+        with self._lock:
+            for known, (earlier, found) in reversed(self._kept.items()):
+                if known[0] == key and earlier.covers(bounded):
+                    self._kept[known] = self._kept.pop(known)
+                    return found
+        return None
+
+    def keep(self, bounded: Bounded, found: Totals, *, groups: int | None, key: tuple[int, int]) -> None:
+        """Keep totals, and drop those that were not asked for the longest time where there is no room for both."""
+        if groups is None or groups * bounded.width > MOST_KEPT:
+            return
+        found.freeze()
+        with self._lock:
+            self._kept[key, bounded.text, groups * bounded.width] = bounded, found
+            while sum(size for _, _, size in self._kept) > MOST_KEPT:
+                del self._kept[next(iter(self._kept))]
+
+    def beyond(self, bounded: Bounded, *, key: tuple[int, int]) -> bool | None:
+        """Whether some unit was not surely within its limits when the same rows were looked at; None if they were
+        not."""
+        return self._beyond.get((key, bounded.rows))
+
+    def note_beyond(self, bounded: Bounded, beyond: bool, *, key: tuple[int, int]) -> None:
+        """Keep what a look at the rows has found."""
+        with self._lock:
+            if bounded.rows and len(self._beyond) < MOST_LOOKS:
+                self._beyond[key, bounded.rows] = beyond
 
 
 T = TypeVar("T")

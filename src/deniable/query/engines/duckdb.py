@@ -36,7 +36,7 @@ from deniable.errors import DataError
 from deniable.query.bounding import Bounded
 from deniable.query.choice import KEY_PARAMETERS, PEEK
 from deniable.query.engines import databases
-from deniable.query.engines.base import EngineLimits, interruptible, stopped, totals
+from deniable.query.engines.base import EngineLimits, RecentTotals, interruptible, stopped, totals
 from deniable.query.engines.checked import csv_source
 from deniable.query.engines.excel import write_csv
 from deniable.query.engines.files import Files, is_path
@@ -170,6 +170,9 @@ class DuckDB:
         self._shapes: dict[str, list[tuple[Any, ...]]] = {}
         self._bound: set[str] = set()
         """Statements that DuckDB has bound."""
+        self._recent = None if alike or shared is not None else RecentTotals()
+        """Where no table can change: files are checked, all else is a copy or attached for reading only. Analysts who
+        fixed the key of the choice have it in common, and compute anew."""
         self._scratch = Path(tempfile.mkdtemp(prefix="deniable-")).absolute()  # readable by this user only
         config = {**CONFIG, **self._limits.config, "temp_directory": str(self._scratch)}
         self._tidy = weakref.finalize(self, shutil.rmtree, self._scratch, ignore_errors=True)
@@ -283,6 +286,8 @@ class DuckDB:
             raise DataError(f"DuckDB refused the query ({type(failure).__name__}); nothing was charged") from None
 
     def run(self, bounded: Bounded, *, groups: int | None, key: tuple[int, int]) -> Totals:
+        if self._recent is not None and (known := self._recent.find(bounded, key=key)) is not None:
+            return known
         try:
             with self._cursor() as cursor:
                 found = interruptible(lambda: self._computed(bounded, key, cursor), stop=cursor.interrupt)
@@ -292,7 +297,10 @@ class DuckDB:
         # file it is the copy that is read.
         read = [files for files in self._files if not files.csv]
         self._check_files(read, "the charge stands, and nothing is released; open it again")
-        return totals(bounded, found, groups=groups)
+        exact = totals(bounded, found, groups=groups)
+        if self._recent is not None:
+            self._recent.keep(bounded, exact, groups=groups, key=key)
+        return exact
 
     def _computed(self, bounded: Bounded, key: tuple[int, int], cursor: duckdb.DuckDBPyConnection) -> dict[str, Any]:
         """What the bounded SQL finds. In one transaction: the rows that are checked are the rows that are added up."""
@@ -305,9 +313,13 @@ class DuckDB:
         cursor.begin()
         try:
             if easy is not None:
-                beyond, rows = run(easy.peek).fetchall()[0]
-                if not beyond and rows == PEEK:  # else these were all rows
-                    beyond = run(easy.check).fetchall()[0][0]
+                beyond = None if self._recent is None else self._recent.beyond(bounded, key=key)
+                if beyond is None:
+                    beyond, rows = run(easy.peek).fetchall()[0]
+                    if not beyond and rows == PEEK:  # else these were all rows
+                        beyond = run(easy.check).fetchall()[0][0]
+                    if self._recent is not None:
+                        self._recent.note_beyond(bounded, bool(beyond), key=key)
                 if not beyond:
                     return run(easy.plain).fetchnumpy()
             return run(bounded.text).fetchnumpy()
