@@ -104,3 +104,31 @@ def test_rows_follow_the_model_to_within_one_row_for_each_cell(seed: int, rows: 
         assert not counts[belief == 0].any(), "a row in a cell that cannot occur"
         if rows == 4000:
             assert np.abs(counts / rows - belief).sum() < 0.05
+
+
+def chain() -> tuple[JunctionTree, list[np.ndarray]]:
+    """A chain a – b – c, in which c depends on a through b alone."""
+    rng = np.random.default_rng(9)
+    tree = JunctionTree((4, 3, 4), [(0, 1), (1, 2)])
+    return tree, tree.infer([rng.normal(0, 1, tree.shape(clique)) for clique in tree.cliques])[0]
+
+
+def test_columns_that_share_no_clique_are_closer_than_chance() -> None:
+    """Shuffled rows would be about 400 of 20,000 off in the pair that the chain does not hold."""
+    tree, beliefs = chain()
+    rows = 20_000
+    codes = sampling.sample(tree, beliefs, rows, random=fresh_numbers())
+    for clique, law in tree.pairs(beliefs).items():
+        counts = np.zeros(law.shape)
+        np.add.at(counts, (codes[:, clique[0]], codes[:, clique[1]]), 1)
+        assert np.abs(counts - rows * law).sum() < 100
+
+
+def test_few_rows_are_drawn_without_a_tie_to_their_order() -> None:
+    """800 tables of 3 rows: no pair of cells comes more or less often than its probability by 5 deviations."""
+    tree, beliefs = chain()
+    law, found, random = tree.pairs(beliefs)[0, 2], np.zeros((4, 4)), fresh_numbers()
+    for _ in range(800):
+        codes = sampling.sample(tree, beliefs, 3, random=random)
+        np.add.at(found, (codes[:, 0], codes[:, 2]), 1)
+    assert (np.abs(found - 2400 * law) < 5 * np.sqrt(2400 * law) + 1).all()

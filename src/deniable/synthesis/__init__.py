@@ -7,8 +7,8 @@ The way of a release:
 3. `contributions` says how far one unit moves them, and what ε and δ allow.
 4. `residuals` and `marginals` release many tables that agree with one another: `Session.marginals`.
 5. `plan` makes synthetic rows: `Session.synthesize`. `finding` finds domains privately, `selection` chooses and
-   measures marginals, `tree` and `fitting` make the model of them, `sampling` draws its rows, `quality` checks them,
-   and `table` holds the result, with `page` to show it.
+   measures marginals, in the cells that `grouping` tells apart; `tree` and `fitting` make the model of them,
+   `sampling` draws its rows, `quality` checks them, and `table` holds the result, with `page` to show it.
 """
 
 from deniable.synthesis.domain import ColumnBins, ColumnCategories

@@ -24,9 +24,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from deniable.synthesis.domain import Clique
+from deniable.synthesis.grouping import Groups, merge_cells, spread_cells
 from deniable.synthesis.tree import Floats, JunctionTree, add_up
 
-EVENNESS = 0.2
+EVENNESS = 0.1
 """κ times the geometric mean of the scales."""
 
 
@@ -37,22 +38,32 @@ class Measurement:
     columns: Clique
     values: Floats = field(repr=False)
     variance: float
+    groups: tuple[Groups | None, ...] | None = field(default=None, repr=False)
+    """Per column, which codes were counted together; None where all were told apart."""
 
     @property
     def scale(self) -> float:
         """The standard deviation of the noise."""
         return float(self.variance**0.5)
 
+    def merge(self, marginal: Floats) -> Floats:
+        """A marginal of these columns, in the cells that were counted."""
+        return marginal if self.groups is None else merge_cells(marginal, self.groups)
+
+    def spread(self, values: Floats) -> Floats:
+        """Numbers of the cells that were counted, for every cell of the marginal."""
+        return values if self.groups is None else spread_cells(values.reshape(self.values.shape), self.groups)
+
 
 def merged(measurements: Sequence[Measurement]) -> list[Measurement]:
-    """One measurement for each set of columns: repeated ones are averaged by their inverse variances."""
+    """One measurement for each set of columns: repeated ones, of the same cells, are averaged by inverse variances."""
     found: dict[Clique, Measurement] = {}
     for one in measurements:
         other = found.get(one.columns)
         if other is not None:
             precision = 1 / one.variance + 1 / other.variance
             values = (one.values / one.variance + other.values / other.variance) / precision
-            one = Measurement(one.columns, values, 1 / precision)
+            one = Measurement(one.columns, values, 1 / precision, one.groups)
         found[one.columns] = one
     return list(found.values())
 
@@ -157,15 +168,21 @@ def fit(
     scaling = 1 / np.sqrt(np.maximum(values, 0) + ridge + 1)
     first = np.concatenate([(start or {}).get(one.columns, np.zeros(one.values.shape)).reshape(-1) for one in known])
 
+    def potentials(theta: Floats) -> list[Floats]:
+        return route.potentials(
+            base, [one.spread(part) for one, part in zip(known, np.split(theta, ends), strict=True)]
+        )
+
     def loss(point: Floats) -> tuple[float, Floats]:
         theta = point * scaling
-        beliefs, log_z = tree.infer(route.potentials(base, np.split(theta, ends)))
-        found = np.concatenate([part.reshape(-1) for part in route.marginals(beliefs)])
+        beliefs, log_z = tree.infer(potentials(theta))
+        marginals = zip(known, route.marginals(beliefs), strict=True)
+        found = np.concatenate([one.merge(part).reshape(-1) for one, part in marginals])
         value = rows * log_z - float(theta @ values) + 0.5 * float((ridge * theta) @ theta)
         return value, (rows * found - values + ridge * theta) * scaling
 
     theta = minimise(loss, first / scaling, steps=steps) * scaling
-    beliefs, _ = tree.infer(route.potentials(base, np.split(theta, ends)))
+    beliefs, _ = tree.infer(potentials(theta))
     parts = {
         one.columns: part.reshape(one.values.shape) for one, part in zip(known, np.split(theta, ends), strict=True)
     }

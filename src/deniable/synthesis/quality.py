@@ -27,6 +27,7 @@ from deniable import noise
 from deniable.events import DiscreteGaussian
 from deniable.numerics.exact import root_above, short_above
 from deniable.synthesis.domain import Clique, Domain
+from deniable.synthesis.fitting import Measurement
 from deniable.synthesis.marginals import normal_radius
 from deniable.synthesis.selection import GRID, Counts, Spending
 
@@ -133,9 +134,14 @@ UNCHECKED = "nothing is proved about it: no check of these columns was paid for"
 
 
 def statement(
-    clique: Clique, domain: Domain, check: TableCheck | None, scales: Mapping[Clique, float], *, confidence: Fraction
+    clique: Clique,
+    domain: Domain,
+    check: TableCheck | None,
+    measured: Mapping[Clique, Measurement],
+    *,
+    confidence: Fraction,
 ) -> ErrorStatement:
-    """What is known about one marginal of a table; `scales` are those of the marginals that were measured."""
+    """What is known about one marginal of a table."""
     names = domain.named(clique)
     if check is not None and clique in check.distances:
         distance, radius = check.distances[clique], check.scale * normal_radius(confidence)
@@ -147,10 +153,10 @@ def statement(
         low = max((check.distances[part] - radius for part in inner), default=0.0)
         why = "at least this far off, by the columns and pairs in it; nothing is proved from above"
         return ErrorStatement(names, None, max(0.0, low), float("inf"), None, why)
-    if clique in scales:
-        cells = domain.cells(clique)
-        mean, spread = sqrt(2 / np.pi) * scales[clique] * cells, sqrt(1 - 2 / np.pi) * scales[clique] * sqrt(cells)
+    if clique in measured:
+        cells, scale = measured[clique].values.size, measured[clique].scale
+        mean, spread = sqrt(2 / np.pi) * scale * cells, sqrt(1 - 2 / np.pi) * scale * sqrt(cells)
         radius = spread * normal_radius(confidence)
-        why = "the noise of its measurement alone: not what the model and the rounding to rows did"
+        why = "the noise of its measurement alone: not what merging rare cells, the model and the rounding to rows did"
         return ErrorStatement(names, mean, max(0.0, mean - radius), mean + radius, None, why)
     return ErrorStatement(names, None, 0.0, float("inf"), None, UNCHECKED)

@@ -10,6 +10,8 @@ far. Adding or removing one unit moves M_r(D) by L1 at most, so it moves every s
   it touches. A candidate that would make the junction tree too large for the share of ρ spent so far is left out. Where
   a measurement told nothing new (the model moved by less than its noise), later rounds have half the noise: annealing.
 
+**Cells.** What the columns' own counts cannot tell from nothing is not told apart in larger marginals (`grouping`).
+
 **Exact.** A score is a whole number. Counts are multiplied by 256, and the model's marginal is rounded to whole numbers
 on that grid before it is compared: it is public, so rounding it changes no sensitivity. The choice itself is drawn
 exactly (`mechanisms.exponential`), and noise is an exact discrete Gaussian.
@@ -24,7 +26,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
 from itertools import combinations
-from math import pi, sqrt
+from math import pi, prod, sqrt
 
 import numpy as np
 from numpy.typing import NDArray
@@ -36,12 +38,13 @@ from deniable.numerics.exact import root_above, short_above, short_below
 from deniable.synthesis.contributions import UnitContribution
 from deniable.synthesis.domain import Clique, Domain
 from deniable.synthesis.fitting import Measurement, Model, fit
+from deniable.synthesis.grouping import Groups, group_codes, merge_cells
 from deniable.synthesis.tree import Floats, neighbours, tree_cells
 
 GRID = 256
 """Counts are compared with the model in steps of 1/256 of a row."""
 
-ONE_WAYS = Fraction(1, 4)
+ONE_WAYS = Fraction(2, 5)
 """The share of ρ for the columns by themselves in AIM; a third in MST."""
 
 _FLOATS_ABOVE = 1 + 1e-9
@@ -49,6 +52,9 @@ _FLOATS_ABOVE = 1 + 1e-9
 
 SELECTION = Fraction(1, 10)
 """The share of a round that goes to choosing."""
+
+LARGE_NOISE = 0.01
+"""The share of all rows above which the noise of one cell is large."""
 
 Counts = Mapping[Clique, NDArray[np.int64]]
 Forbidden = Mapping[Clique, NDArray[np.bool_]]
@@ -73,6 +79,9 @@ class Spending:
     measurements: list[Measurement] = field(default_factory=list)
     spent: Fraction = Fraction(0)
     """What all steps cost together."""
+    groups: tuple[Groups | None, ...] | None = field(default=None, repr=False)
+    """Per column the cells that larger marginals tell apart; all of them, as long as nothing is known."""
+    _merged: dict[Clique, NDArray[np.int64]] = field(default_factory=dict, repr=False)
 
     @property
     def left(self) -> Fraction:
@@ -90,16 +99,34 @@ class Spending:
         """The standard deviation with which measuring a marginal costs at most ρ."""
         return short_above(sqrt(self.contribution.l2_squared / (2 * float(rho))) * _FLOATS_ABOVE, figures=8)
 
+    def grouping(self, clique: Clique) -> tuple[Groups | None, ...] | None:
+        """Which cells of a marginal are counted together: none of a column by itself."""
+        if self.groups is None or len(clique) == 1:
+            return None
+        return tuple(self.groups[place] for place in clique)
+
+    def cells(self, clique: Clique) -> int:
+        """How many cells of a marginal are told apart."""
+        return prod(self._counted(clique).shape)
+
+    def _counted(self, clique: Clique) -> NDArray[np.int64]:
+        """The exact marginal in the cells that are told apart."""
+        groups = self.grouping(clique)
+        if groups is None:
+            return self.exact[clique]
+        if clique not in self._merged:
+            self._merged[clique] = merge_cells(self.exact[clique], groups)
+        return self._merged[clique]
+
     def measure(self, clique: Clique, scale: Fraction) -> Measurement:
         """A marginal with noise."""
         contribution = self.contribution
         moved = root_above(Fraction(contribution.l2_squared))
-        cells = self.exact[clique].size
-        event = DiscreteGaussian(scale, moved, contribution.relation, coordinates=cells)
+        exact = self._counted(clique)
+        event = DiscreteGaussian(scale, moved, contribution.relation, coordinates=exact.size)
         self.pay(event, Fraction(contribution.l2_squared) / (2 * scale**2))
-        exact = self.exact[clique]
         noisy = noise.add(exact, noise.discrete_gaussian(scale, exact.shape)).astype(np.float64)
-        found = Measurement(clique, noisy, float(scale) ** 2)
+        found = Measurement(clique, noisy, float(scale) ** 2, self.grouping(clique))
         self.measurements.append(found)
         return found
 
@@ -123,7 +150,9 @@ class Spending:
         return candidates[chooser(scores)].columns
 
     def _score(self, candidate: Candidate, model: Floats) -> int:
-        distance = np.abs(self.exact[candidate.columns] * GRID - np.rint(model * GRID).astype(np.int64)).sum()
+        groups = self.grouping(candidate.columns)
+        expected = model if groups is None else merge_cells(model, groups)
+        distance = np.abs(self._counted(candidate.columns) * GRID - np.rint(expected * GRID).astype(np.int64)).sum()
         return candidate.weight * (int(distance) - candidate.penalty)
 
 
@@ -141,6 +170,8 @@ def measure_columns(spending: Spending, domain: Domain, rho: Fraction) -> None:
     parts = [size ** (2 / 3) for size in domain.sizes]
     for place, part in enumerate(parts):
         spending.measure((place,), spending.scale(short_below(float(rho) * part / sum(parts), figures=6)))
+    measured = zip(domain.attributes, spending.measurements, strict=True)
+    spending.groups = tuple(group_codes(attribute, one.values, one.scale) for attribute, one in measured)
 
 
 def run_mst(spending: Spending, domain: Domain, *, forbidden: Forbidden) -> Model:
@@ -180,7 +211,7 @@ def run_aim(
     whole = float(rho)
     measure_columns(spending, domain, rho * ONE_WAYS)
     model = fit(sizes, spending.measurements, forbidden=forbidden)
-    share = spending.left / (4 * len(sizes))
+    share = spending.left / _planned_rounds(spending, model.size, len(sizes))
     scale = spending.scale(short_below(share * (1 - SELECTION), figures=6))
     epsilon = spending.epsilon(share * SELECTION)
     trees = _TreeSizes(sizes, forbidden)
@@ -194,7 +225,7 @@ def run_aim(
         allowed = cells if last else int(cells * min(1.0, 1 - float(spending.left) / whole))
         noise_error = sqrt(2 / pi) * float(scale)
         open_now = [
-            Candidate(one.columns, one.weight, round(noise_error * domain.cells(one.columns) * GRID))
+            Candidate(one.columns, one.weight, round(noise_error * spending.cells(one.columns) * GRID))
             for one in candidates
             if trees.fits(one.columns, allowed)
         ]
@@ -207,10 +238,19 @@ def run_aim(
             progress(1 - float(spending.left) / whole)
         if last:
             break
-        after = model.marginal(chosen) * model.size
-        if float(np.abs(after - before[chosen]).sum()) <= noise_error * domain.cells(chosen):
+        moved = spending.measurements[-1].merge(model.marginal(chosen) * model.size - before[chosen])
+        if float(np.abs(moved).sum()) <= noise_error * spending.cells(chosen):
             scale, epsilon = short_above(scale / 2, figures=8), short_below(epsilon * 2, figures=8)
     return fit(sizes, spending.measurements, forbidden=forbidden, start=model.potentials)
+
+
+def _planned_rounds(spending: Spending, rows: float, columns: int) -> int:
+    """By how many rounds what is left is divided at first: four for each column, and down to one where the noise of a
+    round would be large beside the noisy number of rows: such rounds would tell nothing but that they did."""
+    rounds = 4 * columns
+    while rounds > columns and float(spending.scale(spending.left / rounds)) > LARGE_NOISE * rows:
+        rounds //= 2
+    return rounds
 
 
 def _pairs_of(domain: Domain) -> list[Clique]:

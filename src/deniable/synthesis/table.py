@@ -25,7 +25,7 @@ from deniable.noise.source import fresh_numbers
 from deniable.query.columnar import Columnar
 from deniable.query.explanation import aligned
 from deniable.synthesis import sampling
-from deniable.synthesis.domain import Clique, Domain
+from deniable.synthesis.domain import Domain
 from deniable.synthesis.fitting import Measurement, Model, condition, merged
 from deniable.synthesis.quality import ErrorStatement, TableCheck, statement
 from deniable.synthesis.selection import SpentStep
@@ -75,7 +75,8 @@ class SyntheticTable(Columnar, Shown, Plain):
 
     @property
     def marginals(self) -> dict[tuple[str, ...], Measurement]:
-        """The noisy marginals, by columns; those that were measured several times are averaged by their precision."""
+        """The noisy marginals, by columns; those that were measured several times are averaged by their precision.
+        Where rare cells were counted together, `groups` says which."""
         return {self.domain.named(one.columns): one for one in merged(self.measurements)}
 
     def counts(self, *names: str) -> NDArray[np.int64]:
@@ -86,8 +87,8 @@ class SyntheticTable(Columnar, Shown, Plain):
 
     def error(self, *names: str) -> ErrorStatement:
         """How far the marginal of some columns is from the data, and what that covers."""
-        scales: dict[Clique, float] = {one.columns: one.scale for one in merged(self.measurements)}
-        return statement(self.domain.clique(names), self.domain, self.check, scales, confidence=self.confidence)
+        measured = {one.columns: one for one in merged(self.measurements)}
+        return statement(self.domain.clique(names), self.domain, self.check, measured, confidence=self.confidence)
 
     def sample(self, rows: int, *, given: Mapping[str, Any] | None = None) -> SyntheticTable:
         """More rows, or rows in which some columns have given values, from the same model; free. They know no more than
