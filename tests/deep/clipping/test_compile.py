@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 import torch
 from torch import Tensor, nn
+from torch._dynamo.utils import counters
 
 from deniable.deep.clipping import ClippingEngine
 from deniable.deep.clipping import engine as engines
@@ -24,7 +25,9 @@ def test_a_compiled_step_in_parts(compile: bool | str) -> None:
     stacks = gradients(model, cross_entropy, data)
     clip = float(unit_norms(stacks).median())
     engine = ClippingEngine(model, cross_entropy, mode="fast", compile=compile, microbatch=3)
+    passed_by = counters["inductor"]["fxgraph_cache_bypass"]
     assert_agrees(engine(data, clip=clip), stacks, clip)
+    assert counters["inductor"]["fxgraph_cache_bypass"] == passed_by  # the next process finds what this one compiled
     with torch.no_grad():
         model[0].weight.mul_(1.5)
     assert_agrees(engine(data, clip=2 * clip), gradients(model, cross_entropy, data), 2 * clip)

@@ -9,7 +9,7 @@ from torch import Tensor, nn
 from deniable.deep.clipping import ClippingEngine
 from deniable.deep.clipping.contributions import Factors, OneHot, Stack
 from deniable.deep.clipping.margins import bounds, clip_factors
-from deniable.deep.clipping.norms import RUN, absolutes, settle, squares
+from deniable.deep.clipping.norms import ALIGNED, RUN, absolutes, filled, settle, squares
 from deniable.deep.clipping.precision import product
 
 
@@ -138,6 +138,25 @@ def test_sums_in_runs_leave_nothing_out(size: int) -> None:
     values = torch.randn(3, size)
     torch.testing.assert_close(squares(values).double(), values.double().square().sum(1), rtol=1e-5, atol=0)
     torch.testing.assert_close(absolutes(values).double(), values.double().abs().sum(1), rtol=1e-5, atol=0)
+
+
+@pytest.mark.parametrize("device", ["cpu"] + ["cuda"] * torch.cuda.is_available())
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+def test_rows_of_zeros_add_nothing(device: str, dtype: torch.dtype) -> None:
+    """On a GPU rows are filled up before inner products are taken."""
+    torch.manual_seed(0)
+    left, right = (torch.randn(3, 37, 256, device=device).to(dtype) for _ in range(2))
+    assert filled(left).shape[1] == 40
+    assert filled(left).shape[1] % ALIGNED == 0
+    plain, more = (
+        settle([Factors(one, two, (256, 256))]) for one, two in ((left, right), (filled(left), filled(right)))
+    )
+    assert plain.spread is not None
+    assert more.spread is not None
+    torch.testing.assert_close(more.square, plain.square)
+    torch.testing.assert_close(more.spread, plain.spread)
+    exact = (left.double().mT @ right.double()).square().sum((1, 2))
+    torch.testing.assert_close(plain.square.double(), exact, rtol=1e-2, atol=0)  # tf32, where it is allowed
 
 
 def test_linear_layers_have_norms_of_their_own_gradients() -> None:

@@ -23,6 +23,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import torch
+import torch.nn.functional as F
 from torch import Tensor
 
 from deniable.deep.clipping.contributions import Contribution, Factored, Factors, OneHot, Rows, Stack, is_factored
@@ -34,6 +35,8 @@ BLOCK = 256
 CHAIN = 2**8
 # Squares added up in one run; then the runs are added. No sum of fewer than 2²⁴ squares is a longer chain than this.
 RUN = 2**12
+# Rows that a GPU multiplies at once: a table of inner products whose lines have another length takes slow kernels.
+ALIGNED = 8
 # So many uses of one parameter, of so few rows each, are joined to one.
 MANY, FEW = 4, 16
 # A product of two fp32 numbers below 2⁻¹²⁶ may be rounded to zero. Four times that, so that its root is twice the norm
@@ -141,6 +144,9 @@ def _self_pairs(left: Rows, right: Tensor) -> tuple[Tensor, Tensor, Tensor, Tens
     if rows == 1 and not isinstance(left, OneHot):
         one, two = squares(widened(left).flatten(1)), squares(widened(right).flatten(1))
         return one * two, (one * two).sqrt(), one.sqrt(), two.sqrt()
+    if right.is_cuda and not isinstance(left, OneHot) and rows >= 4 * ALIGNED:
+        left, right = filled(left), filled(right)
+        rows = right.shape[1]
     square = right.new_zeros((), dtype=wide_type(right.dtype))
     spread = long = wide = square
     for start in range(0, rows, BLOCK):
@@ -155,6 +161,12 @@ def _self_pairs(left: Rows, right: Tensor) -> tuple[Tensor, Tensor, Tensor, Tens
             before = _cut(left, 0, start), right[:, :start]
             square = square + 2 * (_gram(here[0], before[0]) * _gram(here[1], before[1])).sum((1, 2))
     return square, spread, long, wide
+
+
+def filled(rows: Tensor) -> Tensor:
+    """The rows, with rows of zeros up to a multiple of ALIGNED: they add nothing to any inner product."""
+    missing = -rows.shape[1] % ALIGNED
+    return F.pad(rows, (0, 0, 0, missing)) if missing else rows
 
 
 def _cut(rows: Rows, start: int, end: int) -> Rows:

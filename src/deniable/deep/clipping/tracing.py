@@ -16,8 +16,11 @@ import torch
 import torch._inductor
 from torch import Tensor
 from torch._dynamo.exc import BackendCompilerFailed
+from torch._guards import TracingContext, tracing
+from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.fx import GraphModule
 from torch.fx.experimental.proxy_tensor import make_fx
+from torch.fx.experimental.symbolic_shapes import ShapeEnv
 from torch.utils._pytree import tree_flatten, tree_leaves, tree_map
 
 Tensors: TypeAlias = Mapping[str, Tensor]
@@ -44,8 +47,11 @@ def _compiled(graph: GraphModule, tensors: Tensors, changing: Any, **options: An
     """The graph through inductor alone: torch.compile would trace it once more. Memory that runs out meanwhile is
     memory that runs out."""
     arguments: list[Any] = [tensors, changing]
+    # With an environment for shapes, though all are fixed: without one inductor's cache on disk is passed by, and the
+    # same step is compiled anew in every process.
+    fixed = FakeTensorMode(allow_non_fake_inputs=True, shape_env=ShapeEnv(), static_shapes=True)
     try:
-        with torch.no_grad():
+        with torch.no_grad(), tracing(TracingContext(fixed)):
             made: Stage = torch._inductor.compile(graph, arguments, options)
     except BackendCompilerFailed as error:
         if isinstance(error.inner_exception, torch.OutOfMemoryError):
