@@ -200,10 +200,10 @@ class PrivacyLoss:
         if not math.isfinite(deviation + self.mean):
             raise NotSupported("a loss that may be infinite has no picture; leave the failing part out")
         period = 2 * (max(abs(place - self.mean) for place in places) + 12 * (deviation + width))
-        waves = 2 * math.pi / period * np.arange(1, math.ceil(9 * period / (2 * math.pi * width)) + 1)
-        transform = np.exp(-((width * waves) ** 2) / 2).astype(complex)
+        waves = 2 * math.pi / period * np.arange(1, math.ceil(9 * period / (2 * math.pi * width)) + 1, dtype=np.float64)
+        transform: Any = np.exp(-((width * waves) ** 2) / 2)
         for law, count in self.terms:
-            transform *= _centred_transform(law, waves) ** count
+            transform = transform * _centred_transform(law, waves) ** count
         turned = np.exp(-1j * np.outer(np.asarray(places) - self.mean, waves))
         density = (1 + 2 * (turned @ transform).real) / period
         return [float(value) for value in np.maximum(density, 0.0)]
@@ -232,7 +232,7 @@ def draw_loss(loss: PrivacyLoss, axes: Any) -> None:
     axes.legend()
 
 
-def _centred_transform(law: Law, waves: Array) -> Array:
+def _centred_transform(law: Law, waves: Array) -> Any:
     """E e^{it(L − E L)} at every t of `waves`, to some five digits."""
     import numpy as np
 
@@ -240,7 +240,7 @@ def _centred_transform(law: Law, waves: Array) -> Array:
     from deniable.accounting.pairs.normal import NormalLaw
 
     if isinstance(law, NormalLaw):
-        return np.exp(-((law.mu * waves) ** 2) / 2).astype(complex)
+        return np.exp(-((law.mu * waves) ** 2) / 2)
     if isinstance(law, LossAtoms):
         places, masses = law.losses, law.p
     else:
