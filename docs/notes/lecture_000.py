@@ -77,8 +77,10 @@ PROPOSE_TEST_RELEASE = Section(
             "Example", "mean estimation",
             "The mean plus Gaussian noise, released only if a private test finds the data tightly clustered.",
             printed="x̄ + N(0, Π)",
-            code="mechanisms.clustered_mean", test=f"{STABLE}::test_the_clustered_mean_answers_for_clusters_only",
-            ours=lambda: "n = 1000 records within a proposed width of 1, ε = 1, δ = 1e-6: "
+            code="mechanisms.clustered_means", test=f"{STABLE}::test_clustered_means_answer_for_clusters_only",
+            ours=lambda: "n = 1000 records within a proposed width of 1 in each of ten columns, ε = 1, δ = 1e-6: "
+            + mechanisms.clustered_means(widths=[1] * 10, size=1000, epsilon=1, delta=1e-6).statement(0.95)
+            + "; one column with Laplace noise: "
             + mechanisms.clustered_mean(width=1, size=1000, epsilon=1, delta=1e-6).statement(0.95),
             verdict=DIFFERS,
             note="Π should read σ²I; and the plain mean of unbounded data is never safe, so a trimmed mean takes its place.",

@@ -46,6 +46,9 @@ CALLS: dict[str, Callable[[float, Path], object]] = {
         bounds=[(0, 1)], epsilon=1, delta=delta, size=1000
     ),
     "mechanisms.median": lambda delta, _: dn.mechanisms.median(bounds=(0, 1), epsilon=1, delta=delta, size=1000),
+    "mechanisms.clustered_means": lambda delta, _: dn.mechanisms.clustered_means(
+        widths=[1], epsilon=1, delta=delta, size=1000
+    ),
     "mechanisms.clustered_mean": lambda delta, _: dn.mechanisms.clustered_mean(
         width=1, epsilon=1, delta=delta, size=1000
     ),

@@ -299,6 +299,25 @@ EXAMPLES: dict[str, list[Example]] = {
             promise=approximate,
         )
     ],
+    "ClusteredMeans": [
+        Example(
+            lambda r: dm.clustered_means(widths=[1, 2], size=400, epsilon=1, delta=1e-6, relation=r),
+            [[value, -2 * value] for value in CLUSTER],
+            lambda y, m: 0.0 if y is None else largest(y, [np.mean(CLUSTER), -2 * np.mean(CLUSTER)]),
+            (REPLACE,),
+            promise=approximate,
+        )
+    ],
+    "ReusableHoldout": [
+        Example(
+            lambda r: dm.reusable_holdout(size=50, threshold=0.1, epsilon=1, positives=2, relation=r),
+            [(FLAGS, 0.6), (FLAGS, 0.1), (FLAGS, 0.58)],
+            lambda y, m: largest(y, 0.6),
+            (REPLACE,),
+            {"queries": 3},
+            records=False,
+        )
+    ],
     "StabilityHistogram": [
         Example(
             lambda r: dm.stability_histogram(epsilon=1, delta=1e-6, relation=r),

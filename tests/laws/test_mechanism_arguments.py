@@ -33,6 +33,10 @@ MAKERS: dict[str, Callable[..., Mechanism]] = {
     "auction_price": lambda **k: dm.auction_price(**{"prices": [1, 2], "epsilon": 1, **k}),
     "mode": lambda **k: dm.mode(**{"epsilon": 1, "delta": 1e-6, **k}),
     "clustered_mean": lambda **k: dm.clustered_mean(**{"width": 1, "size": 500, "epsilon": 1, "delta": 1e-6, **k}),
+    "clustered_means": lambda **k: dm.clustered_means(
+        **{"widths": [1, 2], "size": 500, "epsilon": 1, "delta": 1e-6, **k}
+    ),
+    "reusable_holdout": lambda **k: dm.reusable_holdout(**{"size": 500, "threshold": 0.1, "epsilon": 1, **k}),
     "stability_histogram": lambda **k: dm.stability_histogram(**{"epsilon": 1, "delta": 1e-6, **k}),
     "median": lambda **k: dm.median(**{"bounds": (0, 1), "size": 9, "epsilon": 1, "delta": 1e-6, **k}),
     "binary_response": lambda **k: dm.binary_response(**{"epsilon": 1, **k}),
@@ -87,6 +91,7 @@ def test_bounds_are_a_pair_in_order(maker: str, bad: object) -> None:
         "linear_queries",
         "mode",
         "clustered_mean",
+        "clustered_means",
         "stability_histogram",
         "median",
         "top_k",

@@ -54,7 +54,7 @@ def test_no_record_raises(name: str, i: int, bad: object) -> None:
 def test_bad_answers_do_not_raise_either(name: str, i: int) -> None:
     """Computed answers that are not finite, where floats are allowed."""
     example = EXAMPLES[name][i]
-    if example.records or isinstance(example.data, dict):
+    if example.records or isinstance(example.data, dict) or name == "ReusableHoldout":  # it takes records, in pairs
         return
     m = example.make(example.relations[0])
     bad = [
@@ -74,7 +74,15 @@ def test_bad_answers_do_not_raise_either(name: str, i: int) -> None:
         m([one, *example.data[1:]] if isinstance(example.data, list) else one)
 
 
-SIZE_PUBLIC = {"MeanOfKnownSize", "Variance", "ColumnMeans", "ClusteredMean", "Median", "ShuffledResponse"}
+SIZE_PUBLIC = {
+    "MeanOfKnownSize",
+    "Variance",
+    "ColumnMeans",
+    "ClusteredMean",
+    "ClusteredMeans",
+    "Median",
+    "ShuffledResponse",
+}
 
 
 @pytest.mark.parametrize(("name", "i"), [case for case in CASES if EXAMPLES[case[0]][case[1]].records])

@@ -11,6 +11,7 @@ import pytest
 
 from deniable import mechanisms as dm
 from deniable import noise
+from deniable.accounting import account
 from deniable.events import Claimed, DiscreteGaussian, DiscreteLaplace, ExponentialMechanism, RandomizedResponse
 from deniable.events.sampling import leaves
 from deniable.guarantees import ApproxDP, PureDP
@@ -103,13 +104,28 @@ def check_best_of(m: Any, promise: PureDP, calls: list[tuple[str, Any]]) -> None
 
 
 def check_test(m: Any, promise: ApproxDP, calls: list[tuple[str, Any]]) -> None:
-    """The test's noise has scale 1/ε_T; for the clustered mean the other half of ε pays for Laplace noise."""
-    share = Fraction(1, 2) if isinstance(m, dm.ClusteredMean) else 1
+    """The test's noise has scale 1/ε_T; for the clustered means the other half of ε pays for noise on the means."""
+    share = Fraction(1, 2) if isinstance(m, dm.ClusteredMean | dm.ClusteredMeans) else 1
     assert calls[0] == ("discrete_laplace", (1 / (promise.epsilon * share), None))
     if isinstance(m, dm.ClusteredMean) and len(calls) > 1:
         event = m.noise.event
         assert calls[1] == ("discrete_laplace", (event.scale, 1))
         assert event.sensitivity / event.scale == promise.epsilon / 2
+    if isinstance(m, dm.ClusteredMeans) and len(calls) > 1:
+        assert calls[1] == ("discrete_gaussian", (m.noise.event.scale, len(m.widths)))
+        assert account(m.noise.event).delta(float(promise.epsilon / 2)) <= promise.delta
+
+
+def check_holdout(m: Any, promise: PureDP, calls: list[tuple[str, Any]]) -> None:
+    """Half of ε is that of the sparse vector technique, half pays for `positives` means."""
+    compared = [scale for _, (scale, size) in calls if size is None]
+    threshold, query = (event.scale for event in m.comparison.noises)
+    assert compared[0] == threshold
+    assert set(compared[1:]) == {query}
+    drawn = m.noise.event
+    assert {scale for _, (scale, size) in calls if size is not None} <= {drawn.scale}
+    cost = m.comparison.epsilon + m.positives * drawn.sensitivity / drawn.scale
+    assert cost == promise.epsilon
 
 
 def check_stability(m: Any, promise: ApproxDP, calls: list[tuple[str, Any]]) -> None:
@@ -132,6 +148,8 @@ CLAIMED: dict[str, Callable[..., None]] = {
     "ProposeTestRelease": check_test,
     "Mode": check_test,
     "ClusteredMean": check_test,
+    "ClusteredMeans": check_test,
+    "ReusableHoldout": check_holdout,
     "StabilityHistogram": check_stability,
     "Median": check_median,
 }

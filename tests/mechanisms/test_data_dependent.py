@@ -18,9 +18,10 @@ from scipy import stats
 from scipy.integrate import quad
 
 from deniable import mechanisms as dm
-from deniable.errors import InvalidArgument
+from deniable.errors import DataError, InvalidArgument
 from deniable.guarantees import ApproxDP, PureDP
 from deniable.mechanisms.quantiles import rounded_laplace, smooth_sensitivity
+from deniable.mechanisms.sparse_vector import _UNIT_GRID
 from deniable.mechanisms.stable import distance_needed, find_mode, mode_distance
 from deniable.mechanisms.stable import spread_distance as replacements
 from deniable.noise import Grid, InsecureSource, RecordingSource
@@ -191,6 +192,103 @@ def test_the_clustered_mean_answers_for_clusters_only() -> None:
     assert [m([1000.0 * i for i in range(300)]) for _ in range(20)] == [None] * 20
     outliers = [*near[:290], math.inf, -math.inf, math.nan, None, 1e300, -1e300, 0, 0, 0, 0]
     assert any(m(outliers) is not None for _ in range(10))
+
+
+def test_the_distance_of_vectors_counts_replacements() -> None:
+    """Breadth-first over replaced rows: the fewest that make either column's trimmed spread exceed its width."""
+    n, trim, domain = 3, 1, [(0, 0), (0, 2), (2, 0), (3, 3), (50, 0), (0, -50), (50, 50)]
+    for data in combinations_with_replacement([(0, 0), (0, 2), (2, 1), (3, 3)], n):
+        columns = [np.array(sorted(row[c] for row in data)) for c in range(2)]
+        frontier, steps = {data}, 0
+        while not any(max(r[c] for r in one) - min(r[c] for r in one) > 2 for one in frontier for c in range(2)):
+            frontier = {(*one[:i], other, *one[i + 1 :]) for one in frontier for i in range(n) for other in domain}
+            steps += 1
+        assert min(replacements(column, trim, 2) for column in columns) == steps, data
+
+
+def test_safe_rows_have_trimmed_sums_that_move_by_at_most_the_widths() -> None:
+    n, trim, tau, domain = 3, 1, 2, [*product((0, 1, 3), repeat=2), (-100, 100)]
+    for data in combinations_with_replacement(domain[:-1], n):
+        if min(replacements(np.array(sorted(row[c] for row in data)), trim, tau) for c in range(2)) == 0:
+            continue
+        for i, other in product(range(n), domain):
+            changed = (*data[:i], other, *data[i + 1 :])
+            moves = [
+                trimmed(tuple(r[c] for r in data), trim) - trimmed(tuple(r[c] for r in changed), trim) for c in range(2)
+            ]
+            assert sum(move**2 for move in moves) <= 2 * tau**2
+
+
+def test_clustered_means_answer_for_clusters_only() -> None:
+    m = dm.clustered_means(widths=[2, 0.5], size=300, epsilon=1, delta=1e-6)
+    near = np.array([[1e6 + i / 300, -5 + i / 1000] for i in range(300)])
+    given = [answer for answer in (m(near) for _ in range(30)) if answer is not None]
+    assert len(given) >= 25  # each is released with probability 0.999
+    assert max(np.abs(answer - near.mean(axis=0)).max() for answer in given) < m.error(1 - 1e-9)
+    apart = near.copy()
+    apart[:, 1] *= np.arange(300)  # one column that is spread out is enough
+    assert [m(apart) for _ in range(20)] == [None] * 20
+    assert dm.clustered_means(widths=[1] * 64, size=300, epsilon=1, delta=1e-6).error() < 9 * m.error()
+    for wrong in ([], "12", 3, [1, 0], [1, None]):
+        with pytest.raises(InvalidArgument, match="width"):
+            dm.clustered_means(widths=wrong, size=500, epsilon=1, delta=1e-6)  # type: ignore[arg-type]
+
+
+# the reusable holdout
+
+
+def test_one_record_moves_the_gap_and_the_mean_of_a_holdout_by_one_at_most() -> None:
+    """What is compared and what is released, on every holdout of three records and every neighbour of it."""
+    grid, worst = _UNIT_GRID, 0
+    width = grid.highest - grid.lowest
+    for values in product((0.0, 0.3, 1.0), repeat=3):
+        for other, training in product((-5, 0, 0.7, 1, math.nan, math.inf), (0, 0.37, 1)):
+            totals = [grid.total(grid.place(np.array(v))) for v in (values, (other, *values[1:]))]
+            gaps = [abs(total - round(Fraction(training) * 3 / grid.step)) for total in totals]
+            worst = max(worst, abs(totals[0] - totals[1]), abs(gaps[0] - gaps[1]))
+    assert worst == width
+
+
+def test_a_holdout_is_not_overfitted() -> None:
+    """Labels are coin tosses. An analyst keeps the features on which training and holdout agree, and votes."""
+    rng, n, d = np.random.default_rng(7), 4000, 500
+    train, hold = (rng.choice([-1.0, 1.0], size=(n, d)) for _ in range(2))
+    labels = [rng.choice([-1.0, 1.0], size=n) for _ in range(2)]
+    share_train, share_hold = ((x * y[:, None] > 0).mean(axis=0) for x, y in zip((train, hold), labels, strict=True))
+
+    def vote(reported: np.ndarray) -> tuple[float, np.ndarray]:
+        """What the chosen vote scores on the training set, and its hits on the holdout."""
+        agree = (share_train - 0.5) * (reported - 0.5) > 0
+        weights = np.where(agree, np.sign(share_train - 0.5), 0)
+        hits = [(np.sign(x @ weights) == y) for x, y in zip((train, hold), labels, strict=True)]
+        return float(hits[0].mean()), hits[1]
+
+    overfitted = vote(share_hold)[1].mean()
+    m = dm.reusable_holdout(size=n, threshold=0.05, epsilon=3, positives=20)
+    run = m.start()
+    told = np.array([run(hold[:, j] * labels[1] > 0, training=float(share_train[j])) for j in range(d) if not run.over])
+    assert len(told) == d
+    scored, hits = vote(told)
+    assert overfitted > 0.55  # the truth is one half
+    assert abs(run(hits, training=scored) - 0.5) < 0.06
+    assert scored > 0.58  # so this answer came from the holdout
+
+
+def test_a_holdout_run_ends_and_refuses_by_public_numbers() -> None:
+    m = dm.reusable_holdout(size=10, threshold=0.1, epsilon=1000)
+    run = m.start()
+    assert run([1] * 10, training=0) == pytest.approx(1, abs=0.05)
+    assert run.over
+    with pytest.raises(DataError, match="start another"):
+        run([1] * 10, training=0)
+    with pytest.raises(DataError, match="size=10"):
+        m.start()([1] * 9, training=0)
+    with pytest.raises(InvalidArgument, match="pairs"):
+        m([[1] * 10])
+    with pytest.raises(InvalidArgument, match="training"):
+        m.start()([1] * 10, training=2)
+    with pytest.raises(InvalidArgument, match="REPLACE"):
+        dm.reusable_holdout(size=10, threshold=0.1, epsilon=1, relation=ADD_REMOVE)
 
 
 def test_trimming_needs_enough_records() -> None:

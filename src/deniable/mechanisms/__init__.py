@@ -67,13 +67,15 @@ from deniable.mechanisms.selection import (
     permute_and_flip,
     top_k,
 )
-from deniable.mechanisms.sparse_vector import AboveThreshold, above_threshold
+from deniable.mechanisms.sparse_vector import AboveThreshold, ReusableHoldout, above_threshold, reusable_holdout
 from deniable.mechanisms.stable import (
     ClusteredMean,
+    ClusteredMeans,
     Mode,
     ModeComparison,
     ProposeTestRelease,
     clustered_mean,
+    clustered_means,
     histogram_or_ptr,
     mode,
     propose_test_release,
@@ -90,6 +92,7 @@ __all__ = [
     "CategoryResponse",
     "CentralAndLocal",
     "ClusteredMean",
+    "ClusteredMeans",
     "ColumnMeans",
     "Contingency",
     "Count",
@@ -111,6 +114,7 @@ __all__ = [
     "PrivateSearch",
     "ProposeTestRelease",
     "Quantile",
+    "ReusableHoldout",
     "ShuffledResponse",
     "SizePlan",
     "StabilityHistogram",
@@ -128,6 +132,7 @@ __all__ = [
     "central_and_local",
     "classic_scale",
     "clustered_mean",
+    "clustered_means",
     "column_means",
     "consistent",
     "contingency",
@@ -147,6 +152,7 @@ __all__ = [
     "permute_and_flip",
     "propose_test_release",
     "quantile",
+    "reusable_holdout",
     "search",
     "shuffled",
     "simplex",

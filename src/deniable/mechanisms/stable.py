@@ -1,7 +1,8 @@
 """Propose-test-release: exact or nearly exact answers where the data are stable, and None elsewhere.
 
 A private test asks how many units must change before the answer could change much. Only if the noisy distance is
-large is the answer released. `mode` and `clustered_mean` are two uses; `propose_test_release` takes any algorithm.
+large is the answer released. `mode`, `clustered_mean` and `clustered_means` are uses of it; `propose_test_release`
+takes any algorithm.
 
 >>> mode(epsilon=1, delta=1e-6)(["flu"] * 60 + ["cold"] * 10)
 'flu'
@@ -10,7 +11,7 @@ large is the answer released. `mode` and `clustered_mean` are two uses; `propose
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Hashable
+from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
 from typing import Any
@@ -269,9 +270,7 @@ class ClusteredMean(Mechanism):
         """The noisy trimmed mean, or None. A missing record counts as 0, one beyond 2**62 steps as lying there."""
         numbers = records.read_numbers(values)
         records.check_length(numbers, self.size, what="mean")
-        with np.errstate(over="ignore"):
-            scaled = np.nan_to_num(numbers, nan=0.0) / float(self.step)
-        ordered = np.sort(np.rint(np.clip(scaled, -_FARTHEST_STEP, _FARTHEST_STEP)).astype(np.int64))
+        ordered = _in_steps(numbers, self.step)
         if not _pass_test(spread_distance(ordered, self.trim, _STEPS), self.epsilon / 2, self.delta, source):
             return None
         trimmed = ordered[self.trim : self.size - self.trim]
@@ -325,12 +324,122 @@ def clustered_mean(
     >>> m.needed(0.999) <= m.trim      # so that data all in one place are answered with probability 99.9 %
     True
     """
-    relation = Relation.of(relation)
-    check_relation(relation, Relation.REPLACE, why="The theorem is about replaced records and a public n.")
-    exact_width = _checks.between(
-        "width", width, low=Fraction(1, 10**290), high=10**290,
+    exact_width = _check_width("width", width)
+    exact_epsilon, exact_delta, public_n, trim_size = _check_test(epsilon, delta, size, trim, relation)
+    (additive_noise,) = fit(
+        [Statistic(_STEPS)], epsilon=exact_epsilon / 2, delta=Fraction(0), relation=Relation.REPLACE
+    )
+    return ClusteredMean(exact_width, public_n, trim_size, exact_epsilon, exact_delta, additive_noise)
+
+
+def _in_steps(numbers: NDArray[np.float64], step: Fraction) -> NDArray[np.int64]:
+    """A column in steps of a grid, in order. A missing number counts as 0, one beyond 2**62 steps as lying there."""
+    with np.errstate(over="ignore"):
+        scaled = np.nan_to_num(numbers, nan=0.0) / float(step)
+    return np.sort(np.rint(np.clip(scaled, -_FARTHEST_STEP, _FARTHEST_STEP)).astype(np.int64))
+
+
+@dataclass(frozen=True, repr=False)
+class ClusteredMeans(Mechanism):
+    """The trimmed means of several columns over n records, or None if some column does not lie close together."""
+
+    widths: tuple[Fraction, ...]
+    size: int
+    trim: int
+    epsilon: Fraction
+    delta: Fraction
+    noise: AdditiveNoise = field(repr=False)
+
+    @property
+    def event(self) -> Event:
+        half = self.epsilon / 2
+        return Claimed(_total_promise(ApproxDP(half, self.delta, relation=Relation.REPLACE), half, self.delta))
+
+    def __call__(self, rows: object, /, *, source: Source | None = None) -> NDArray[np.float64] | None:
+        """The noisy trimmed means of n rows, or None. A missing value counts as 0."""
+        table = records.read_table(rows, columns=len(self.widths))
+        records.check_length(table, self.size, what="vector of means")
+        columns = [_in_steps(table[:, column], width / _STEPS) for column, width in enumerate(self.widths)]
+        distance = min(spread_distance(ordered, self.trim, _STEPS) for ordered in columns)
+        if not _pass_test(distance, self.epsilon / 2, self.delta, source):
+            return None
+        totals = [sum(ordered[self.trim : self.size - self.trim].tolist()) for ordered in columns]
+        noisy = self.noise.release(totals, source)
+        left = self.size - 2 * self.trim
+        means = [total / left * width / _STEPS for total, width in zip(noisy, self.widths, strict=True)]
+        return np.array([grids.nearest_float(mean) for mean in means])
+
+    def needed(self, confidence: Number = Fraction(19, 20)) -> int:
+        """The distance from which on there is an answer with this probability; it is at most `trim`."""
+        return distance_needed(self.epsilon / 2, self.delta, confidence)
+
+    def error(self, confidence: Number = Fraction(19, 20)) -> float:
+        """A bound on the largest |release − trimmed mean|, in the widest column, for answers that are given."""
+        step = max(self.widths) / _STEPS
+        return float_above(self.noise.radius(failure(confidence)) * step / (self.size - 2 * self.trim) + step / 2)
+
+
+@limit_sizes
+def clustered_means(
+    *,
+    widths: Sequence[Number],
+    size: int,
+    epsilon: Number,
+    delta: Number,
+    trim: int | None = None,
+    relation: AnyRelation = Relation.REPLACE,
+) -> ClusteredMeans:
+    """The means of several columns that each lie close together, without bounds: propose-test-release for vectors.
+
+    Every column is trimmed as in `clustered_mean`. Data are safe if every column's width is at most what was proposed
+    for it, so the distance to unsafe data is the least of the columns' distances: to leave the safe set it is enough to
+    widen one column, and a record that is replaced for that may keep its other values. On safe data a replaced record
+    moves the trimmed mean of column j by at most τ_j/(n − 2m), so the vector of means in units of its widths has L2
+    sensitivity √d/(n − 2m). Half of ε pays for one test of all columns, half for Gaussian noise of standard deviation
+    τ_j·√d/((n − 2m)μ), where μ is the largest that keeps (ε/2, δ). The whole is (ε, δ)-DP, as for every
+    propose-test-release.
+
+    Laplace noise for d columns would need a scale that grows with d, not √d. For one column `clustered_mean`, with
+    Laplace noise, is the better one unless ε is small or many means are composed.
+
+    Args:
+        widths: how far apart the records of each column are believed to lie; proposed without looking at them.
+        size: the number of records, where it is public.
+        epsilon: the privacy budget ε of one release.
+        delta: of (ε, δ)-DP; also the probability with which the test may pass on unsafe data.
+        trim: how many records are left out on either side of each column; enough for the test by default.
+        relation: REPLACE.
+
+    >>> m = clustered_means(widths=[1] * 100, size=10_000, epsilon=1, delta=1e-6)
+    >>> m.trim, m.statement(0.95)
+    (39, 'with probability 95 % the error is at most 0.0305')
+    >>> m.event
+    Claimed(ApproxDP(epsilon=1, delta=1e-06, relation=REPLACE))
+    """
+    if not isinstance(widths, list | tuple | np.ndarray) or not len(widths):
+        raise InvalidArgument("widths", widths, "one width per column", "For example [1, 1, 0.5].")
+    exact_widths = tuple(_check_width("widths", width) for width in widths)
+    exact_epsilon, exact_delta, public_n, trim_size = _check_test(epsilon, delta, size, trim, relation)
+    d = len(exact_widths)
+    statistic = Statistic(_STEPS, d, d, Fraction(d), d)
+    (additive_noise,) = fit([statistic], epsilon=exact_epsilon / 2, delta=exact_delta, relation=Relation.REPLACE)
+    return ClusteredMeans(exact_widths, public_n, trim_size, exact_epsilon, exact_delta, additive_noise)
+
+
+def _check_width(name: str, width: Number) -> Fraction:
+    """A proposed width."""
+    return _checks.between(
+        name, width, low=Fraction(1, 10**290), high=10**290,
         expected="between 1e-290 and 1e290", remedy="Change the unit.",
     )  # fmt: skip
+
+
+def _check_test(
+    epsilon: Number, delta: Number, size: int, trim: int | None, relation: AnyRelation
+) -> tuple[Fraction, Fraction, int, int]:
+    """ε, δ, the number of records and how many are trimmed, for a test that half of ε pays for."""
+    relation = Relation.of(relation)
+    check_relation(relation, Relation.REPLACE, why="The theorem is about replaced records and a public n.")
     exact_epsilon = _checks.positive("epsilon", epsilon)
     exact_delta = _checks.inner_probability(
         "delta", delta, remedy="The test must be allowed to fail: for example delta=1e-6."
@@ -347,10 +456,7 @@ def clustered_mean(
         if trim is None:
             raise InvalidArgument("size", size, "more than twice as many records as are trimmed", remedy)
         raise InvalidArgument("trim", trim, "below half of the records", remedy)
-    (additive_noise,) = fit(
-        [Statistic(_STEPS)], epsilon=exact_epsilon / 2, delta=Fraction(0), relation=Relation.REPLACE
-    )
-    return ClusteredMean(exact_width, public_n, trim_size, exact_epsilon, exact_delta, additive_noise)
+    return exact_epsilon, exact_delta, public_n, trim_size
 
 
 def spread_distance(ordered: NDArray[np.int64], trim: int, width: int) -> int:

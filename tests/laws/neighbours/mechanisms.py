@@ -95,7 +95,7 @@ CONTAINERS: dict[str, Callable[[list[Any]], Any]] = {
 
 def optional(result: Any) -> Shape:
     """A release or None: which of them is decided by a private test."""
-    return "a release" if result is None or np.isfinite(result) else "not finite"
+    return "a release" if result is None or np.all(np.isfinite(result)) else "not finite"
 
 
 def key(result: Any) -> Shape:
@@ -129,7 +129,7 @@ def record_entries() -> list[EntryPoint]:
     found = []
     for name, i in CASES:
         example = EXAMPLES[name][i]
-        if not example.records or name == "ColumnMeans":
+        if not example.records or name in ("ColumnMeans", "ClusteredMeans"):
             continue
         for relation in example.relations:
             for container, put in CONTAINERS.items():
@@ -171,7 +171,7 @@ def answer_entries() -> list[EntryPoint]:
     found = []
     for name, i in CASES:
         example = EXAMPLES[name][i]
-        if example.records or isinstance(example.data, dict):
+        if example.records or isinstance(example.data, dict) or name == "ReusableHoldout":  # it takes records, in pairs
             continue
         for container in ("list", "array") if isinstance(example.data, list) else ("number",):
 
@@ -229,8 +229,8 @@ def table_entries() -> list[EntryPoint]:
     return found
 
 
-def column_means(put: Callable[[list[Any]], Any]) -> Callable[[World, Any], Any]:
-    (example,) = EXAMPLES["ColumnMeans"]
+def means_of(name: str, put: Callable[[list[Any]], Any]) -> Callable[[World, Any], Any]:
+    (example,) = EXAMPLES[name]
 
     def call(world: World, unit: Any) -> Any:
         rows = neighbour(list(example.data), unit, example.relations[0])
@@ -249,12 +249,14 @@ def as_matrix(rows: list[Any]) -> Any:
 (MEANS,) = (example.relations[0] for example in EXAMPLES["ColumnMeans"])
 COLUMN_MEANS = [
     EntryPoint(
-        f"mechanisms.ColumnMeans, {how}",
-        covers=("deniable.mechanisms.ColumnMeans.__call__",),
+        f"mechanisms.{name}, {how}",
+        covers=(f"deniable.mechanisms.{name}.__call__",),
         hostile=units(MEANS, form=form),
-        call=column_means(put),
+        call=means_of(name, put),
+        shape=optional if name == "ClusteredMeans" else shape_of,
         sample=sample,
     )
+    for name in ("ColumnMeans", "ClusteredMeans")
     for how, form, put, sample in (
         ("a hostile value", lambda value: [value, 0.5], list, MOST),
         ("a hostile row", lambda value: value, list, MOST),
@@ -289,6 +291,15 @@ def above_threshold(world: World, unit: Any) -> Any:
     """One query after another, while the run lasts."""
     run = mechanisms.above_threshold(threshold=1e9, sensitivity=1, epsilon=1).start(source=world.source)
     return [run(value) for value in (0.5, 0.5 if unit is None else unit, -1) if not run.over]
+
+
+def reusable_holdout(world: World, unit: Any) -> Any:
+    """One query after another, while the run lasts; one record of the holdout is hostile."""
+    holdout = mechanisms.reusable_holdout(size=3, threshold=0.5, epsilon=1)
+    values = [0.5, 0.5, 0.5 if unit is None else unit]
+    run = holdout.start(source=world.source)
+    one_by_one = [run(values, training=training) for training in (0.5, 0.0, 1.0) if not run.over]
+    return one_by_one + holdout([(values, 0.5), (tuple(values), 0)], source=world.source)
 
 
 def propose_test_release(world: World, unit: Any) -> Any:
@@ -344,6 +355,9 @@ OTHERS = [
          {"mix": scattered, "sample": 20}),
         ("mechanisms.above_threshold, a run", ["mechanisms.AboveThreshold.start"], dict(hostile.ANY), above_threshold,
          {"shape": answers}),
+        ("mechanisms.reusable_holdout, a run",
+         ["mechanisms.ReusableHoldout.start", "mechanisms.ReusableHoldout.__call__"], dict(hostile.ANY),
+         reusable_holdout, {"shape": answers}),
         ("mechanisms.propose_test_release, distance", ["mechanisms.ProposeTestRelease.__call__"], dict(hostile.ANY),
          propose_test_release, {"shape": optional}),
         ("mechanisms.stability_histogram, several keys", ["mechanisms.StabilityHistogram.__call__"],
