@@ -177,6 +177,35 @@ def test_from_price_to_answer_and_nothing_before_the_deadline(service: Service, 
         assert other.open(path).status == 404
 
 
+def test_late_answers_are_counted_at_the_times_of_answers(service: Service, visit: Any) -> None:
+    where, owner = visit("analyst").run(), visit("owner")
+    id, start = where.rpartition("/")[2], service.clock.now
+
+    def late(after: float) -> str:
+        service.clock.now = start + after
+        return re.search(r"(\d+) of 1 came", owner.open("/budget").body.decode())[1]
+
+    store = service.curator.store
+    store.ask("UPDATE service_runs SET state = 'charged', finished = NULL WHERE id = ?", id)
+    before = [late(3.9), late(4.0), late(5.0)]
+    store.ask("UPDATE service_runs SET state = 'done', finished = ? WHERE id = ?", start + 5, id)
+    assert [*before, late(5.0), late(8.0)] == ["0", "1", "1", "1", "1"]
+    store.ask("UPDATE service_runs SET finished = ? WHERE id = ?", start + 1, id)
+    assert [late(2.0), late(4.0), late(8.0)] == ["0", "0", "0"]
+
+
+def test_a_large_answer_has_a_small_page(service: Service, visit: Any) -> None:
+    ana = visit("analyst")
+    outputs = ", ".join(f"COUNT(*) AS n{number}" for number in range(12))
+    keys = "city: " + ", ".join(f"city {number}" for number in range(900))
+    text = ana.send(
+        "/rehearsal", **{**FIELDS, "sql": f"SELECT city, {outputs} FROM visits GROUP BY city", "keys": keys}
+    )
+    assert "6 more outputs are in the table" in text.body.decode()
+    assert "more rows are in the files" in text.body.decode()
+    assert len(text.body) < 350_000
+
+
 def test_a_price_that_is_not_the_questions_buys_nothing(service: Service, visit: Any) -> None:
     ana = visit("analyst")
     plan = ana.price()
@@ -373,6 +402,10 @@ def test_forms_read_what_they_wrote() -> None:
         confidence="0.9", diagnose="0.05", project="flu",
     )  # fmt: skip
     fields = forms.to_fields(request)
+    assert forms.unstated(request, tables) == []
+    request.noise, request.per_unit, request.error = "gaussian", UnitLimits(total=3), {"n": "1", "m": "2"}
+    assert forms.unstated(request, tables) == ["error", "per_unit", "noise"]
+    request.noise, request.per_unit, request.error = None, UnitLimits(groups=2), {"n": "50"}
     body = urlencode({name: value.replace("\n", "\r\n") for name, value in fields.items()}).encode()
     assert forms.read_question(forms.read_fields(body), tables) == request
     for wrong in (b"\xff", b"a&b", b"a=%ff", b"&".join([b"a=1"] * 41)):

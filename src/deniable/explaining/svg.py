@@ -109,7 +109,7 @@ def _icons(figure: IconFigure) -> str:
 def _intervals(figure: IntervalFigure) -> str:
     longest = min(max([17, *(len(row.name) for row in figure.rows)]), 26)
     line, left = 26, 150 + 7 * (longest - 17)
-    across = _Scale(*span([v for row in figure.rows for v in (row.low, row.high)]), left, _WIDTH - 24, False)
+    across = _Scale(*span([v for row in figure.rows for v in row[1:]]), left, _WIDTH - 24, False)
     bottom = _TOP + line * len(figure.rows)
     parts = []
     for value in figures.linear_ticks(across.low, across.high):

@@ -114,6 +114,7 @@ def to_fields(request: PlanRequest) -> Fields:
         "sql": request.sql, "goal": "epsilon" if request.error is None else "error", "error": error, "error_of": of,
         "epsilon": request.epsilon, "group_size": request.group_size, "groups": limits.groups, "rows": limits.rows,
         "confidence": request.confidence, "diagnose": request.diagnose, "project": request.project,
+        "delta": request.delta,
         "bounds": "\n".join(
             f"{column}: {ends if isinstance(ends, str) else ', '.join(map(str, ends))}"
             for column, ends in bounds.items()
@@ -124,6 +125,22 @@ def to_fields(request: PlanRequest) -> Fields:
         ),
     }  # fmt: skip
     return {name: str(value) for name, value in stated.items() if value not in (None, "")}
+
+
+def unstated(request: PlanRequest, tables: Iterable[Mapping[str, Any]]) -> list[str]:
+    """The parts of a question that a form cannot state, by name."""
+    again = read_question(to_fields(request), tables)
+    names = [name for name in request.__struct_fields__ if name != "fresh"]
+    return [name for name in names if _plain(getattr(request, name)) != _plain(getattr(again, name))]
+
+
+def _plain(value: Any) -> Any:
+    """A value with its numbers as text, as a form has them."""
+    if isinstance(value, dict):
+        return {name: _plain(each) for name, each in value.items()}
+    if isinstance(value, list):
+        return [_plain(each) for each in value]
+    return value if value is None or isinstance(value, UnitLimits) else str(value)
 
 
 def _cell(value: Scalar) -> str:

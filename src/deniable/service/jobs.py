@@ -20,6 +20,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import math
 import os
 import threading
 from collections.abc import Callable, Sequence
@@ -407,11 +408,10 @@ class Jobs:
     # looking
 
     def late(self, runs: Sequence[RunRow]) -> int:
-        """How many runs came after their deadline."""
-        return sum(
-            run.finished is not None and run.deadline > 0 and run.finished > run.submitted + run.deadline
-            for run in runs
-        )
+        """How many runs were not shown at their deadline. It changes at the times of answers alone, as these do."""
+        now = self._clock()
+        due = [run for run in runs if run.deadline and now >= run.submitted + run.deadline]
+        return sum((shown_at(run) or math.inf) > run.submitted + run.deadline for run in due)
 
     def close(self) -> None:
         """Wait for what is being computed."""

@@ -208,14 +208,17 @@ def tables_page(call: ServiceCall) -> Answer:
 def ask_page(call: ServiceCall) -> Answer:
     asked = call.request.query_params
     fields: forms.Fields = {"goal": "error"}
-    tables = call.curator.tables()
+    tables, facts = call.curator.tables(), dict[str, Any]()
     if "run" in asked and call.member.role == roles.ANALYST:
-        fields = forms.to_fields(call.curator.question(call.member, asked["run"]))
+        request = call.curator.question(call.member, asked["run"])
+        fields = forms.to_fields(request)
+        if missing := forms.unstated(request, tables):
+            facts["notice"] = f"This form has no place for what the question says of {', '.join(missing)}."
     else:
         names = [table["name"] for table in tables if not table["public"]]
         name = asked["table"] if asked.get("table") in names else next(iter(names), "")
         fields["sql"] = f"SELECT COUNT(*) AS n\nFROM {name}" if name else ""
-    return _ask(call, {"nonce": secrets.token_urlsafe(16), **fields})
+    return _ask(call, {"nonce": secrets.token_urlsafe(16), **fields}, **facts)
 
 
 def _ask(call: ServiceCall, fields: forms.Fields, *, status: int = 200, **facts: Any) -> PageAnswer:
@@ -226,7 +229,6 @@ def _ask(call: ServiceCall, fields: forms.Fields, *, status: int = 200, **facts:
         "plan": None,
         "rehearsal": None,
         "waits": False,
-        "result": status != 200 or bool(facts),
     }
     return _page(
         call, "ask.html", status=status,

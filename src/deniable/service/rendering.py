@@ -42,10 +42,10 @@ PAGE_HEADERS = {
     "Cross-Origin-Opener-Policy": "same-origin",
     "Vary": "Cookie",
 }
-MOST_ROWS = 500
-"""Rows of an answer that a page lists; its files have all."""
-MOST_BARS = 60
-"""Rows of an answer that a chart draws."""
+MOST_ROWS, MOST_CELLS = 500, 4000
+"""Of an answer's table on a page; its files have all."""
+MOST_CHARTS, MOST_BARS = 6, 60
+"""Charts on a page, and rows in a chart."""
 
 
 class Asset(NamedTuple):
@@ -152,7 +152,8 @@ def _cells(value: Any) -> tuple[str, ...]:
 
 def describe_answer(release: Release) -> dict[str, Any]:
     """What a page shows of a release: charts, a table, and what belongs to the numbers."""
-    rows = release.rows[:MOST_ROWS]
+    rows = release.rows[: min(MOST_ROWS, MOST_CELLS // max(1, len(release.columns)))]
+    charts = _charts(release, rows)
     interval = f"{shown(release.confidence * 100)} % interval"
     head: list[tuple[str, bool]] = []
     for output in release.outputs:
@@ -162,7 +163,8 @@ def describe_answer(release: Release) -> dict[str, Any]:
         "head": head,
         "rows": [[cell for output in release.outputs for cell in _cells(row[output])] for row in rows],
         "more": len(release) - len(rows),
-        "charts": _charts(release, rows),
+        "charts": charts[:MOST_CHARTS],
+        "undrawn": max(0, len(charts) - MOST_CHARTS),
         "facts": release.facts,
         "why": release.why().splitlines(),
         "covers": release.covers,
