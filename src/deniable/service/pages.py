@@ -128,7 +128,7 @@ def _number(fields: forms.Fields, name: str) -> Any:
 def home_page(call: ServiceCall) -> Answer:
     curator = call.curator
     return _page(
-        call, "home.html", promise=curator.promise(), told=explain(Guarantee.from_dict(curator.promise()["promise"])),
+        call, "home.html", promise=curator.promise(), explanation=explain(curator.session.ledger.budget),
         releases=[each for each in curator.releases(call.member) if each["title"] is not None],
     )  # fmt: skip
 
@@ -144,10 +144,11 @@ def asset(call: ServiceCall) -> Answer:
 def release_page(call: ServiceCall) -> Answer:
     """A release that everybody may read; also one's own, for its link."""
     release = call.curator.answer(call.member, call.id)
-    title = next((each["title"] for each in call.curator.releases(call.member) if each["id"] == call.id), None)
+    titles = (each["title"] for each in call.curator.releases(call.member) if each["id"] == call.id)
+    title = next(titles, None) or release.title
     return _page(
-        call, "release.html", id=call.id, title=title or release.title, answer=describe_answer(release),
-        told=explain(release.cost), promise=call.curator.promise(), cite=_cite(call, release, title or release.title),
+        call, "release.html", id=call.id, title=title, answer=describe_answer(release),
+        explanation=explain(release.cost), promise=call.curator.promise(), cite=_cite(call, release, title),
     )  # fmt: skip
 
 
@@ -206,17 +207,17 @@ def tables_page(call: ServiceCall) -> Answer:
 
 
 def ask_page(call: ServiceCall) -> Answer:
-    asked = call.request.query_params
+    query = call.request.query_params
     fields: forms.Fields = {"goal": "error"}
     tables, facts = call.curator.tables(), dict[str, Any]()
-    if "run" in asked and call.member.role == roles.ANALYST:
-        request = call.curator.question(call.member, asked["run"])
+    if "run" in query and call.member.role == roles.ANALYST:
+        request = call.curator.question(call.member, query["run"])
         fields = forms.to_fields(request)
         if missing := forms.unstated(request, tables):
             facts["notice"] = f"This form has no place for what the question says of {', '.join(missing)}."
     else:
         names = [table["name"] for table in tables if not table["public"]]
-        name = asked["table"] if asked.get("table") in names else next(iter(names), "")
+        name = query["table"] if query.get("table") in names else next(iter(names), "")
         fields["sql"] = f"SELECT COUNT(*) AS n\nFROM {name}" if name else ""
     return _ask(call, {"nonce": secrets.token_urlsafe(16), **fields}, **facts)
 
@@ -224,16 +225,11 @@ def ask_page(call: ServiceCall) -> Answer:
 def _ask(call: ServiceCall, fields: forms.Fields, *, status: int = 200, **facts: Any) -> PageAnswer:
     settings = call.curator.settings
     projects = [each["name"] for each in call.curator.projects(call.member)]
-    stated = {
-        "projects": projects,
-        "plan": None,
-        "rehearsal": None,
-        "waits": False,
-    }
-    return _page(
-        call, "ask.html", status=status,
-        **{**stated, "fields": fields, "tables": call.curator.tables(), "deadline": settings.deadline, **facts},
-    )  # fmt: skip
+    frame = {
+        "fields": fields, "tables": call.curator.tables(), "projects": projects, "deadline": settings.deadline,
+        "plan": None, "rehearsal": None, "waits": False,
+    }  # fmt: skip
+    return _page(call, "ask.html", status=status, **{**frame, **facts})
 
 
 def _question(call: ServiceCall, fields: forms.Fields) -> PlanRequest:
@@ -279,13 +275,13 @@ def submit_form(call: ServiceCall) -> Answer:
 
     def answer(fields: forms.Fields, request: PlanRequest) -> PageAnswer:
         key = forms.run_key(fields.get("nonce", ""), request)
-        told = call.curator.run_by_key(call.member, key)
-        if told is None:
+        run = call.curator.run_by_key(call.member, key)
+        if run is None:
             plan = call.curator.plan(call.member, request.text)
             if plan["plan"] != fields.get("plan"):
                 return _priced(call, fields, plan, notice=OTHER_PRICE)
-            told = call.curator.submit(call.member, request.text, key)
-        return _to(f"/runs/{quote(told.id)}")
+            run = call.curator.submit(call.member, request.text, key)
+        return _to(f"/runs/{quote(run.id)}")
 
     return _asking(call, answer)
 
@@ -296,14 +292,14 @@ def runs_page(call: ServiceCall) -> Answer:
 
 def run_page(call: ServiceCall) -> Answer:
     curator, member = call.curator, call.member
-    told, asked = curator.run(member, call.id), curator.question(member, call.id)
-    facts: dict[str, Any] = {"run": told, "sql": asked.sql, "answer": None, "cite": "", "seconds": 0.0}
-    if told.state == DONE and told.release is not None:
-        release = curator.answer(member, told.release)
+    run, question = curator.run(member, call.id), curator.question(member, call.id)
+    facts: dict[str, Any] = {"run": run, "sql": question.sql, "answer": None, "cite": "", "seconds": 0.0}
+    if run.state == DONE and run.release is not None:
+        release = curator.answer(member, run.release)
         facts |= {"answer": describe_answer(release), "cite": _cite(call, release, release.title)}
-    elif told.state == "running":
-        facts["seconds"] = max(0.0, told.ready - curator.clock())
-    elif told.state != "waiting" and (refusal := problem_of(told)) is not None:
+    elif run.state == "running":
+        facts["seconds"] = max(0.0, run.ready - curator.clock())
+    elif run.state != "waiting" and (refusal := problem_of(run)) is not None:
         facts["problem"] = _problem(curator, refusal)
     return _page(call, "run.html", **facts)
 
@@ -366,8 +362,8 @@ def decide_form(call: ServiceCall) -> Answer:
 
 
 def ledger_page(call: ServiceCall) -> Answer:
-    asked, ledger = call.request.query_params, call.curator.session.ledger
-    before = asked.get("before", "")
+    query, ledger = call.request.query_params, call.curator.session.ledger
+    before = query.get("before", "")
     last = int(before) if before.isascii() and before.isdigit() and len(before) < 16 else None
     charges = [charge for charge in ledger.charges() if last is None or charge.seq < last]
     rows = []
@@ -375,16 +371,16 @@ def ledger_page(call: ServiceCall) -> Answer:
         cost = ledger.cost_of(charge)
         rows.append({"charge": charge, "cost": "–" if cost is None else cost.figures})
     verdict = None
-    if "head" in asked:
+    if "head" in query:
         try:
-            text = asked["head"].strip()
+            text = query["head"].strip()
             ledger.verify(Head.parse(text) if text else None)
             verdict = {"fine": True, "words": "The chain is whole" + (", and this head is in it." if text else ".")}
         except DeniableError as refusal:
             verdict = {"fine": False, "words": _problem(call.curator, refusal)["detail"]}
     return _page(
         call, "ledger.html", rows=rows, older=len(charges) > len(rows), many=len(charges), head=call.curator.head(),
-        verdict=verdict, given=asked.get("head", ""), first=last is None,
+        verdict=verdict, given=query.get("head", ""), first=last is None,
     )  # fmt: skip
 
 
@@ -429,10 +425,10 @@ def change_password_form(call: ServiceCall) -> Answer:
     if fields.get("new", "") != fields.get("again", ""):
         raise InvalidArgument("password", "…", "the same twice")
     if token := fields.get("token", "").strip():
-        shown = access.by_token(token, now=now)
-        if shown.name != member.name:
+        holder = access.by_token(token, now=now)
+        if holder.name != member.name:
             raise AccessDenied("the token is another account's")
-        member = shown
+        member = holder
     opened = access.change_password(member, fields.get("old"), fields.get("new", ""), now=now)
     call.headers["Set-Cookie"] = cookie_header(call.curator, "" if opened is None else opened[0])
     return _to("/login" if opened is None else "/tokens")

@@ -63,12 +63,12 @@ def assets() -> dict[str, Asset]:
     contents = {name: (folder / name).read_bytes() for name in ("pages.css", "pages.js", "icon.svg")}
     contents["pages.css"] = explaining_pages.STYLE.encode() + contents["pages.css"]
     types = {"css": "text/css; charset=utf-8", "js": "text/javascript; charset=utf-8", "svg": "image/svg+xml"}
-    named: dict[str, Asset] = {}
+    files: dict[str, Asset] = {}
     for name, content in contents.items():
         stem, _, ending = name.rpartition(".")
         address = f"/assets/{stem}-{hashlib.sha256(content).hexdigest()[:16]}.{ending}"
-        named[stem if ending == "svg" else ending] = Asset(address, types[ending], content)
-    return named
+        files[stem if ending == "svg" else ending] = Asset(address, types[ending], content)
+    return files
 
 
 def _finalize(value: Any) -> Any:
@@ -87,13 +87,13 @@ def _exact(text: str) -> Markup:
 
 @cache
 def _templates() -> jinja2.Environment:
-    made = jinja2.Environment(
+    environment = jinja2.Environment(
         loader=jinja2.PackageLoader("deniable.service", "templates"), autoescape=True, undefined=jinja2.StrictUndefined,
         finalize=_finalize, trim_blocks=True, lstrip_blocks=True,
     )  # fmt: skip
-    made.filters.update(moment=moment, clock=clock, figures=figures, share=share, exact=_exact)
-    made.globals["assets"] = {name: asset.address for name, asset in assets().items()}
-    return made
+    environment.filters.update(moment=moment, clock=clock, figures=figures, share=share, exact=_exact)
+    environment.globals["assets"] = {name: asset.address for name, asset in assets().items()}
+    return environment
 
 
 def page(template: str, *, status: int = 200, **facts: Any) -> Response:
@@ -178,14 +178,14 @@ def _charts(release: Release, rows: Sequence[Mapping[str, Any]]) -> list[Markup]
     charts = []
     keys = list(release.key_values)
     for output in release.outputs:
-        drawn = [
+        bars = [
             Interval(" · ".join(str(row[key]) for key in keys) or output, *map(float, row[output]))
             for row in rows[:MOST_BARS]
             if isinstance(row[output], Value) and all(math.isfinite(end) for end in row[output])
         ]
-        if drawn:
+        if bars:
             title = f"{output} by {', '.join(keys)}" if keys else output
             label = f"{shown(release.confidence * 100)} % intervals"
-            figure = intervals_figure(title if len(title) <= 50 else title[:49] + "…", drawn, x_label=label)
+            figure = intervals_figure(title if len(title) <= 50 else title[:49] + "…", bars, x_label=label)
             charts.append(Markup(without_style(render_figure(figure))))
     return charts
