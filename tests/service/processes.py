@@ -17,7 +17,7 @@ import sys
 import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -108,9 +108,25 @@ def serving(folder: Path, *, workers: int = 2) -> Iterator[int]:
         process.wait()
 
 
-def children(pid: int) -> list[int]:
-    """The processes that a process has started."""
-    return [int(word) for word in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
+def supervisor(folder: Path) -> int:
+    """The process that `serving` has started for a folder."""
+    command = [b"serve", b"run", b"--folder", str(folder).encode()]
+    for path in Path("/proc").iterdir():
+        with suppress(OSError):
+            if path.name.isdigit() and (path / "cmdline").read_bytes().split(b"\0")[3:7] == command:
+                return int(path.name)
+    raise RuntimeError("there is no such process")
+
+
+def group(pid: int) -> dict[int, float]:
+    """The processes of a group, each with the seconds of CPU that it has used."""
+    used, ticks = {}, os.sysconf("SC_CLK_TCK")
+    for path in Path("/proc").iterdir():
+        with suppress(OSError):
+            if path.name.isdigit() and os.getpgid(int(path.name)) == pid:
+                words = (path / "stat").read_text().rpartition(")")[2].split()
+                used[int(path.name)] = (int(words[11]) + int(words[12])) / ticks
+    return used
 
 
 # workers without HTTP

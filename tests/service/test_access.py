@@ -8,8 +8,6 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
 import deniable as dn
 from deniable.errors import InvalidArgument
@@ -285,66 +283,6 @@ def test_openapi_lists_every_endpoint(service: Service) -> None:
     listed = {(path, method.upper()) for path, each in document["paths"].items() for method in each}
     assert listed == {(each.path, each.method) for each in roles.ENDPOINTS}
     assert "sql" in document["components"]["schemas"]["PlanRequest"]["properties"]
-
-
-PLAIN = st.recursive(
-    st.none() | st.booleans() | st.integers(-(10**20), 10**20) | st.floats(allow_nan=False) | st.text(max_size=20),
-    lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.text(max_size=8), inner, max_size=4),
-    max_leaves=12,
-)
-FIELDS = st.fixed_dictionaries(
-    {"sql": st.sampled_from([QUESTION["sql"], "SELECT SUM(cost) AS s FROM visits", "x"]) | st.text(max_size=30)},
-    optional={
-        name: PLAIN | st.sampled_from([0.1, "private", {"city": ["Bern"]}, {"cost": [0, 5]}, {"rows": 1}, "0.1", -1, 2])
-        for name in (
-            "epsilon",
-            "error",
-            "group_size",
-            "bounds",
-            "keys",
-            "per_unit",
-            "weights",
-            "confidence",
-            "cover",
-            "diagnose",
-            "delta",
-            "noise",
-            "cost",
-            "project",
-            "fresh",
-        )
-    },
-)
-
-
-def test_no_body_breaks_the_service(service: Service) -> None:
-    """A small form of an attack by schema; `make soak` has the long one."""
-    _attack(service, cases=60)
-
-
-@pytest.mark.soak
-def test_no_body_breaks_the_service_long(service: Service) -> None:
-    _attack(service, cases=10_000)
-
-
-def _attack(service: Service, *, cases: int) -> None:
-    shown = {"Authorization": f"Bearer {service.tokens['analyst']}", "Idempotency-Key": "k"}
-    number = 0
-
-    @settings(max_examples=cases, deadline=None, database=None, derandomize=True)
-    @given(body=FIELDS | PLAIN)
-    def attack(body: Any) -> None:
-        nonlocal number
-        number += 1
-        text = json.dumps(body).encode()
-        for path in ("/v1/plans", "/v1/runs"):
-            reply = ask(service.app, "POST", path, {**shown, "Idempotency-Key": f"k{number}"}, text)
-            assert reply.status < 500 or reply.status == 503, (body, reply)
-            assert reply.status != 503
-
-    attack()
-    for raw in (b"\xff\xfe", b"[" * 60_000, b"{", b"null", b'{"sql": "\\ud800"}'):
-        assert ask(service.app, "POST", "/v1/plans", shown, raw).status == 422
 
 
 def test_an_address_without_tls_is_refused_by_the_client() -> None:

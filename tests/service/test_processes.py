@@ -30,7 +30,7 @@ from deniable.service.settings import ServiceSettings
 from deniable.service.store import KEY, ServiceStore
 from tests import postgres
 from tests.service.conftest import Service
-from tests.service.processes import QUESTION, Client, children, make_folder, serving
+from tests.service.processes import QUESTION, Client, group, make_folder, serving, supervisor
 
 CLIENTS, FIT = 16, 3
 """Clients of a race, each for ε = 0.1, and how many of them fit what is left."""
@@ -68,7 +68,11 @@ def race_over_http(folder: Path, *, races: int, kills: bool) -> None:
         clients = [Client(port, tokens["ana"]) for _ in range(CLIENTS)]
 
         def spend(number: int, race: int) -> int:
-            return clients[number].ask("POST", "/v1/runs", QUESTION, f"{race} {number}")[0]
+            """The status of a run. A service ends connections that are idle; then it is asked again by its key."""
+            for _ in range(2):
+                if status := clients[number].ask("POST", "/v1/runs", QUESTION, f"{race} {number}")[0]:
+                    break
+            return status
 
         for race in range(races):
             raise_budget(book, race)
@@ -89,12 +93,8 @@ def race_over_http(folder: Path, *, races: int, kills: bool) -> None:
 
 def kill_among_clients(folder: Path, pool: ThreadPoolExecutor, spend: Any, race: int) -> None:
     """Kill a worker while all ask; then all ask again under the same keys, of the worker that is left or comes."""
-    supervisor = next(
-        int(path.name) for path in Path("/proc").iterdir()
-        if path.name.isdigit() and path.joinpath("cmdline").read_bytes().split(b"\0")[3:7]
-        == [b"serve", b"run", b"--folder", str(folder).encode()]
-    )  # fmt: skip
-    workers = [pid for pid in children(supervisor) if b"spawn_main" in Path(f"/proc/{pid}/cmdline").read_bytes()]
+    service = supervisor(folder)
+    workers = [pid for pid in group(service) if b"spawn_main" in Path(f"/proc/{pid}/cmdline").read_bytes()]
     asked = [pool.submit(spend, number, race) for number in range(CLIENTS)]
     time.sleep(random.Random(1).random() * 0.02)
     os.kill(workers[0], signal.SIGKILL)

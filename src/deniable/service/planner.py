@@ -49,6 +49,7 @@ class Planner:
                 if not self._pipe.poll(seconds):
                     self.kills += 1
                     self._stop()
+                    self.start_early()  # for the next question
                     raise QueryError("planning took too long; ask for less in one query")
                 fine, told = self._pipe.recv()
             except (EOFError, OSError):
