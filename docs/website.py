@@ -119,7 +119,8 @@ def _with_notes(nav: list[Any]) -> Iterator[Any]:
             if inner := list(_with_notes(place)):
                 yield {name: inner}
         elif place == NOTES:
-            yield from (str(path.relative_to(DOCS)) for path in sorted(DOCS.glob(NOTES)))
+            found = sorted(DOCS.glob(NOTES), key=lambda path: (path.stem != "index", path.name))
+            yield from (str(path.relative_to(DOCS)) for path in found)
         else:
             yield entry
 

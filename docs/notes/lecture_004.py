@@ -31,10 +31,10 @@ BASICS = Section(
             test="auditing/test_demonstrations.py::test_tracing_finds_members_in_means_and_not_in_private_means",
         ),
         Item(
-            "Introduction", "the census uses it", "Population tables with noise that fit together.",
-            code="mechanisms.marginals", test="mechanisms/test_sensitivities.py::test_tables",
-            verdict=PARTIAL, note="tables with consistent margins, and synthetic data; the census's hierarchy of regions and its "
-            "invariants are not built.",
+            "Introduction", "the census uses it",
+            "Population tables with noise that fit together: a state, its counties and their blocks, with the state's total held "
+            "fixed, in the story [a census and its tables](../stories/census.md).",
+            code="mechanisms.consistent", test="mechanisms/test_additive.py::test_consistency_makes_marginals_agree_and_more_accurate",
         ),
         Item(
             "Definition 1", "differential privacy", "P[M(D) ∈ A] ≤ e^ε P[M(D′) ∈ A] + δ for all A and all neighbours.",

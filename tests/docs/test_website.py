@@ -56,10 +56,13 @@ def test_a_drawing_is_put_into_its_page() -> None:
     assert '<svg xmlns="http://www.w3.org/2000/svg"' in website.for_site("![Visits](theme/answer.svg)\n")
 
 
-def test_every_lecture_note_is_in_the_navigation() -> None:
+def test_every_lecture_note_is_in_the_navigation_after_their_index() -> None:
     nav = list(website._with_notes([{"Notes": [{"Pages": "notes/*.md"}]}, {"Home": "index.md"}]))
     pages = sorted(str(path.relative_to(ROOT / "docs")) for path in (ROOT / "docs" / "notes").glob("*.md"))
-    assert nav == [*([{"Notes": pages}] if pages else []), {"Home": "index.md"}]
+    assert nav == [
+        {"Notes": ["notes/index.md", *(page for page in pages if "index" not in page)]},
+        {"Home": "index.md"},
+    ]
 
 
 def test_links_that_lead_nowhere_are_found(tmp_path: Path) -> None:
