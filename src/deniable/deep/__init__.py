@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from deniable.deep.clipping import clipped_gradients as clipped_gradients
+    from deniable.deep.clips import AdaptiveClipping as AdaptiveClipping
     from deniable.deep.clips import AutomaticClipping as AutomaticClipping
     from deniable.deep.clips import FlatClipping as FlatClipping
     from deniable.deep.clips import PerGroupClipping as PerGroupClipping
@@ -26,6 +27,8 @@ if TYPE_CHECKING:
     from deniable.deep.correlated import CorrelatedNoise as CorrelatedNoise
     from deniable.deep.cyclic import CyclicPoisson as CyclicPoisson
     from deniable.deep.huggingface import HuggingFaceTrainer as HuggingFaceTrainer
+    from deniable.deep.measures import LossSeries as LossSeries
+    from deniable.deep.measures import SeriesPoint as SeriesPoint
     from deniable.deep.noises import GaussianNoise as GaussianNoise
     from deniable.deep.noises import GridNoise as GridNoise
     from deniable.deep.noises import LaplaceNoise as LaplaceNoise
@@ -41,14 +44,17 @@ if TYPE_CHECKING:
     from deniable.deep.sampling import Poisson as Poisson
     from deniable.deep.sampling import WithoutReplacement as WithoutReplacement
     from deniable.deep.searching import search as search
+    from deniable.deep.step_factors import Stage as Stage
+    from deniable.deep.step_factors import stages as stages
     from deniable.deep.trainer import Trainer as Trainer
 
 _HOMES = {
     "clipping": ("clipped_gradients",),
-    "clips": ("AutomaticClipping", "FlatClipping", "PerGroupClipping", "PerLayerClipping"),
+    "clips": ("AdaptiveClipping", "AutomaticClipping", "FlatClipping", "PerGroupClipping", "PerLayerClipping"),
     "correlated": ("CorrelatedNoise",),
     "cyclic": ("CyclicPoisson",),
     "huggingface": ("HuggingFaceTrainer",),
+    "measures": ("LossSeries", "SeriesPoint"),
     "noises": ("GaussianNoise", "GridNoise", "LaplaceNoise", "NoiseShares"),
     "padding": ("Padding",),
     "plan": ("Plan",),
@@ -56,6 +62,7 @@ _HOMES = {
     "randomness": ("PhiloxGenerator", "SecureGenerator", "SeededGenerator"),
     "sampling": ("BallsAndBins", "FixedBatches", "Poisson", "WithoutReplacement"),
     "searching": ("search",),
+    "step_factors": ("Stage", "stages"),
     "trainer": ("Trainer",),
 }
 _PLACES = {name: home for home, names in _HOMES.items() for name in names}

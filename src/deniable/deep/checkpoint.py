@@ -69,6 +69,7 @@ def read(path: Path, *, mmap: bool = False) -> dict[str, Any]:
     if not isinstance(found, dict) or found.get("deniable_checkpoint") != FORMAT:
         raise DataError(f"{path} is not a checkpoint of format {FORMAT}")
     wrong = [name for name, fits in _PARTS.items() if name not in found or not fits(found[name])]
+    wrong += [name for name, fits in _LATER.items() if name in found and not fits(found[name])]
     if wrong:
         raise DataError(
             f"the checkpoint at {path} is not as trainer.save wrote it: {', '.join(wrong)}. Bring the file that was"
@@ -99,6 +100,27 @@ _PARTS: dict[str, Callable[[Any], bool]] = {
     "optimizer": lambda value: isinstance(value, dict),  # what is in it differs with the way ranks share a model
 }
 """What a checkpoint holds, and whether a value can be that."""
+
+
+def _is_point(value: Any) -> bool:
+    return (
+        isinstance(value, list)
+        and len(value) == 3
+        and _is_count(value[0])
+        and all(isinstance(each, float) for each in value[1:])
+    )
+
+
+_LATER: dict[str, Callable[[Any], bool]] = {
+    "measures": lambda value: (
+        isinstance(value, dict)
+        and value.keys() == {"clip", "series"}
+        and (value["clip"] is None or isinstance(value["clip"], float))
+        and isinstance(value["series"], list)
+        and all(map(_is_point, value["series"]))
+    ),
+}
+"""What a checkpoint holds that earlier versions did not write."""
 
 
 def digest_of(order: Any) -> str:

@@ -3,6 +3,7 @@
 | rule | what enters the sum | its norm |
 |---|---|---|
 | `FlatClipping()` | g · min(1, C/‖g‖) | at most C |
+| `AdaptiveClipping(quantile=…)` | g · min(1, C_t/‖g‖), C_t from earlier releases | at most C_t |
 | `AutomaticClipping(stability=γ)` | g · C/(‖g‖ + γ) | below C |
 | `PerLayerClipping()`, `PerGroupClipping(weights)` | for each group of parameters g_k · min(1, C_k/‖g_k‖) | at most C |
 
@@ -37,6 +38,7 @@ from typing import Any, ClassVar, NamedTuple
 from deniable import _checks
 from deniable._checks import Number, shown
 from deniable._forms import plain_number
+from deniable.deep.measures import read_share
 from deniable.errors import InvalidArgument
 
 LEAST = Fraction(1, 10**14)
@@ -104,6 +106,46 @@ class AutomaticClipping(Clipping):
 
     def __repr__(self) -> str:
         return f"AutomaticClipping(stability={shown(self.stability)})"
+
+
+@dataclass(frozen=True, init=False)
+class AdaptiveClipping(Clipping):
+    """One norm over all parameters, to a clip that follows a quantile of the norms.
+
+    Every step also releases, with noise, the fraction of units whose gradient was not clipped; the next clip is the
+    last times exp(−rate·(fraction − quantile)), so that it moves towards the quantile (Andrew et al., "Differentially
+    private learning with adaptive clipping", NeurIPS 2021). The fraction takes a `share` of the plan's noise
+    (`deniable.deep.measures`), so the event is that of the plan without it, and the clip is post-processing.
+
+    Args:
+        quantile: The fraction of units that should not be clipped.
+        rate: How fast the clip moves.
+        share: The share of the squared noise multiplier that goes to the fraction.
+    """
+
+    quantile: Fraction
+    rate: Fraction
+    share: Fraction
+
+    def __init__(
+        self, *, quantile: Number = Fraction(1, 2), rate: Number = Fraction(1, 5), share: Number = Fraction(1, 100)
+    ) -> None:
+        object.__setattr__(self, "quantile", _checks.inner_probability("quantile", quantile))
+        object.__setattr__(self, "rate", _checks.positive("rate", rate))
+        object.__setattr__(self, "share", read_share(share))
+
+    def groups(self, names: Sequence[str], norm: str) -> tuple[Group, ...]:
+        return (Group(tuple(names), 1.0),)
+
+    def next(self, clip: float, fraction: float, *, first: Fraction) -> float:
+        """The clip behind one under which so large a fraction was not clipped; at most a million times the first, and
+        at least a millionth."""
+        change = -float(self.rate) * (min(max(fraction, -1.0), 2.0) - float(self.quantile))
+        moved = clip * math.exp(min(max(change, -30.0), 30.0))
+        return min(max(moved, float(max(LEAST, first / 10**6))), float(first * 10**6))
+
+    def __repr__(self) -> str:
+        return f"AdaptiveClipping(quantile={shown(self.quantile)}, rate={shown(self.rate)}, share={shown(self.share)})"
 
 
 @dataclass(frozen=True)

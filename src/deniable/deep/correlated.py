@@ -44,6 +44,7 @@ class CorrelatedNoise(StepNoise):
     strategy: Strategy
 
     sampling = FixedBatches()
+    stepwise = False
 
     def __init__(self, strategy: Strategy | dict[str, Any]) -> None:
         given = Strategy.from_plain(strategy) if isinstance(strategy, dict) else strategy

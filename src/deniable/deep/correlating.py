@@ -14,6 +14,7 @@ never repeated (`Stream.skip`).
 from __future__ import annotations
 
 from dataclasses import dataclass
+from fractions import Fraction
 from typing import Any
 
 import torch
@@ -68,7 +69,7 @@ class CorrelatedNoising(Noising):
         self._loaded: dict[str, Any] = {}
         """What a checkpoint held, until the first step shows where the parameters are."""
 
-    def add(self, sums: Sums, *, step: int, generator: Generator) -> Sums:
+    def add(self, sums: Sums, *, step: int, generator: Generator, clip: Fraction | None = None) -> Sums:
         for device in sorted({each.device for each in sums.values()}, key=str):
             held = self._at(device, sums, step)
             many, size = held.stream.draws(), sum(held.sizes)

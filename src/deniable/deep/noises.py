@@ -44,6 +44,12 @@ class StepNoise(ABC):
     sampling: ClassVar[Sampling] = Poisson()
     """How batches are drawn when a plan does not say."""
 
+    stepwise: ClassVar[bool] = True
+    """Whether the noise of one step is independent of that of others, so that its scale may change."""
+
+    beside: ClassVar[bool] = False
+    """Whether measures can be released beside the sums, for a share of the noise (`deniable.deep.measures`)."""
+
     registry: ClassVar[dict[str, type[StepNoise]]] = {}
 
     def __init_subclass__(cls) -> None:
@@ -61,6 +67,8 @@ class StepNoise(ABC):
 
 class GaussianNoise(StepNoise):
     """Normal noise on sums clipped in L2."""
+
+    beside = True
 
     def step(self, multiplier: Fraction, relation: AnyRelation) -> Event:
         relation = Relation.of(relation)
@@ -115,6 +123,8 @@ class NoiseShares(GaussianNoise):
     >>> NoiseShares(workers=4, dishonest=3).step(Fraction(3), Relation.ADD_REMOVE)
     Gaussian(scale=1.5)
     """
+
+    beside = False
 
     workers: int
     dishonest: int

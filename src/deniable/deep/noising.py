@@ -29,9 +29,9 @@ class Noising(ABC):
     """Adds the noise of a plan, step by step."""
 
     @abstractmethod
-    def add(self, sums: Sums, *, step: int, generator: Generator) -> Sums:
+    def add(self, sums: Sums, *, step: int, generator: Generator, clip: Fraction | None = None) -> Sums:
         """The sums with the noise of a step, still to be divided by the expected batch. They may take the place of the
-        given ones."""
+        given ones. `clip` is what they were clipped to, if that is not what the plan says of the step."""
 
     def state(self) -> dict[str, Any]:
         """What a checkpoint must keep; nothing for noise that is independent from step to step."""
@@ -47,10 +47,15 @@ class FloatNoising(Noising):
     """Floating-point noise of one law, scale `noise_multiplier` × clip, the product rounded up."""
 
     def __init__(self, plan: Plan, law: str, *, share: Fraction = Fraction(1)) -> None:
-        self.law, self.scale = law, float_above(plan.noise_multiplier * plan.clip * share)
+        self._plan, self.law, self._share = plan, law, share
 
-    def add(self, sums: Sums, *, step: int, generator: Generator) -> Sums:
-        generator.add(self.law, list(sums.values()), scale=self.scale, step=step)
+    def scale(self, step: int, clip: Fraction | None = None) -> float:
+        """The scale of the noise of a step (from 0)."""
+        numbers = self._plan.at(step)
+        return float_above(numbers.gradient_multiplier * (numbers.clip if clip is None else clip) * self._share)
+
+    def add(self, sums: Sums, *, step: int, generator: Generator, clip: Fraction | None = None) -> Sums:
+        generator.add(self.law, list(sums.values()), scale=self.scale(step, clip), step=step)
         return sums
 
 
@@ -58,22 +63,22 @@ class GridNoising(Noising):
     """Exact discrete Gaussian noise on integer sums, then back to real numbers; see `noises.GridNoise`."""
 
     def __init__(self, plan: Plan, noise: GridNoise) -> None:
-        self.variance = (plan.noise_multiplier * 2**noise.bits) ** 2 + SPREAD
-        self.unit = float(plan.clip / 2**noise.bits)
+        self._plan, self._steps = plan, 2**noise.bits
 
-    def add(self, sums: Sums, *, step: int, generator: Generator) -> Sums:
+    def add(self, sums: Sums, *, step: int, generator: Generator, clip: Fraction | None = None) -> Sums:
+        numbers = self._plan.at(step)
+        variance = (numbers.gradient_multiplier * self._steps) ** 2 + SPREAD
+        unit = float((numbers.clip if clip is None else clip) / self._steps)
         size = sum(each.numel() for each in sums.values())
         if size > MOST_PARAMETERS:
             raise NotSupported(f"grid noise states its leak for at most {MOST_PARAMETERS} parameters")
-        drawn = exact.discrete_gaussian(
-            variance=self.variance, size=size, source=generator.source(step, purpose="noise")
-        )
+        drawn = exact.discrete_gaussian(variance=variance, size=size, source=generator.source(step, purpose="noise"))
         noisy: Sums = {}
         start = 0
         for name, each in sums.items():
             stop = start + each.numel()
             total = exact.add(each.cpu().numpy().reshape(-1), drawn[start:stop])
-            noisy[name] = (torch.from_numpy(total.astype("float64")) * self.unit).float().view(each.shape)
+            noisy[name] = (torch.from_numpy(total.astype("float64")) * unit).float().view(each.shape)
             start = stop
         return noisy
 

@@ -23,10 +23,14 @@ from __future__ import annotations
 
 import json
 import math
+from bisect import bisect_right
+from collections import Counter
+from collections.abc import Sequence
 from dataclasses import dataclass, fields
 from fractions import Fraction
 from functools import cached_property
-from typing import Any
+from itertools import accumulate
+from typing import Any, NamedTuple
 
 from deniable import _checks
 from deniable._checks import Number, read_fraction, shown
@@ -35,20 +39,34 @@ from deniable._notebook import Shown
 from deniable._signatures import public
 from deniable.calibration import Risk, calibrate, margin
 from deniable.deep import clips
-from deniable.deep.clips import Clipping, FlatClipping
+from deniable.deep.clips import AdaptiveClipping, Clipping, FlatClipping
 from deniable.deep.correlated import noise_of
+from deniable.deep.measures import LossSeries, gradient_multiplier
 from deniable.deep.noises import GaussianNoise, StepNoise
 from deniable.deep.sampling import Sampling, Schedule
+from deniable.deep.step_factors import Stage, check_stages, merge_stages
 from deniable.descriptions import Description
 from deniable.errors import InvalidArgument
 from deniable.events import Claimed, Event
 from deniable.guarantees import ApproxDP, Guarantee, Profile, read_promise
+from deniable.noise.discrete import LEAK
 from deniable.numerics.exact import short_above
 from deniable.strategies import Strategy
 from deniable.units import RECORD, AnyRelation, Relation, Unit, one_relation, one_unit
 
 FORMAT = 1
 """The version of the JSON form."""
+
+
+class StepNumbers(NamedTuple):
+    """What one step does."""
+
+    batch: Fraction
+    clip: Fraction
+    noise_multiplier: Fraction
+    """Of everything that the step releases."""
+    gradient_multiplier: Fraction
+    """Of the gradients: larger, where something is released beside them."""
 
 
 @dataclass(frozen=True, init=False, repr=False)
@@ -68,6 +86,8 @@ class Plan(Shown, Plain):
     rows_per_unit: int
     clipping: Clipping
     augmentations: int
+    stages: tuple[Stage, ...]
+    series: LossSeries | None
 
     @public
     def __init__(
@@ -89,6 +109,8 @@ class Plan(Shown, Plain):
         rows_per_unit: int = 1,
         clipping: Clipping | None = None,
         augmentations: int = 1,
+        stages: Sequence[Stage] = (),
+        series: LossSeries | None = None,
     ) -> None:
         """Give `epochs` (rounded up to whole steps) or `steps`, and `target` or `noise_multiplier` (or both, to check).
         `epsilon` and `delta` are the short form of `target`.
@@ -101,9 +123,18 @@ class Plan(Shown, Plain):
 
         `augmentations` is how often every row is read and run in one step; the mean of the gradients is what counts
         for the row, and is clipped (De et al. 2022). The event is the same.
+
+        `stages` change clip, noise multiplier and batch from step to step, by public factors: a list of
+        `dn.deep.Stage`, or `dn.deep.stages(…)` of functions. The event is that of all steps; a target calibrates the
+        noise multiplier that they multiply. Without `steps` and `epochs`, their steps are those of the plan.
+
+        `series=LossSeries(bound=…)` releases the mean loss of every step, for a share of the noise.
         """
         relation = None if relation is None else Relation.of(relation)
         people, wanted = _checks.count("size", size), _checks.positive("batch", batch)
+        check_stages(stages)
+        if epochs is None and steps is None and stages:
+            steps = sum(stage.steps for stage in stages)
         if (epochs is None) == (steps is None):
             raise InvalidArgument("steps", steps, "given, or epochs instead, and not both", "For example epochs=15.")
         taken = (
@@ -122,6 +153,8 @@ class Plan(Shown, Plain):
         under = relation or (promised.relation if promised else scheme.relations[0])
         schedule = Schedule(people, wanted, taken)
         scheme.check(schedule, under)
+        runs = merge_stages(stages, taken)
+        _check_stages(runs, kind, scheme, schedule, under, clips.checked(clip))
         if promised is not None:
             one_relation(under, promised.relation, doing="plan")
         about = _unit(unit, promised)
@@ -131,15 +164,22 @@ class Plan(Shown, Plain):
                 "rows_per_unit", rows_per_unit, "1 unless unit names who a row is about", 'For example unit="user_id".'
             )
         _checks.warn_of_delta(target, size=people)
-        ratio = _ratio(target, noise_multiplier, lambda ratio: kind.event(ratio, under, scheme, schedule))
-        kind.event(ratio, under, scheme, schedule)  # refuses what does not belong together, before anything runs
         way = FlatClipping() if clipping is None else clipping
         _checks.member("clipping", way, Clipping, remedy="For example dn.deep.AutomaticClipping().")
+        if series is not None:
+            _checks.member("series", series, LossSeries, remedy="For example dn.deep.LossSeries(bound=3).")
+        measured = _shares(way, series, kind, runs)
+
+        def event(ratio: Fraction) -> Event:
+            return _event(ratio, kind, under, scheme, schedule, runs, measures=len(measured))
+
+        ratio = _ratio(target, noise_multiplier, event)
+        event(ratio)  # refuses what does not belong together, before anything runs
         values = {
             "size": people, "batch": wanted, "steps": taken, "clip": clips.checked(clip),
             "noise_multiplier": ratio, "target": target, "sampling": scheme, "noise": kind, "relation": under,
             "unit": about, "rows_per_unit": rows, "clipping": way,
-            "augmentations": _checks.count("augmentations", augmentations),
+            "augmentations": _checks.count("augmentations", augmentations), "stages": runs, "series": series,
         }  # fmt: skip
         for name, value in values.items():
             object.__setattr__(self, name, value)
@@ -152,7 +192,27 @@ class Plan(Shown, Plain):
     @cached_property
     def event(self) -> Event:
         """What the whole run does to the data."""
-        return self.noise.event(self.noise_multiplier, self.relation, self.sampling, self.schedule)
+        return _event(
+            self.noise_multiplier, self.noise, self.relation, self.sampling, self.schedule, self.stages,
+            measures=len(self.shares),
+        )  # fmt: skip
+
+    @property
+    def shares(self) -> dict[str, Fraction]:
+        """What is released beside the gradients in every step, and its share of the squared noise multiplier."""
+        return _shares(self.clipping, self.series, self.noise, self.stages)
+
+    def at(self, step: int) -> StepNumbers:
+        """The numbers of a step (from 0)."""
+        place = bisect_right(self._ends, step)
+        stage = self.stages[place] if self.stages else _PLAIN
+        multiplier = self.noise_multiplier * stage.noise
+        left = gradient_multiplier(multiplier, self.shares)
+        return StepNumbers(self.batch * stage.batch, self.clip * stage.clip, multiplier, left)
+
+    @cached_property
+    def _ends(self) -> list[int]:
+        return list(accumulate(stage.steps for stage in self.stages))
 
     @cached_property
     def profile(self) -> Profile:
@@ -179,11 +239,13 @@ class Plan(Shown, Plain):
                 f"{shown(self.clip)} ({self.noise.norm.upper()}), per {self.unit.noun}"
                 + ("" if self.clipping == FlatClipping() else f", {self.clipping!r}"),
             ),
+            *([("stages", _told(self.stages))] if self.stages else []),
             *([("augmentations", f"{self.augmentations} of each row, averaged")] if self.augmentations > 1 else []),
             (
                 "noise",
                 f"{self.noise!r}, {float(self.noise_multiplier):.6g} × clip, sums divided by {shown(self.batch)}",
             ),
+            *([("series", f"{self.series!r}, released in every step")] if self.series else []),
             ("event", repr(self.event)),
         )
         return Description("private training", self.guarantee, facts, self.profile)
@@ -200,6 +262,8 @@ class Plan(Shown, Plain):
             "rows_per_unit": 1,
             "clipping": FlatClipping(),
             "augmentations": 1,
+            "stages": (),
+            "series": None,
         }
         plain["relation"] = self.target.relation if isinstance(self.target, Guarantee) else self.sampling.relations[0]
         told = [
@@ -227,6 +291,8 @@ class Plan(Shown, Plain):
             "rows_per_unit": self.rows_per_unit,
             **({} if self.clipping == FlatClipping() else {"clipping": self.clipping.to_dict()}),
             **({} if self.augmentations == 1 else {"augmentations": self.augmentations}),
+            **({} if not self.stages else {"stages": [stage.to_dict() for stage in self.stages]}),
+            **({} if self.series is None else {"series": self.series.to_dict()}),
             "event": self.event.to_dict(),
             "target": None if self.target is None else Claimed(self.target).to_dict(),
         }
@@ -251,6 +317,8 @@ class Plan(Shown, Plain):
                 unit=Unit.from_plain(about) if (about := found.pop("unit")) else None,
                 target=claim.guarantee if isinstance(claim, Claimed) else None,
                 clipping=_clipping(rule),
+                stages=[Stage(**_fractions(each)) for each in found.pop("stages", [])],
+                series=LossSeries(**_fractions(told)) if (told := found.pop("series", None)) else None,
                 **numbers,
                 **found,
             )
@@ -266,6 +334,10 @@ class Plan(Shown, Plain):
 def _fraction(number: object) -> Fraction:
     """A number of the JSON form: a number, or the text of a fraction."""
     return Fraction(number) if isinstance(number, int | Fraction) else read_fraction(number)
+
+
+def _fractions(numbers: dict[str, Any]) -> dict[str, Any]:
+    return {name: each if name == "steps" else _fraction(each) for name, each in numbers.items()}
 
 
 def _plain(part: StepNoise | Sampling) -> dict[str, Any]:
@@ -313,3 +385,86 @@ def _ratio(target: Guarantee | Risk | None, given: Number | None, event: Any) ->
     if target is not None and margin(event(ratio), target) > 0:
         raise InvalidArgument("noise_multiplier", given, f"enough for {target}", "Leave it out to have it calibrated.")
     return ratio
+
+
+_PLAIN = Stage(steps=1)
+
+
+def _told(stages: tuple[Stage, ...]) -> str:
+    """Stages in a line; of many the ends."""
+    if len(stages) <= 4:
+        return ", ".join(map(repr, stages))
+    return f"{stages[0]!r}, … {len(stages) - 2} more …, {stages[-1]!r}"
+
+
+def _check_stages(
+    stages: tuple[Stage, ...],
+    noise: StepNoise,
+    sampling: Sampling,
+    schedule: Schedule,
+    relation: Relation,
+    clip: Fraction,
+) -> None:
+    """Refuse stages that the theorems do not cover."""
+    if not stages:
+        return
+    if not noise.stepwise:
+        raise InvalidArgument("stages", _told(stages), f"left out: {noise!r} depends on all steps at once")
+    if not sampling.stepwise and any(stage.noise != 1 or stage.batch != 1 for stage in stages):
+        raise InvalidArgument(
+            "stages", _told(stages), f"about the clip alone: a run under {sampling!r} is no composition of its steps",
+            "Use Poisson() or WithoutReplacement() for stages of noise and batch.",
+        )  # fmt: skip
+    for stage in stages:
+        clips.checked(clip * stage.clip)
+        sampling.check(Schedule(schedule.size, schedule.batch * stage.batch, stage.steps), relation)
+
+
+def _shares(
+    clipping: Clipping, series: LossSeries | None, noise: StepNoise, stages: tuple[Stage, ...]
+) -> dict[str, Fraction]:
+    """The shares of the noise that go to measures, if they can be released."""
+    found = {}
+    if isinstance(clipping, AdaptiveClipping):
+        found["clip"] = clipping.share
+        if any(stage.clip != 1 for stage in stages):
+            raise InvalidArgument("stages", _told(stages), "without a clip, which AdaptiveClipping finds itself")
+    if series is not None:
+        found["loss"] = series.share
+    if found and not noise.beside:
+        raise InvalidArgument(
+            "series" if series is not None else "clipping", "...", f"left out: under {noise!r} nothing is released"
+            " beside the gradients", "Use GaussianNoise() or GridNoise().",
+        )  # fmt: skip
+    if sum(found.values()) > Fraction(1, 2):
+        raise InvalidArgument("share", sum(found.values()), "at most 0.5 in all: the rest is for the gradients")
+    return found
+
+
+def _event(
+    ratio: Fraction,
+    noise: StepNoise,
+    relation: Relation,
+    sampling: Sampling,
+    schedule: Schedule,
+    stages: tuple[Stage, ...],
+    *,
+    measures: int,
+) -> Event:
+    """The event of a run: steps of one noise and one batch together, whatever their order."""
+    counts: Counter[tuple[Fraction, Fraction]] = Counter()
+    for stage in stages:
+        counts[stage.noise, stage.batch] += stage.steps
+    if not counts.keys() - {(1, 1)}:
+        whole = noise.event(ratio, relation, sampling, schedule)
+    else:
+        parts = [
+            noise.event(ratio * factor, relation, sampling, Schedule(schedule.size, schedule.batch * share, steps))
+            for (factor, share), steps in counts.items()
+        ]
+        whole = parts[0]
+        for part in parts[1:]:
+            whole = whole + part
+    if not measures:
+        return whole
+    return whole + Claimed(ApproxDP(0, LEAK * measures * schedule.steps, relation=relation))

@@ -63,6 +63,9 @@ class Sampling(ABC):
     ordered: ClassVar[bool] = False
     """Whether batches go by the units' places in something that is drawn when the run begins, and kept (`begin`)."""
 
+    stepwise: ClassVar[bool] = False
+    """Whether a run is the composition of its steps, so that noise and batch may change from one to the next."""
+
     registry: ClassVar[dict[str, type[Sampling]]] = {}
 
     def __init_subclass__(cls) -> None:
@@ -97,6 +100,7 @@ class Poisson(Sampling):
     """Every unit is in every batch with probability batch/size, on its own. Some batches are empty."""
 
     relations = (Relation.ADD_REMOVE, Relation.ZERO_OUT, Relation.REPLACE)
+    stepwise = True
 
     def event(self, step: Event, schedule: Schedule) -> Event:
         return step.sampled(rate=schedule.rate) * schedule.steps
@@ -109,6 +113,7 @@ class WithoutReplacement(Sampling):
     """A batch of exactly `batch` units, uniform among all such, drawn anew for every step."""
 
     relations = (Relation.REPLACE,)
+    stepwise = True
 
     def check(self, schedule: Schedule, relation: AnyRelation) -> None:
         relation = Relation.of(relation)

@@ -58,7 +58,8 @@ class Accumulator:
             raise NotSupported("GridNoise draws exact integers on the CPU; move the model there, or use GaussianNoise.")
         # A graph wants one shape: a microbatch that most Poisson batches fit into, the rest of it masked.
         self._fixed = bool(self._engine.compile)
-        usual = math.ceil((float(plan.batch) + 2 * math.sqrt(plan.batch)) / workers.number / 8) * 8
+        batch = max([plan.batch, *(plan.batch * stage.batch for stage in plan.stages)])
+        usual = math.ceil((float(batch) + 2 * math.sqrt(batch)) / workers.number / 8) * 8
         self._rows_per_unit = plan.rows_per_unit * plan.augmentations
         most = max(1, LARGEST // self._rows_per_unit)
         self._units = count("microbatch", microbatch) if microbatch is not None else min(usual, most)
@@ -97,9 +98,12 @@ class Accumulator:
         for form in self._proved:
             self._engine.prove(form)
 
-    def over(self, parts: Iterable[UnitsOfOneForm], units: int) -> tuple[dict[str, Tensor], Tensor, Tensor]:
+    def over(
+        self, parts: Iterable[UnitsOfOneForm], units: int, *, clip: float
+    ) -> tuple[dict[str, Tensor], Tensor, Tensor]:
         """Sums by parameter name, norms by unit, losses by row (0 for a place without a row). Of so many units, one
         that contributes nothing, because it could not be read or its form is not proved, has norm inf."""
+        self._clip = clip
         kind = torch.int64 if self._whole else torch.float32
         sums: dict[str, Tensor] = {}
         norms, losses = [torch.empty(0, device=self.device)], [torch.empty(0, device=self.device)]

@@ -247,7 +247,10 @@ def trainer_of(world: World, model: Any, *, plan: dict[str, Any], **settings: An
 
 def released(trainer: Any) -> Any:
     """What a run shows: the model, where it stands, what was checked."""
-    return {"model": trainer.model, "progress": str(trainer.progress), "checked": str(trainer.checked)}
+    return {
+        "model": trainer.model, "progress": str(trainer.progress), "checked": str(trainer.checked),
+        "series": [each.step for each in trainer.series], "deviation": [each.deviation for each in trainer.series],
+    }  # fmt: skip
 
 
 Data = Callable[[list[Row]], Any]
@@ -395,6 +398,11 @@ def runs() -> list[EntryPoint]:
         "items that act, by workers": (fit(Items, plan={"steps": 1}, reading={"num_workers": 1}), ACTS, 1),
         "items, padded": (fit(Items, reading={"padding": padding, "num_workers": 0}), ITEMS, 4),
         "items, augmented": (fit(Items, plan={"augmentations": 2}), ITEMS, 2),
+        "items, measured": (
+            fit(Items, plan={"clipping": deep.AdaptiveClipping(), "series": deep.LossSeries(bound=2)}),
+            ITEMS,
+            4,
+        ),
         "mappings": (fit(mappings, model=linear), ITEMS, 3),
         "items, not converted": (fit(Untouched, own=[(x[0], y) for x, y in OWN], model=scalars), ITEMS, 6),
     }
