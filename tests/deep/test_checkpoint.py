@@ -191,7 +191,7 @@ def test_a_checkpoint_holds_no_key(tmp_path: Path) -> None:
     trainer.save(tmp_path / "run.pt")
     held = torch.load(tmp_path / "run.pt", weights_only=True)
     assert set(held) == {
-        "deniable_checkpoint", "plan", "run", "step", "model", "optimizer", "order", "noise", "torch", "cuda", "charge",
+        "deniable_checkpoint", "plan", "run", "step", "model", "optimizer", "order", "noise", "torch", "cuda", "charge", "measures",
     }  # fmt: skip
     assert held["noise"] == {}
 

@@ -304,6 +304,7 @@ def test_clip_and_series_survive_a_checkpoint(tmp_path: Path) -> None:
     assert torch.equal(flat(again), flat(straight))
     assert (second.clip, second.series) == (whole.clip, whole.series)
     state = torch.load(tmp_path / "run.pt", weights_only=True)
+    wrong: Any
     for wrong in ({"clip": None, "series": []}, {"clip": "1", "series": []}, {"clip": 1.0, "series": [[1, 2.0]]}, 3):
         torch.save({**state, "measures": wrong}, tmp_path / "run.pt")
         with pytest.raises(DataError):

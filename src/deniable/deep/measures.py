@@ -24,6 +24,7 @@ LossSeries(bound=3, share=0.02)
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from fractions import Fraction
@@ -89,13 +90,13 @@ def read_share(share: Number) -> Fraction:
 
 def gradient_multiplier(multiplier: Fraction, shares: Mapping[str, Fraction]) -> Fraction:
     """The noise multiplier that is left for the gradients, rounded up."""
-    left = 1 - sum(shares.values())
+    left = 1 - sum(shares.values(), start=Fraction(0))
     return multiplier / root_below(left, decimals=18) if shares else multiplier
 
 
 def deviation(multiplier: Fraction, share: Fraction) -> float:
     """The standard deviation of a measure's noise, where one unit counts at most 1."""
-    return float(multiplier) / float(share) ** 0.5
+    return float(multiplier) / math.sqrt(share)
 
 
 def release(values: Tensor, *, multiplier: Fraction, share: Fraction, source: Source) -> float:

@@ -22,13 +22,11 @@ about other units.
 
 from __future__ import annotations
 
-import math
 import os
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, nullcontext
 from dataclasses import dataclass, field, replace
-from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
@@ -40,17 +38,17 @@ from torch import Tensor, nn
 from deniable import _checks, _files, noise
 from deniable._progress import bar
 from deniable._signatures import public
-from deniable.deep import checkpoint, clips, optimizers
+from deniable.deep import checkpoint, optimizers
 from deniable.deep.charging import charge, check_charge
 from deniable.deep.clipping import SelfCheck
 from deniable.deep.clipping.forms import Form
 from deniable.deep.clipping.passes import row_count
-from deniable.deep.clips import AdaptiveClipping
 from deniable.deep.data import Collate, Indices, People, Rows, forms_of, moved
 from deniable.deep.distributed import workers_of
 from deniable.deep.fingerprints import Fingerprint, differ, fingerprint
 from deniable.deep.loading import Loader, Loading, StepDraw, parts_here
-from deniable.deep.measures import SeriesPoint, deviation, release
+from deniable.deep.measures import SeriesPoint
+from deniable.deep.measuring import Measuring
 from deniable.deep.noising import noising
 from deniable.deep.padding import Padding
 from deniable.deep.plan import Plan
@@ -180,10 +178,7 @@ class Trainer:
         self._issued: Batch | None = None
         self._data: tuple[Rows, People] | None = None
         self._loader: Loader | None = None
-        self._adapted: float | None = float(plan.clip) if isinstance(plan.clipping, AdaptiveClipping) else None
-        """What adaptive clipping has come to."""
-        self.series: list[SeriesPoint] = []
-        """The losses that the plan released with noise, where it has a series: public, and paid for."""
+        self._measuring = Measuring(plan)
         self._known: Fingerprint | None = None
         self._charge: Charge | None = None
         self._paid = False
@@ -354,7 +349,7 @@ class Trainer:
                 parts_here(rows, batch.places, size=self._sums.units) if self._loader is None else self._loader.parts()
             )
             numbers = self.plan.at(batch.step - 1)
-            clip = numbers.clip if self._adapted is None else Fraction(self._adapted)
+            clip = self._measuring.clip(batch.step - 1)
             sums, norms, losses = self._sums.over(parts, len(batch.places), clip=float(clip))
             clean = _copies(sums) if self._observers else {}
         noisy = self._workers.noisy(
@@ -367,44 +362,22 @@ class Trainer:
         self._update(noisy)
         seen_rows = int((batch.places >= 0).sum()) // self.plan.augmentations
         self.private = PrivateStatistics(norms, losses, seen_rows, float(clip))
-        self._measure(batch.step, norms, losses, float(clip))
+        self._measuring.take(batch.step - 1, norms, losses, self._generator)
         if self._observers:
             seen = Observation(batch.step, released, self._workers.seen(clean), batch.units.tolist())
             for observe in self._observers:
                 observe(seen)
         return self.progress
 
-    def _measure(self, step: int, norms: Tensor, losses: Tensor, clip: float) -> None:
-        """Release what the plan releases beside the gradients, each with its share of the noise."""
-        plan, numbers = self.plan, self.plan.at(step - 1)
-        if not plan.shares:
-            return
-        source = self._generator.source(step - 1, purpose="measures")
-
-        def mean(values: Tensor, share: Fraction) -> float:
-            """Over the expected batch, of values between −1 and 1, with noise."""
-            noisy = release(values, multiplier=numbers.noise_multiplier, share=share, source=source)
-            return noisy / float(numbers.batch)
-
-        if isinstance(plan.clipping, AdaptiveClipping):
-            unclipped = torch.where(norms <= clip, 1.0, -1.0)
-            fraction = (mean(unclipped, plan.clipping.share) + 1) / 2
-            self._adapted = plan.clipping.next(clip, fraction, first=plan.clip)
-        if plan.series is not None:
-            each = losses.double().reshape(-1, plan.rows_per_unit * plan.augmentations).sum(1) / plan.rows_per_unit
-            bound = float(plan.series.bound)
-            unread = each.new_full((len(norms) - len(each),), bound)
-            values = torch.cat([each.nan_to_num(nan=bound).clamp(0, bound), unread]) * (2 / bound) - 1
-            spread = deviation(numbers.noise_multiplier, plan.series.share) / float(numbers.batch)
-            loss = (mean(values, plan.series.share) + 1) * bound / 2
-            self.series.append(SeriesPoint(step, loss, spread * bound / 2))
-
     @property
     def clip(self) -> float:
         """What the next step clips to: the plan's, or what adaptive clipping has come to. Public."""
-        return (
-            float(self.plan.at(min(self._step, self.plan.steps - 1)).clip) if self._adapted is None else self._adapted
-        )
+        return float(self._measuring.clip(min(self._step, self.plan.steps - 1)))
+
+    @property
+    def series(self) -> list[SeriesPoint]:
+        """The losses that the plan released with noise, where it has a series: public, and paid for."""
+        return self._measuring.series
 
     def _begin(self, batch: Batch) -> Rows:
         """Count a step as taken, whatever happens from now on, and give the rows; for one caller of several threads."""
@@ -531,7 +504,7 @@ class Trainer:
             "torch": torch.get_rng_state(),
             "cuda": torch.cuda.get_rng_state_all() if torch.cuda.is_available() else [],
             "charge": None if self._charge is None else [self._charge.seq, self._charge.hash],
-            "measures": {"clip": self._adapted, "series": [list(point) for point in self.series]},
+            "measures": self._measuring.state(),
         }
         checkpoint.written(where, state, overwrite=overwrite)
         journal.mark(self._step)
@@ -591,7 +564,7 @@ class Trainer:
                     " were when the run began."
                 ) from error
             trainer._noising.load(trainer._workers.own(found["noise"]))
-            trainer._load_measures(where, found.get("measures") or {"clip": trainer._adapted, "series": []})
+            trainer._measuring.load(found.get("measures", trainer._measuring.state()))
             refused.pop_all()
         if found["order"] is not None:
             trainer._order = found["order"].numpy()
@@ -600,15 +573,6 @@ class Trainer:
             torch.cuda.set_rng_state_all(found["cuda"])
         trainer._step = begun
         return trainer
-
-    def _load_measures(self, where: Path, found: dict[str, Any]) -> None:
-        clip = found["clip"]
-        if (clip is None) != (self._adapted is None) or (
-            clip is not None and not float(clips.LEAST) <= clip < math.inf
-        ):
-            raise DataError(f"the checkpoint at {where} holds a clip that its plan does not find")
-        self._adapted = clip
-        self.series = [SeriesPoint(*point) for point in found["series"]]
 
     def _taken_up(self, where: Path, order: Tensor | None) -> int:
         """Take over the journal of a checkpoint that holds an order; how many steps have begun."""
