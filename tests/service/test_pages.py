@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import html
+import random
 import re
 from collections.abc import Callable
 from typing import Any
-from urllib.parse import urlencode
+from urllib.parse import quote, urlencode
 
 import pytest
 
@@ -283,6 +284,9 @@ def test_approvals_by_forms(make: Callable[..., Service]) -> None:
     path, plan = re.search(r'action="(/approvals/\w+)"', text)[1], re.search(r'name="plan" value="(\w+)"', text)[1]
     cora.send(path, plan=plan, reason="too much", decision="deny")
     assert "too much" in ana.open(second).body.decode()
+    record = Visitor(service, "auditor").open("/ledger").body.decode()
+    for words in ("<td>cora</td><td>approve</td>", "<td>cora</td><td>deny</td>", "<td>too much</td>"):
+        assert words in record
     assert service.charges == 1
 
 
@@ -392,6 +396,35 @@ def test_files_of_pages_are_named_by_what_is_in_them(visit: Any) -> None:
     assert size < 30_000
     for path in ("/assets/pages.css", "/assets/..%2fpages.py", "/assets/../roles.py"):
         assert nobody.open(path).status == 404
+
+
+def test_no_form_breaks_a_page(service: Service, visit: Any) -> None:
+    draw = random.Random(1)
+    hostile = ["", "\x00", "<img src=x>", "../..", "1e400", "nan", "1/0", "9" * 50, "²", " 5 ", "city: a,,b", "cost: 1, 0",
+               ":", "SELECT * FROM visits", 'SELECT COUNT(*) AS "<img src=x>" FROM visits', "\r\nSet-Cookie: x=y",
+               "//evil.test", "{{ 7 * 7 }}", "yes", "ana", "private"]  # fmt: skip
+    names = {name for fields in FORMS.values() for name in fields} | {
+        "error",
+        "bounds",
+        "project",
+        "diagnose",
+        "days",
+        "account",
+    }
+    ana, owner = visit("analyst"), visit("owner")
+    for visitor, role in ((ana, "analyst"), (owner, "owner")):
+        for each in [page for page in roles.PAGES if page.name in MAY[role] and page.name != "log_out_form"] * 2:
+            path = each.path.replace("{id}", quote(draw.choice(hostile), safe="") or "x")
+            fields = {
+                **FORMS.get(each.name, {}),
+                **{name: draw.choice(hostile) for name in draw.sample(sorted(names), 5)},
+            }
+            reply = (
+                visitor.open(f"{path}?{urlencode(fields)}") if each.method == "GET" else visitor.send(path, **fields)
+            )
+            assert reply.status < 500, (each, fields)
+            assert "<img" not in reply.body.decode()
+            assert re.fullmatch(r"|/\w+|/runs/\w+", reply.headers.get("location", "")), reply
 
 
 def test_forms_read_what_they_wrote() -> None:

@@ -365,7 +365,8 @@ def ledger_page(call: ServiceCall) -> Answer:
     query, ledger = call.request.query_params, call.curator.session.ledger
     before = query.get("before", "")
     last = int(before) if before.isascii() and before.isdigit() and len(before) < 16 else None
-    charges = [charge for charge in ledger.charges() if last is None or charge.seq < last]
+    newest = ledger.charges(last=MOST_CHARGES + 1) if last is None else ledger.charges()
+    charges = [charge for charge in newest if last is None or charge.seq < last]
     rows = []
     for charge in reversed(charges[-MOST_CHARGES:]):
         cost = ledger.cost_of(charge)
@@ -379,7 +380,8 @@ def ledger_page(call: ServiceCall) -> Answer:
         except DeniableError as refusal:
             verdict = {"fine": False, "words": _problem(call.curator, refusal)["detail"]}
     return _page(
-        call, "ledger.html", rows=rows, older=len(charges) > len(rows), many=len(charges), head=call.curator.head(),
+        call, "ledger.html", rows=rows, older=len(charges) > len(rows), head=call.curator.head(),
+        decisions=call.curator.store.approvals(MOST_CHARGES) if last is None else [],
         verdict=verdict, given=query.get("head", ""), first=last is None,
     )  # fmt: skip
 

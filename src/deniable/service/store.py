@@ -240,3 +240,8 @@ class ServiceStore:
         """What was decided about a run."""
         rows = self.ask("SELECT * FROM service_approvals WHERE run = ?", run)
         return ApprovalRow(*rows[0]) if rows else None
+
+    def approvals(self, most: int) -> list[ApprovalRow]:
+        """What was decided, the newest first."""
+        rows = self.ask("SELECT * FROM service_approvals ORDER BY time DESC, run LIMIT ?", most)
+        return [ApprovalRow(*row) for row in rows]
