@@ -76,7 +76,9 @@ def decode(body: bytes | str, kind: Any = PlanRequest) -> Any:
     try:
         return msgspec.json.decode(body, type=kind)
     except (msgspec.DecodeError, RecursionError, UnicodeDecodeError) as failure:
-        raise InvalidArgument("body", "…", f"JSON that fits ({failure})") from None
+        why, _, place = str(failure).partition(" - at `$.")
+        name = place.removesuffix("`").partition(".")[0].partition("[")[0]  # a field of ours: others have no place
+        raise InvalidArgument(name or "body", "…", f"JSON that fits ({why})") from None
 
 
 def check_size(request: PlanRequest, settings: ServiceSettings) -> None:
