@@ -122,6 +122,48 @@ def test_with_limits_that_cut_deep(ask: Any, limits: AtMost) -> None:
     assert release.noise_only.columns["n"] == release.columns["n"], "the values are the same"
 
 
+@pytest.mark.parametrize("limits", [*LIMITS, None], ids=str)
+def test_with_people_beyond_left_out(ask: Any, limits: AtMost | None) -> None:
+    """The intervals are those of the noise: for the table without the people beyond, whose bounds are stated."""
+    frame = table("geometric")
+    release = ask(
+        frame,
+        GROUPED,
+        epsilon=40,
+        keys={"g": GROUPS},
+        per_unit=limits,
+        bounds={"x": (5, 60)},
+        cover=0.3,
+        leave_out=True,
+    )
+    out = beyond(frame, limits or release.found.limits, {"x": (5, 60)})
+    assert 100 < len(out) <= release.beyond.most < len(out) + 5
+    assert misses(frame, release, out) == []
+    assert misses(frame, release.noise_only, out) == []
+    assert "are left out" in release.covers
+
+
+def test_nobody_moves_an_answer_further_than_its_limits(ask: Any) -> None:
+    """With next to no noise, every person in turn is taken out of a table that they are far beyond, or within."""
+    random = np.random.default_rng(5)
+    person = np.repeat(np.arange(12), random.integers(1, 9, 12))
+    frame = pd.DataFrame(
+        {"person": person, "g": random.choice(GROUPS, len(person)), "x": random.integers(-9, 30, len(person))}
+    )
+    given = {"keys": {"g": GROUPS}, "per_unit": AtMost(groups=2, rows=3), "bounds": {"x": (-5, 20)}, "cover": 0}
+    asked = "SELECT g, COUNT(*) AS n, SUM(x) AS s FROM t GROUP BY g"
+    whole, out = (
+        ask(frame, asked, epsilon=10**6, leave_out=True, **given),
+        beyond(frame, given["per_unit"], given["bounds"]),
+    )
+    assert 2 < len(out) < 10
+    for one in range(12):
+        other = ask(frame[frame["person"] != one], asked, epsilon=10**6, leave_out=True, **given)
+        for name, most in (("n", 6), ("s", 120)):
+            moved = sum(abs(a - b) for a, b in zip(whole.columns[name], other.columns[name], strict=True))
+            assert moved < (0.5 if one in out else most + 0.5)
+
+
 def test_the_sample_of_a_mode(ask: Any) -> None:
     frame = pd.DataFrame({"person": [*range(60), *[999] * 50], "c": ["b"] * 60 + ["a"] * 50})
     sql, keys = "SELECT MODE(c) AS m FROM t", {"c": ["a", "b"]}

@@ -102,6 +102,9 @@ def query(
         float | None,
         typer.Option(help="The share of ε with which intervals cover what limits leave out; 0: they cover the noise."),
     ] = None,
+    leave_out: Annotated[
+        bool, typer.Option("--leave-out", help="Leave units beyond stated limits and bounds out whole.")
+    ] = False,
     diagnose: Annotated[
         float | None, typer.Option(help="A share of ε, for how many rows are clamped and left out.")
     ] = None,
@@ -147,6 +150,7 @@ def query(
         "weights": options.weights(weights or ()),
         "confidence": confidence,
         "cover": cover,
+        "leave_out": leave_out,
         "diagnose": diagnose,
         "delta": delta,
         "noise": noise,

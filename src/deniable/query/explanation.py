@@ -20,6 +20,7 @@ from deniable.query.answering import KEYS
 from deniable.query.choice import AtMost
 from deniable.query.estimates import ExpectedError, rounded
 from deniable.query.noises import LAPLACE
+from deniable.query.values import name as sql_name
 
 if TYPE_CHECKING:
     from deniable.query.planning import QueryPlan
@@ -234,11 +235,12 @@ def _limits(plan: QueryPlan) -> str:
     if unit.column is None:
         return "every row is protected on its own"
     rows = f"{limits.rows} row{'s' if limits.rows > 1 else ''}"
+    rest = f"a {unit.noun} with more is left out" if plan.options.whole_limits else "a keyed hash leaves out the rest"
     if not plan.keys:
-        return f"{rows} of each {unit.noun}; a keyed hash leaves out the rest"
+        return f"{rows} of each {unit.noun}; {rest}"
     groups = f"{limits.groups} of {plan.groups} groups" if plan.groups is not None else f"{limits.groups} groups"
     total = "" if limits.total is None else f", {limits.total} rows in all"
-    return f"{groups}, {rows} per group{total}, of each {unit.noun}; a keyed hash leaves out the rest"
+    return f"{groups}, {rows} per group{total}, of each {unit.noun}; {rest}"
 
 
 def _within(plan: QueryPlan, kinds: Container[str]) -> str:
@@ -260,6 +262,9 @@ def _bounds_by_column(plan: QueryPlan) -> list[tuple[object, str, str]]:
         if grid is not None:
             low, high, step = (shown(number) for number in (grid.low, grid.high, grid.step))
             fact = f"{values.column.name} clamped to [{low}, {high}], in steps of {step}"
+            if sql_name(values.column) in plan.options.whole_bounds:
+                owner = "row" if plan.cost.unit.column is None else plan.cost.unit.noun
+                fact = f"{values.column.name} in [{low}, {high}], in steps of {step}; a {owner} outside is left out"
             if (values.column, "bounds", fact) not in found:
                 found.append((values.column, "bounds", fact))
     return found

@@ -130,6 +130,7 @@ class Session:
         weights: Mapping[str, Number] | None = None,
         confidence: Number = 0.95,
         cover: Number | None = None,
+        leave_out: bool = False,
         diagnose: Number | None = None,
         delta: Number | None = None,
         noise: str | None = None,
@@ -152,6 +153,8 @@ class Session:
             confidence: of each interval.
             cover: the share of ε that counts the units beyond limits and bounds, so that intervals cover what these
                 leave out; 0.1, or 0.16 where some are found. With 0 intervals cover the noise alone.
+            leave_out: leave units beyond stated limits and bounds out, with all of their rows, as is done with those
+                beyond limits and bounds that are found. Intervals are then those of the noise.
             diagnose: the share of ε that is spent on saying how many rows were clamped and left out.
             delta: the δ of Gaussian noise and of keys that are found in the data; a hundredth of what the ledger has
                 left, if not given.
@@ -159,8 +162,8 @@ class Session:
         """
         return plan_query(
             sql, self.context, epsilon=epsilon, cost=cost, error=error, group_size=group_size, bounds=bounds, keys=keys,
-            per_unit=per_unit, weights=weights, confidence=confidence, cover=cover, diagnose=diagnose,
-            delta=delta, noise=noise,
+            per_unit=per_unit, weights=weights, confidence=confidence, cover=cover,
+            leave_out=leave_out, diagnose=diagnose, delta=delta, noise=noise,
         )  # fmt: skip
 
     @public
@@ -178,6 +181,7 @@ class Session:
         weights: Mapping[str, Number] | None = None,
         confidence: Number = 0.95,
         cover: Number | None = None,
+        leave_out: bool = False,
         diagnose: Number | None = None,
         delta: Number | None = None,
         noise: str | None = None,
@@ -185,8 +189,8 @@ class Session:
         """Plan a query and run it; the arguments are those of `plan`."""
         return self.plan(
             sql, epsilon=epsilon, cost=cost, error=error, group_size=group_size, bounds=bounds, keys=keys,
-            per_unit=per_unit, weights=weights, confidence=confidence, cover=cover, diagnose=diagnose,
-            delta=delta, noise=noise,
+            per_unit=per_unit, weights=weights, confidence=confidence, cover=cover,
+            leave_out=leave_out, diagnose=diagnose, delta=delta, noise=noise,
         ).run()  # fmt: skip
 
     @public

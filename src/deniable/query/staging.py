@@ -14,6 +14,11 @@
 A plan has stages: surveys of bounds and limits first, then the number of units beyond them, the answer, and the
 diagnosis, all under one charge.
 
+**Beyond.** Units beyond limits or bounds that are found are left out whole (`allowance`). Those beyond stated ones are
+cut and clamped, unless `leave_out` is asked for: who states bounds may mean to clamp, and where many people have some
+value outside, leaving them all out would leave nothing. There is no way to cut to limits that were found: the SQL of a
+cut has many forms, and which one it is would be known after the charge.
+
 **What is fixed before.** The event that is charged is the sum of the surveys' events, of the answer's, and of the
 diagnosis'. The number of units beyond moves by 1, whatever the limits are. Where bounds or limits are found by a
 survey, the noise of the answer depends on what was found, so its event cannot be written down beforehand; what can are
@@ -384,6 +389,7 @@ def plan_query(
     weights: Mapping[str, Number] | None = None,
     confidence: Number = 0.95,
     cover: Number | None = None,
+    leave_out: bool = False,
     diagnose: Number | None = None,
     delta: Number | None = None,
     noise: str | None = None,
@@ -421,7 +427,11 @@ def plan_query(
         stated = _accurate(question, stated, context, error=error, group_size=group_size)
     elif group_size is not None:
         raise InvalidArgument("group_size", group_size, "left out unless error is given")
-    plan = stage(question, stated, context, cover=cover, diagnose=diagnose, on_top=error is not None)
+    if not isinstance(leave_out, bool):
+        raise InvalidArgument("leave_out", leave_out, "True or False")
+    plan = stage(
+        question, stated, context, cover=cover, leave_out=leave_out, diagnose=diagnose, on_top=error is not None
+    )
     for statement in plan.statements:
         context.engine.bind(statement)
     return plan
@@ -490,11 +500,12 @@ def stage(
     *,
     cover: Number | None,
     diagnose: Number | None,
+    leave_out: bool = False,
     on_top: bool = False,
 ) -> Plan:
     """The plan of a query whose bounds or limits may have to be found, whose intervals may cover what they leave out,
-    and which may be diagnosed. `on_top`: the ε is that of the answer, and the shares of the stages come on top of it.
-    """
+    and which may be diagnosed. Units beyond what is found are left out whole, and those beyond what is stated with
+    `leave_out`. `on_top`: the ε is that of the answer, and the shares of the stages come on top of it."""
     per_unit: object = options.per_unit
     stated, private = _private_columns(question, options.bounds)
     if isinstance(per_unit, str) and per_unit != PRIVATE:
@@ -505,7 +516,8 @@ def stage(
     searched = people and (per_unit is None or per_unit == PRIVATE)
     if searched:
         options = replace(options, per_unit=None)
-    options = replace(options, whole_bounds=frozenset(sql_name(column) for column in private))
+    whole = {*private, *(named_column(question.scope, given) for given in stated)} if leave_out else {*private}
+    options = replace(options, whole_bounds=frozenset(sql_name(column) for column in whole))
 
     keys = DeclaredKeys(options.keys, question, context.engine.look).groups()
     cost = planning.promise(options, context, [k.column.name for k in keys if k.private])
@@ -532,6 +544,8 @@ def stage(
         options = replace(options, whole_limits=_limits_to_find(narrow))
     elif searched:
         options, searched = replace(options, per_unit=ONE_ROW), False
+    elif leave_out:
+        options = replace(options, whole_limits=tuple(limit for limit, _ in narrow.allowance.limits))
     unpaid = not narrow.leaves_out or isinstance(cost, GDP)  # which no Laplace noise fits
     shares = StageShares.of(
         search=bool(private) + searched, cover=0 if cover is None and unpaid else cover, diagnose=diagnose
@@ -543,7 +557,7 @@ def stage(
     shared = options.cost is None and options.delta is None
     options = replace(options, epsilon=None, cost=promise, delta=None, shared_delta=shared)
     # Planned at the widest that can be found, so that what is refused is refused before the charge.
-    widest = plan(ends, widest_limits(options.whole_limits))
+    widest = plan(ends, widest_limits(options.whole_limits) if searched else ONE_ROW)
     if shares.answer == 1:
         return widest
 

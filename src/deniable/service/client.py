@@ -165,6 +165,7 @@ class RemoteSession:
         weights: Mapping[str, Number] | None = None,
         confidence: Number = 0.95,
         cover: Number | None = None,
+        leave_out: bool = False,
         diagnose: Number | None = None,
         delta: Number | None = None,
         noise: str | None = None,
@@ -184,6 +185,7 @@ class RemoteSession:
             weights: per aggregate its part of ε.
             confidence: of each interval.
             cover: the share of ε with which intervals cover what limits leave out.
+            leave_out: leave units beyond stated limits and bounds out whole.
             diagnose: the share of ε that says how many rows were clamped and left out.
             delta: the δ of Gaussian noise and of keys that are found.
             noise: "laplace" or "gaussian".
@@ -195,8 +197,8 @@ class RemoteSession:
         given = {
             "sql": sql, "epsilon": epsilon, "cost": None if cost is None else cost.to_dict(), "error": error,
             "group_size": group_size, "bounds": bounds, "keys": keys,
-            "per_unit": limits, "weights": weights, "confidence": confidence, "cover": cover, "diagnose": diagnose,
-            "delta": delta, "noise": noise,
+            "per_unit": limits, "weights": weights, "confidence": confidence, "cover": cover,
+            "leave_out": leave_out or None, "diagnose": diagnose, "delta": delta, "noise": noise,
             "project": project,
         }  # fmt: skip
         request = {name: _plain(value) for name, value in given.items() if value is not None}
@@ -217,6 +219,7 @@ class RemoteSession:
         weights: Mapping[str, Number] | None = None,
         confidence: Number = 0.95,
         cover: Number | None = None,
+        leave_out: bool = False,
         diagnose: Number | None = None,
         delta: Number | None = None,
         noise: str | None = None,
@@ -225,8 +228,8 @@ class RemoteSession:
         """Plan a query and run it; the arguments are those of `plan`."""
         return self.plan(
             sql, epsilon=epsilon, cost=cost, error=error, group_size=group_size, bounds=bounds, keys=keys,
-            per_unit=per_unit, weights=weights, confidence=confidence, cover=cover, diagnose=diagnose,
-            delta=delta, noise=noise, project=project,
+            per_unit=per_unit, weights=weights, confidence=confidence, cover=cover,
+            leave_out=leave_out, diagnose=diagnose, delta=delta, noise=noise, project=project,
         ).run()  # fmt: skip
 
     def remaining(self) -> Guarantee | None:

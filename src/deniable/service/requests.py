@@ -51,6 +51,7 @@ class PlanRequest(msgspec.Struct, forbid_unknown_fields=True, omit_defaults=True
     weights: dict[str, Numeral] | None = None
     confidence: Numeral | None = None
     cover: Numeral | None = None
+    leave_out: bool = False
     diagnose: Numeral | None = None
     delta: Numeral | None = None
     noise: str | None = None
@@ -106,6 +107,7 @@ def make_plan(session: Session, request: PlanRequest, settings: ServiceSettings)
         weights=_numbers("weights", request.weights),
         confidence=0.95 if request.confidence is None else read_number("confidence", request.confidence),
         cover=read_number("cover", request.cover),
+        leave_out=request.leave_out,
         diagnose=read_number("diagnose", request.diagnose),
         delta=read_number("delta", request.delta),
         noise=request.noise,

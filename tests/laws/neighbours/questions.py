@@ -95,6 +95,10 @@ QUESTIONS: dict[str, tuple[str, dict[str, Any]]] = {
         "SELECT city, COUNT(*) AS n, AVG(cost) AS c, MEDIAN(cost) AS m FROM visits GROUP BY city",
         {"per_unit": None, "delta": 1e-6},
     ),
+    "left out": (
+        "SELECT city, SUM(cost) AS c FROM visits GROUP BY city",
+        {"bounds": {"cost": (0, 50)}, "keys": {"city": CITIES}, "leave_out": True},
+    ),
     "noise alone": ("SELECT SUM(cost) AS c FROM visits", {"bounds": {"cost": (0, 50)}, "cover": 0}),
     "diagnosis": ("SELECT AVG(cost) AS c FROM visits", {"bounds": {"cost": (0, 50)}, "diagnose": 0.2}),
     "an error in place of ε": ("SELECT COUNT(*) AS n FROM visits", {"error": 5, "epsilon": None}),

@@ -40,9 +40,8 @@ from deniable.query.choice import AtMost
 
 _TOP = ("title", "ledger", "who", "epsilon", "delta", "confidence", "encoding", "data", "public", "tables")
 _TABLE = (
-    "sql", "bounds", "keys", "per_unit", "weights", "weight", "error", "group_size", "cover", "diagnose", "delta",
-    "noise",
-    "title",
+    "sql", "bounds", "keys", "per_unit", "weights", "weight", "error", "group_size", "cover", "leave_out", "diagnose",
+    "delta", "noise", "title",
 )  # fmt: skip
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,99}")
 
@@ -159,6 +158,7 @@ def _table(name: str, given: Any, home: Path, confidence: Any) -> DraftTable:
         "weights": said.get("weights"),
         "confidence": confidence,
         "cover": said.get("cover"),
+        "leave_out": said.get("leave_out", False),
         "diagnose": said.get("diagnose"),
         "delta": said.get("delta"),
         "noise": said.get("noise"),
