@@ -30,6 +30,8 @@ from functools import cached_property, lru_cache
 from deniable import _checks
 from deniable.accounting.closed import GaussianCurve, LeakyCurve, NoCost, RenyiCurve, SingleCurve
 from deniable.accounting.contour import ContourCurve, NotCertified, contour_curve
+from deniable.accounting.contour.gaussian import Normal
+from deniable.accounting.contour.tables import LawSketch, TabledCurve, TabledSide
 from deniable.accounting.filters.costs import total_cost
 from deniable.accounting.fold import Folded, fold, gather, within_floats
 from deniable.accounting.grid import GridCurve, GridDirection
@@ -48,9 +50,9 @@ _WIDE, _LOOKS_BACK, _REMEMBERED = 0.5, 6, 256
 _LOOSE, _HALVINGS = 1e-2, 8
 """When a bracket of ε from the grid is wide, relatively; how often it is then halved."""
 
-_FEW, _NARROW = 8, 5e-7
-"""Up to this many different steps the grid is quick and comes before smoothing; from this relative width of its bracket
-on, smoothing is asked as well."""
+_FEW, _MANY, _NARROW, _GOOD = 8, 50, 5e-7, 2e-5
+"""Up to this many different steps, and up to this many in all, the grid is quick and comes before smoothing; from this
+relative width of its bracket on, smoothing is asked as well, and from that of a table on the grid."""
 
 
 def account(event: Event, *, unit: Unit | str = RECORD) -> Profile:
@@ -107,6 +109,16 @@ def _curve_of(folded: Folded) -> Curve:
     return _FirstOf(folded, of_bound)
 
 
+def tables_curve(folded: Folded, *, of_bound: str = "") -> TabledCurve:
+    """The contour integral for a folded event without leaks, from the laws of its steps."""
+    gaussian = ((Normal(float(folded.mu_squared)), 1),) if folded.mu_squared else ()
+    sides = directions(replace(folded, mu_squared=Fraction(0)))
+    return TabledCurve(
+        tuple(TabledSide(tuple((LawSketch(law), count) for law, count in side), gaussian) for side in sides),
+        f"contour integral of tables{of_bound}",
+    )
+
+
 def grid_curve(folded: Folded, *, of_bound: str = "") -> GridCurve:
     """The grid engine for a folded event without leaks."""
     sides = directions(folded)
@@ -154,6 +166,11 @@ def _capped(found: Bracket, upper: float) -> Bracket:
     return Bracket(min(found.lower, upper), min(found.upper, upper))
 
 
+def _both(first: Bracket, second: Bracket) -> Bracket:
+    """What two proofs of one number say together."""
+    return _capped(Bracket(max(first.lower, second.lower), first.upper), second.upper)
+
+
 @dataclass(frozen=True)
 class LeastOf:
     """Two bounds on one composition: the smaller. Its lower end is about the smaller bound, not about the steps."""
@@ -198,6 +215,11 @@ class _FirstOf:
         return contour_curve(self.folded)
 
     @cached_property
+    def _tables(self) -> TabledCurve | None:
+        many = len(self.folded.steps) > _FEW and sum(count for _, count in self.folded.steps) >= _MANY
+        return tables_curve(self.folded, of_bound=self.of_bound) if self._contour is None and many else None
+
+    @cached_property
     def _grid(self) -> GridCurve:
         return grid_curve(self.folded, of_bound=self.of_bound)
 
@@ -211,6 +233,8 @@ class _FirstOf:
     @property
     def method(self) -> str:
         """The engine that answers; the grid steps in where the contour integral proves no narrow bracket."""
+        if self._tables is not None:
+            return f"{self._tables.method}, else grid"
         if self._contour is None:
             return self._grid.method
         return f"{self._contour.method}{self.of_bound}, else grid"
@@ -250,6 +274,12 @@ class _FirstOf:
         return self._grid.odds()
 
     def _first(self, ask: Callable[[Curve], Bracket]) -> Bracket:
+        if self._tables is not None:
+            with suppress(NotCertified):
+                found = ask(self._tables)
+                if len(self.folded.steps) > 2 * _FEW or found.width <= _GOOD * found.upper:
+                    return found
+                return _both(found, ask(self._grid))
         if self._contour is None:
             return ask(self._grid)
         with suppress(NotCertified):
@@ -260,8 +290,7 @@ class _FirstOf:
         found = ask(self._grid)
         if found.width > _NARROW * found.upper and len(self.folded.steps) <= _FEW:
             with suppress(NotCertified):
-                also = ask(self._contour.smoothed)
-                return _capped(Bracket(max(found.lower, also.lower), found.upper), also.upper)
+                return _both(found, ask(self._contour.smoothed))
         return found
 
     def _delta(self, epsilon: float) -> Bracket:

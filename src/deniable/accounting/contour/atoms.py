@@ -158,7 +158,12 @@ class FiniteAtoms:
         """Of the step inside: sampling makes no loss larger."""
         return self.inner.largest * (1 + 4 * UNIT)
 
-    def masses(self, low: float, high: float) -> tuple[Reals, Reals, Reals, Reals]:
+    @property
+    def stride(self) -> int:
+        """All."""
+        return 1
+
+    def masses(self, low: float, high: float, *, stride: int = 1) -> tuple[Reals, Reals, Reals, Reals]:
         """log Q, its error, v and its error. The inner points are weighted with P; Q is P·e^{−v}."""
         p = self.inner.points
         off = p.upper_error + p.lower_error + 2 * UNIT * np.abs(p.loss)
@@ -199,13 +204,18 @@ class GaussianAtoms:
         """v at one output."""
         return self.slope * (k - 0.5 * self.shift)
 
-    def masses(self, low: float, high: float) -> tuple[Reals, Reals, Reals, Reals]:
+    @property
+    def stride(self) -> int:
+        """Every how many outputs are enough for an estimate: sums over a Gaussian hardly depend on their spacing."""
+        return max(1, math.floor(min(self.scale / 8, 1 / (4 * self.slope))))
+
+    def masses(self, low: float, high: float, *, stride: int = 1) -> tuple[Reals, Reals, Reals, Reals]:
         """Exponents carry the roundings of σ², the square and the quotient; the total those of its sum."""
-        k = np.arange(low, high + 1)
+        k = np.arange(low, high + 1, stride)
         square = k * k / (2 * self.scale * self.scale)
         error = 8 * UNIT * square + 4 * CALL * (2 + abs(self._log_total))
         v = self.slope * (k - 0.5 * self.shift)
-        return -square - self._log_total, error, v, 8 * UNIT * self.slope * (np.abs(k) + self.shift)
+        return math.log(stride) - square - self._log_total, error, v, 8 * UNIT * self.slope * (np.abs(k) + self.shift)
 
     def ends(self, step: ThinnedAtoms, tilt: float, digits: float) -> tuple[float, float]:
         """The mode is where k = power·shift·share, and the share grows with k."""
@@ -262,11 +272,11 @@ class ThinnedAtoms:
         """The exponent of 1 − q + q e^v beside Q in the tilted law."""
         return 1 + tilt if self.forward else -tilt
 
-    def points(self, low: float, high: float) -> Points:
-        """The outputs between two ends."""
-        if high - low > _MOST_SAMPLED and math.isfinite(high):
+    def points(self, low: float, high: float, *, stride: int = 1) -> Points:
+        """The outputs between two ends; every so many of them, heavier, for an estimate."""
+        if high - low > stride * _MOST_SAMPLED and math.isfinite(high):
             raise NotCertified("too many atoms")
-        base, base_error, v, v_error = self.noise.masses(low, high)
+        base, base_error, v, v_error = self.noise.masses(low, high, stride=stride)
         density, _, error = log_sampled(v, v_error, rate=self.rate, rest=self.rest)
         none = np.zeros_like(v)
         if self.forward:
@@ -281,7 +291,7 @@ class ThinnedAtoms:
         """Estimates from the outputs that matter to the largest λ, by powers of two."""
         size = math.ceil(math.log2(max(float(lambdas[-1]), 1.0)))
         if size not in self._surveys:
-            self._surveys[size] = self.points(*self.noise.ends(self, 2.0**size, 40.0))
+            self._surveys[size] = self.points(*self.noise.ends(self, 2.0**size, 40.0), stride=self.noise.stride)
         return moments_of(self._surveys[size], lambdas)
 
     def tilted(self, tilt: float, *, reach: float, digits: float) -> TiltedThinned:

@@ -93,7 +93,7 @@ class ContourCurve:
     def _delta(self, epsilon: float) -> Bracket:
         found = Bracket(0.0, 0.0)
         for direction in self.directions:
-            if found.lower > 0.0 and _stays_below(direction, epsilon, found.lower):
+            if found.lower > 0.0 and stays_below(direction, epsilon, found.lower):
                 continue
             other = _delta(direction, epsilon)
             found = Bracket(max(found.lower, other.lower), max(found.upper, other.upper))
@@ -102,7 +102,7 @@ class ContourCurve:
     def _epsilon(self, delta: float) -> Bracket:
         lower, upper, tilt = 0.0, 0.0, 0.0
         for direction in self.directions:
-            if lower > 0.0 and _stays_below(direction, lower, delta, tilt):
+            if lower > 0.0 and stays_below(direction, lower, delta, tilt):
                 continue
             found, tilt = _epsilon(direction, delta)
             lower, upper = max(lower, found.lower), max(upper, found.upper)
@@ -127,17 +127,17 @@ def _delta(direction: Direction, epsilon: float) -> Bracket:
         if nothing is not None:
             return nothing
     try:
-        return _delta_on(direction, saddle)
+        return delta_on(direction, saddle)
     except NoDecay:
         raise
     except NotCertified:
         pass
     rough = saddle_at_epsilon(direction.cut(min(saddle.log_delta, -30.0)), epsilon)
     cut = direction.cut(min(rough.log_delta - 2.0, 0.0))
-    return _delta_on(cut, saddle_at_epsilon(cut, epsilon))
+    return delta_on(cut, saddle_at_epsilon(cut, epsilon))
 
 
-def _delta_on(direction: Direction, saddle: Saddle) -> Bracket:
+def delta_on(direction: Direction, saddle: Saddle) -> Bracket:
     """δ(ε) on the line of a saddle point."""
     epsilon = saddle.epsilon
     value = quadrature(direction, saddle).delta(epsilon)
@@ -146,7 +146,8 @@ def _delta_on(direction: Direction, saddle: Saddle) -> Bracket:
         found = value.scale + math.log(max(value.estimate, 1e-12 * value.upper))
         value = quadrature(direction, saddle._replace(log_delta=found)).delta(epsilon)
     lower, upper = _down(value), _up(value)
-    if not (upper - lower <= _WIDEST * upper or upper <= 1e-300):
+    widest = 100 * _WIDEST if direction.smooth and direction.leak else _WIDEST
+    if not (upper - lower <= widest * upper or upper <= 1e-300):
         raise NotCertified(f"the bracket [{lower}, {upper}] around δ is too wide")
     return Bracket(lower, min(upper, 1.0))
 
@@ -178,7 +179,7 @@ def _nearly_zero(direction: Direction, saddle: Saddle) -> Bracket | None:
     return None
 
 
-def _stays_below(direction: Direction, epsilon: float, delta: float, tilt: float = 0.0) -> bool:
+def stays_below(direction: Direction, epsilon: float, delta: float, tilt: float = 0.0) -> bool:
     """Whether δ(ε) in this direction is provably at most delta: then it, and its ε at that delta, need not be known.
 
     The line that suited the other direction, if it is given, suits this one too.
@@ -195,12 +196,18 @@ def _stays_below(direction: Direction, epsilon: float, delta: float, tilt: float
         line = direction.tilted(tilt, reach=0.0, digits=20.0)
         # (1 − e^{−x})₊ ≤ c e^{λx}, as in `Contour._alias`
         exponent = line.logarithm + line.error - tilt * epsilon + tilt * math.log(tilt) - (1 + tilt) * math.log1p(tilt)
-        if exponent + 8 * UNIT * (abs(line.logarithm) + tilt * (epsilon + 1 + abs(math.log(tilt)))) < goal - 1e-9:
+        slip = 8 * UNIT * (abs(line.logarithm) + tilt * (epsilon + 1 + abs(math.log(tilt))))
+        if exponent + slip < goal - 1e-9 and not direction.leak:
             return True
         rough = replace(direction, spare=min(direction.spare, _ENOUGH))
         return _up(quadrature(rough, Saddle(tilt, epsilon, goal)).delta(epsilon)) <= delta
     except NotCertified:
         return False
+
+
+def epsilon_of(direction: Direction, delta: float) -> Bracket:
+    """The smallest ε ≥ 0 with δ(ε) ≤ delta, in one direction."""
+    return _epsilon(direction, delta)[0]
 
 
 def _epsilon(direction: Direction, delta: float) -> tuple[Bracket, float]:
@@ -243,7 +250,7 @@ def _epsilon_on(direction: Direction, delta: float) -> tuple[Bracket, float]:
 def _costs_nothing(direction: Direction, delta: float) -> bool:
     """Whether losses are so small that δ(0) ≤ √(D₂/2) ≤ delta: Pinsker's inequality, and D₁ ≤ D₂ = K(1)."""
     divergence = float(direction.moments(np.array([1e-9])).slope[0])
-    if not divergence < delta * delta:
+    if direction.leak or not divergence < delta * delta:
         return False
     line = direction.tilted(1.0, reach=0.0, digits=20.0)
     return math.sqrt(max(line.logarithm + line.error, 0.0) / 2) * (1 + 8 * UNIT) <= delta

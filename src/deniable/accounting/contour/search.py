@@ -125,8 +125,8 @@ def smoothed(direction: Direction, saddle: Saddle, *, spare: float = SPARE) -> S
         nodes = math.ceil(reach / spacing)
         if nodes > _MOST_NODES:
             continue
-        line = direction.tilted(tilt, reach=reach, digits=spare)
-        if nodes * line.first_size <= _MOST_WORK:
+        line = direction.tilted(tilt, reach=nodes * spacing, digits=spare)
+        if nodes * line.first_size(spacing) <= _MOST_WORK:
             break
     else:
         raise NotCertified("the smoothed integral would take too long")

@@ -138,7 +138,7 @@ class Cuttable(Protocol):
         ...
 
 
-SPARE, _ROUGH = 29.0, 21.0
+SPARE, ROUGH = 29.0, 21.0
 """Aliasing and truncation are pushed below e^{−29} of δ, 3·10^{−13}; below e^{−21} where ends are cut off."""
 
 _ENTRIES = 1 << 16
@@ -192,7 +192,7 @@ def moments_of(points: Points, lambdas: Reals) -> LogMoments:
     """Estimates at several λ."""
     steps = np.multiply.outer(lambdas, points.loss)
     if not float(steps.max(initial=0.0)) < _GROWS:
-        return _moments_far(points, steps)
+        return moments_far(points, steps)
     # E[e^{λL} − 1], and the same weighted with L and with L²
     columns, sums = points.powers
     grown = np.expm1(steps) @ columns
@@ -203,7 +203,7 @@ def moments_of(points: Points, lambdas: Reals) -> LogMoments:
     return LogMoments(np.log1p(np.maximum(minus, -1.0)), mean, np.maximum(second / total - mean * mean, 1e-300))
 
 
-def _moments_far(points: Points, steps: Reals) -> LogMoments:
+def moments_far(points: Points, steps: Reals) -> LogMoments:
     """The same where e^{λL} leaves the range of doubles."""
     exponent = points.weight + steps
     shift = exponent.max(axis=1)
@@ -305,6 +305,24 @@ class TiltedPoints:
         return self.points.loss - self.mean
 
     @cached_property
+    def deviation(self) -> float:
+        """E|x| of the points: how fast their characteristic function can change."""
+        return float(self.probabilities @ np.abs(self._centred)) * (1 + 1e-9)
+
+    def around(self, omegas: Reals, half: float) -> Reals:
+        """An upper bound on log |ratio| at all frequencies within `half` of each ω; ω in runs (`RUN`).
+
+        The points' own characteristic function changes by at most `half`·E|x|. All errors of `ratios` grow with ω.
+        """
+        down, side = _waves(omegas, self._centred, self.probabilities)
+        along, across = self._errors
+        far = omegas + half
+        # `down` is at most 2 in size, `side` at most 1
+        absolute = along * far + across * far * far + 4 * (self.error + 32 * UNIT) + 2.0 * self.method
+        bound = np.hypot(1.0 + down, side) + half * self.deviation + 1.01 * absolute
+        return np.log(np.clip(bound, 1e-300, 1.0)) * (1 - 4 * CALL)
+
+    @cached_property
     def _errors(self) -> tuple[float, float]:
         """Bounds on the errors of E_λ[sin ωx] per |ω| and of E_λ[2 sin²(ωx/2)] per ω²."""
         p, x = self.probabilities, np.abs(self._centred)
@@ -372,6 +390,10 @@ def _bends(half: Reals) -> tuple[Reals, Reals]:
 _LOOK = 4
 """How many steps are asked before looking which frequencies still matter."""
 
+_TURN, _MANY = 0.25, 16
+"""How much of a ratio's modulus may be lost by asking at one frequency for a whole group around it, and
+from how many steps on that is tried."""
+
 
 @dataclass(frozen=True)
 class Direction:
@@ -419,12 +441,12 @@ class Direction:
             raise NotCertified("no step has ends that could be cut")
         total = math.log(sum(count for _, count in cuttable))
         spread = float(self.moments(np.array([1e-12])).curvature[0])
-        level = min(log_delta - 22.0, -_ROUGH - math.log1p(30.0 / math.sqrt(spread))) - total - 1.0
-        digits = _ROUGH + total + 6.0
+        level = min(log_delta - 22.0, -ROUGH - math.log1p(30.0 / math.sqrt(spread))) - total - 1.0
+        digits = ROUGH + total + 6.0
         parts = tuple(
             (part.cut(level, digits, tilt) if isinstance(part, Cuttable) else part, count) for part, count in self.parts
         )
-        return replace(self, parts=parts, leak=math.exp(level + total) * (1 + 1e-9), spare=_ROUGH)
+        return replace(self, parts=parts, leak=self.leak + math.exp(level + total) * (1 + 1e-9), spare=ROUGH)
 
     def tilted(self, tilt: float, *, reach: float, digits: float) -> ContourLine:
         """The composition on Re z = tilt; a step's method error times its count stays below e^{−digits}."""
@@ -489,10 +511,44 @@ class ContourLine:
         """Whether every step has atoms."""
         return all(part.atomic for part, _ in self.parts)
 
-    @property
-    def first_size(self) -> int:
+    def first_size(self, spacing: float) -> float:
         """Terms per frequency of the steps that are asked before looking which frequencies still matter."""
-        return sum(sorted(part.size for part, _ in self.parts)[:_LOOK])
+        return sum(sorted(part.size for part, _ in self.parts)[:_LOOK]) / max(self._group(spacing), 1)
+
+    @cached_property
+    def _points(self) -> list[tuple[TiltedPoints, float]]:
+        """The steps that are known by points, those that tell most for their size first."""
+        known = [(part, count) for part, count in self.parts if isinstance(part, TiltedPoints)]
+        return sorted(known, key=lambda item: item[0].size / item[1])
+
+    def _group(self, spacing: float) -> int:
+        """How many frequencies one question can answer for (`_followed`); whole runs, or 0."""
+        steps = sum(count for _, count in self._points)
+        mean = sum(count * part.deviation for part, count in self._points) / max(steps, 1.0)
+        # few steps prove nothing before their own ratios are tiny
+        return RUN * int(2 * _TURN / (spacing * mean * RUN)) if steps >= _MANY and mean * spacing > 0 else 0
+
+    def _followed(self, omegas: Reals, least: float) -> tuple[NDArray[np.int64], Reals]:
+        """The frequencies at which the ratio is not proven to be below e^least, and the bounds for all.
+
+        A composition of many steps changes with the frequency faster than any step of it does. So one frequency of a
+        group answers for all of the group (`TiltedPoints.around`): most groups are far below `least`.
+        """
+        everything, bounds = np.arange(len(omegas)), np.zeros(len(omegas))
+        spacing = float(omegas[1] - omegas[0]) if len(omegas) > 1 else 0.0
+        group = min(self._group(spacing), len(omegas) // RUN * RUN) if spacing else 0
+        if not group or least == -math.inf:
+            return everything, bounds
+        half = 0.5 * group * spacing
+        centres = half + 2 * half * np.arange(-(-len(omegas) // group), dtype=np.float64)
+        bound, left = np.zeros(len(centres)), np.arange(len(centres))
+        for part, count in self._points:
+            bound[left] += count * part.around(centres[left], half * (1 + 1e-9))
+            left = _runs(bound >= least)
+            if not len(left):
+                break
+        bounds = np.repeat(bound, group)[: len(omegas)]
+        return _runs(bounds >= least), bounds
 
     def ratios(self, omegas: Reals, *, least: float = -math.inf, most: float = math.inf) -> tuple[Complexes, Reals]:
         """log of the total ratio, and X such that the total ratio is off by at most (e^X − 1) of its modulus.
@@ -501,8 +557,9 @@ class ContourLine:
         exceeds 1 in modulus: where some of them already prove the ratio below e^least, the others are not asked, and
         all that is said is |r| ≤ e^x. Small steps are asked first; more than `most` terms are not computed.
         """
-        total, slip = np.zeros(len(omegas), dtype=np.complex128), np.zeros(len(omegas))
-        left = np.arange(len(omegas))
+        left, bounds = self._followed(omegas, least)
+        total, slip = bounds.astype(np.complex128), np.zeros(len(omegas))
+        total[left] = 0.0
         for number, (part, count) in enumerate(sorted(self.parts, key=lambda item: item[0].size), start=1):
             most -= len(left) * part.size
             if most < 0:
@@ -511,7 +568,7 @@ class ContourLine:
             total[left] += count * logarithm
             slip[left] += count * (np.log1p(error) + 2 * CALL * np.abs(logarithm))
             if number % _LOOK == 0 and least > -math.inf:
-                left = _runs(total.real + slip >= least)
+                left = left[_runs(total[left].real + slip[left] >= least)]
         slip += 8 * UNIT * np.abs(total.imag)
         small = np.ones(len(omegas), dtype=bool)
         small[left] = False

@@ -24,6 +24,9 @@ from deniable.accounting.pairs.law import Array, Law, LossAtoms
 from deniable.accounting.pairs.sampling import cells, split
 from deniable.numerics.arrays import UNIT
 
+_ROUNDING = 1e-11
+"""Relative to what lies above it, less than this in a cell may be nothing but rounding."""
+
 
 @dataclass(frozen=True, eq=False)
 class Lattice:
@@ -82,6 +85,12 @@ def from_above(law: Law, step: float, low: float, high: float) -> Lattice:
     # One node more at the top: an atom at `high` may be rounded to either side of its node.
     first, last = math.floor((low - origin) / step), math.ceil((high - origin) / step) + 1
     nodes: Array = origin + step * np.arange(first, last + 1, dtype=np.float64)
+    mass, infinite, factor, shift = _connected(law, nodes)
+    return Lattice(origin, step, first, mass, infinite, factor, shift)
+
+
+def _connected(law: Law, nodes: Array) -> tuple[Array, float, float, float]:
+    """Masses at the nodes that dominate a law, the mass of infinite losses, and a lattice's factor and shift."""
     under, (p, taken), over = cells(law, nodes)
     # Masses near underflow have no relative accuracy: they count as infinite losses.
     tiny = p < 1e-290
@@ -95,17 +104,74 @@ def from_above(law: Law, step: float, low: float, high: float) -> Lattice:
     top = float(max(abs(nodes[0]), abs(nodes[-1])))
     factor = law.relative + 8 * UNIT
     # Where rounding left a cell more P than its upper node can carry, the Q-mass stored there is too large. Up to 16
-    # units that is a shift; beyond, the curve is raised by a factor that covers it: it is at least (1 − e^−step) × the
-    # P above.
-    grown = np.exp(np.minimum(np.diff(nodes), 700.0))
+    # units that is a shift; beyond, the curve is raised by a factor that covers it: at a node it is at least
+    # (1 − e^−gap) × the P above.
+    gaps = np.diff(nodes)
+    grown = np.exp(np.minimum(gaps, 700.0))
     excess = np.maximum(p - taken * grown * (1 + 16 * UNIT * (1 + np.abs(nodes[1:]))), 0.0)
     if np.any(excess > 0):
         beyond = np.cumsum(excess[::-1])[::-1]
         there = np.cumsum(mass[:0:-1])[::-1]
         needed = beyond > 0
-        factor += float(np.max(beyond[needed] / (there[needed] * -math.expm1(-step)))) * (1 + 1e-9)
-    shift = 2 * law.location(top) + 2 * factor + 32 * UNIT * (0.25 + top)
-    return Lattice(origin, step, first, mass, over * (1 + factor), factor, shift)
+        factor += float(np.max(beyond[needed] / (there * -np.expm1(-gaps))[needed])) * (1 + 1e-9)
+    return mass, over * (1 + factor), factor, 2 * law.location(top) + 2 * factor + 32 * UNIT * (0.25 + top)
+
+
+@dataclass(frozen=True, eq=False)
+class LossTable:
+    """P-masses at losses on no lattice, ascending, with the errors of a `Lattice`."""
+
+    losses: Array
+    mass: Array
+    infinite: float
+    factor: float
+    shift: float
+
+    @classmethod
+    def of(cls, law: Law, losses: Array, mass: Array) -> LossTable:
+        """A law of atoms as it is."""
+        held, top = mass > 1e-290, float(np.max(np.abs(losses), initial=0.0))
+        infinite = law.infinite + float(mass[~held].sum())
+        shift = 2 * law.location(top) + 2 * law.relative + 32 * UNIT * (0.25 + top)
+        return cls(losses[held], mass[held], infinite * (1 + 1e-9), law.relative + 8 * UNIT, shift)
+
+    def less(self) -> LossTable:
+        """Without infinite losses, and a hair less of the others: the masses do not add up to more than 1."""
+        hair = 64 * UNIT + 2 * self.factor
+        return LossTable(self.losses, self.mass * (1 - hair), 0.0, self.factor + 2 * hair, self.shift)
+
+
+def table_above(law: Law, nodes: Array) -> LossTable:
+    """Atoms at the nodes that dominate a law."""
+    mass, infinite, factor, shift = _connected(law, nodes)
+    held = mass > 0
+    return LossTable(nodes[held], mass[held], infinite, factor, shift)
+
+
+def table_below(law: Law, nodes: Array) -> LossTable:
+    """Atoms that a law dominates: the outcomes of each cell are merged, all below the first node are, and all above the
+    last but one.
+    """
+    under, (p, taken), over = cells(law, nodes)
+    # Cells that hold nothing but rounding of the tails go to the cell below.
+    some = p > _ROUNDING * (over + np.cumsum(p[::-1])[::-1])
+    if not some.all():
+        nodes = np.concatenate((nodes[:1], nodes[1:-1][some[1:]], nodes[-1:]))
+        under, (p, taken), over = cells(law, nodes)
+    p[-1], taken[-1] = p[-1] + over, float(law.above(nodes[-2:-1])[1][0])
+    # e^a × the Q-mass of a cell, with a = 0 for the first
+    edges = np.append(0.0, nodes[:-1])
+    p, taken = np.append(under[0], p), np.append(under[1], taken)
+    held = (p > 1e-290) & (taken > 1e-290)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        losses = np.log(p) - np.log(taken) + edges - 8 * UNIT * (1 + np.abs(edges))
+    # No merged loss lies above its cell, though rounding may make it seem so. What is above the last node is lowered.
+    losses = np.minimum(losses, np.minimum(nodes, law.high))
+    # Lowered to the order of the cells, so that what lies above a loss is an upper set.
+    losses = np.minimum.accumulate(losses[held][::-1])[::-1]
+    top = float(np.max(np.abs(losses), initial=float(np.max(np.abs(nodes)))))
+    shift = 2 * law.location(top) + 2 * law.relative + 32 * UNIT * (0.25 + top)
+    return LossTable(losses, p[held], 0.0, law.relative + 8 * UNIT, shift).less()
 
 
 def from_below(law: Law, step: float, low: float, high: float, tilt: float) -> Lattice:

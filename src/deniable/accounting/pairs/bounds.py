@@ -23,7 +23,6 @@ import numpy as np
 
 from deniable.accounting.pairs.law import Array, Law, LossAtoms
 from deniable.guarantees import RDP, TCDP, ZCDP, Guarantee, TradeOff
-from deniable.numerics.roots import bisect, enlarge
 from deniable.numerics.rounding import float_above
 
 _RARE = Fraction(1, 10**300)
@@ -32,9 +31,14 @@ NODES = 4000
 """How many nodes a bounded curve gets on either side of 0."""
 
 
-def bounded(profile: Callable[[Array], Array], *, reach: float, peak: float = math.inf) -> LossAtoms:
-    """The pair of a bound h(ε), ε ≥ 0, that holds in both orders. `reach` is where the nodes end, `peak` a pure ε."""
-    nodes = np.concatenate(([0.0], np.geomspace(reach * 1e-6, reach, NODES) if reach > 0 else []))
+def bounded(
+    profile: Callable[[Array], Array], *, reach: float, peak: float = math.inf, nodes: Array | None = None
+) -> LossAtoms:
+    """The pair of a bound h(ε), ε ≥ 0, that holds in both orders. `reach` is where the nodes end, `peak` a pure ε;
+    `nodes` are given where a few are known to be enough.
+    """
+    if nodes is None:
+        nodes = np.concatenate(([0.0], np.geomspace(reach * 1e-6, reach, NODES) if reach > 0 else []))
     # The masses below are second differences of h: their rounding moves the curve by at most NODES units or so.
     values = np.clip(profile(nodes) * (1 + 1e-11), 0.0, 1.0)
     return hull(nodes, np.minimum.accumulate(values), peak=peak)
@@ -134,11 +138,21 @@ def renyi_profile(promises: tuple[tuple[Guarantee, int], ...]) -> Callable[[Arra
 
 def farthest(law: Law) -> float:
     """A loss beyond which an unbounded law has next to nothing: where P[L > l] falls below 1e-300."""
+    sizes = 2.0 ** np.arange(0.0, 51.0)
+    low, high = 0.0, float(sizes[_first_rare(law, sizes)])
+    if high > 1.0:
+        low = high / 2
+    for _ in range(6):
+        between = np.linspace(low, high, 33)[1:]
+        place = _first_rare(law, between)
+        low, high = low if not place else float(between[place - 1]), float(between[place])
+    return high
 
-    def reached(loss: float) -> bool:
-        return float(law.above(np.array([loss]))[0][0]) <= max(1e-300, 2 * law.infinite)
 
-    return bisect(reached, 0.0, enlarge(reached, 1.0, most=1e15) or 2.0**50)[1]
+def _first_rare(law: Law, losses: Array) -> int:
+    """The first of rising losses above which a law has next to nothing, or the last."""
+    rare = law.above(losses)[0] <= max(1e-300, 2 * law.infinite)
+    return int(rare.argmax()) if rare.any() else len(losses) - 1
 
 
 def path(inner: tuple[Law, ...], length: int) -> Law:

@@ -63,6 +63,10 @@ class Law(ABC):
         """By how much a loss of size up to `top` may be misplaced."""
         return 8 * UNIT * top
 
+    def atoms(self) -> tuple[Array, Array, Array] | None:
+        """All finite losses, ascending, with their masses under P and under Q, where there are finitely many."""
+        return None
+
     @abstractmethod
     def above(self, loss: Array) -> Masses:
         """P[L > loss], e^loss·Q[L > loss]."""
@@ -155,6 +159,9 @@ class LossAtoms(Law):
     def location(self, top: float) -> float:
         return self.errors[1] + 8 * UNIT * top
 
+    def atoms(self) -> tuple[Array, Array, Array] | None:
+        return self.losses, self.p, self.q
+
     def above(self, loss: Array) -> Masses:
         at = np.searchsorted(self.losses, loss, side="right")
         if not len(self.losses):
@@ -219,6 +226,10 @@ class Reversed(Law):
     def location(self, top: float) -> float:
         return self.law.location(top)
 
+    def atoms(self) -> tuple[Array, Array, Array] | None:
+        known = self.law.atoms()
+        return None if known is None else (-known[0][::-1], known[2][::-1], known[1][::-1])
+
     def above(self, loss: Array) -> Masses:
         p, q = self.law.below(-loss)
         with np.errstate(over="ignore", under="ignore"):
@@ -259,6 +270,16 @@ class Symmetric(Law):
 
     def location(self, top: float) -> float:
         return self.law.location(top)
+
+    def atoms(self) -> tuple[Array, Array, Array] | None:
+        known = self.law.atoms()
+        if known is None:
+            return None
+        l, p, q = (part[known[0] > 0] for part in known)
+        rest = max(0.0, 1 - math.fsum([*p.tolist(), *q.tolist(), self.infinite]))
+        ends = ((-l, [0.0], l), (q, [rest], p), (p, [rest], q))
+        below, p, q = (np.concatenate((first[::-1], middle, last)) for first, middle, last in ends)
+        return below, p, q
 
     def above(self, loss: Array) -> Masses:
         p, taken = self.law.above(np.abs(loss))
@@ -305,9 +326,21 @@ class Mixed(Law):
         slope = min(1.0, self.rate + math.expm1(min(top, 1.0)))
         return slope * (self.law.location(top - math.log(self.rate)) + 8 * UNIT) + 16 * UNIT * top
 
+    def atoms(self) -> tuple[Array, Array, Array] | None:
+        known = self.law.atoms()
+        if known is None:
+            return None
+        l, p, q = known
+        if self.law.vanishing:
+            absent = self.law.vanishing
+            l, p, q = np.append(-math.inf, l), np.append(0.0, p), np.append(absent, q)
+        return _mixed_losses(l, self.rate), (1 - self.rate) * q + self.rate * p, q
+
     def above(self, loss: Array) -> Masses:
         inner = unmixed_loss(loss, self.rate)
         everything = (loss < self.low) | (inner == -math.inf)
+        # At `low` itself, and where no inner loss is left, all is above but the atom where P has nothing.
+        absent_q = np.where(loss < self.low, 0.0, self.law.vanishing)
         inner = np.where(everything, 0.0, inner)
         p, taken = self.law.above(inner)
         with np.errstate(under="ignore", over="ignore"):
@@ -315,8 +348,8 @@ class Mixed(Law):
             absent = (1 - self.rate) * np.minimum(taken * np.exp(np.minimum(-inner, 700.0)), 1.0)
             all_of_q = np.exp(np.minimum(loss, 0.0))
         return (
-            np.where(everything, 1.0, absent + self.rate * p),
-            np.where(everything, all_of_q, absent + self.rate * taken),
+            np.where(everything, 1.0 - (1 - self.rate) * absent_q, absent + self.rate * p),
+            np.where(everything, all_of_q * (1 - absent_q), absent + self.rate * taken),
         )
 
     def below(self, loss: Array) -> Masses:
@@ -332,6 +365,13 @@ def mixed_loss(loss: float, rate: float) -> float:
     if loss == -math.inf and rate == 1:
         return -math.inf
     return math.log1p(rate * math.expm1(loss))
+
+
+def _mixed_losses(losses: Array, rate: float) -> Array:
+    """`mixed_loss` of many."""
+    with np.errstate(over="ignore", under="ignore"):
+        large = losses + math.log(rate) + np.log1p((1 - rate) / rate * np.exp(-np.maximum(losses, 1.0)))
+        return np.where(losses > 30, large, np.log1p(rate * np.expm1(np.minimum(losses, 30.0))))
 
 
 def unmixed_loss(loss: Array, rate: float) -> Array:

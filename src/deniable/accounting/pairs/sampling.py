@@ -127,8 +127,10 @@ def poisson_replaced(placed: Law) -> Directions:
 def poisson_bound(inner: Directions, rate: float) -> Directions:
     """A Poisson sample, for a unit that is replaced, when nothing is known of its absence."""
     law = inner[0]
-    reach = law.high if law.high < math.inf else farthest(law)
-    return (bounded(lambda e: rate * law.profile(e), reach=reach, peak=law.peak),)
+    reach, known = law.high if law.high < math.inf else farthest(law), law.atoms()
+    # Between the losses of finitely many atoms a curve is straight in e^ε.
+    nodes = np.unique(np.append(0.0, known[0][known[0] > 0])) if known is not None else None
+    return (bounded(lambda e: rate * law.profile(e), reach=reach, peak=law.peak, nodes=nodes),)
 
 
 @dataclass(frozen=True, eq=False)
@@ -171,6 +173,9 @@ def blend(parts: Sequence[tuple[float, Law]]) -> Law:
 HALF = 4096
 """Nodes on either side of 0."""
 
+_FEW, _MOST = 8, 1024
+"""Up to this many steps that together have at most so many losses are multiplied out."""
+
 
 def product(parts: Sequence[tuple[Law, int]]) -> LossAtoms:
     """A pair that dominates the product of laws, each with its count.
@@ -181,6 +186,9 @@ def product(parts: Sequence[tuple[Law, int]]) -> LossAtoms:
     positive, so nothing cancels and the tail keeps its relative accuracy. What leaves the window at the top becomes an
     infinite loss.
     """
+    exact = _product_of_atoms(parts)
+    if exact is not None:
+        return exact
     reach = sum(count * min(max(law.high, -law.low), farthest(law)) for law, count in parts)
     # Each of the steps is rounded up by less than one node; the window has room for that, up to a point.
     step = reach / (HALF - min(sum(count for _, count in parts), HALF // 2)) or 1.0
@@ -212,11 +220,44 @@ def product(parts: Sequence[tuple[Law, int]]) -> LossAtoms:
     )
 
 
+def _product_of_atoms(parts: Sequence[tuple[Law, int]]) -> LossAtoms | None:
+    """The product itself, where all of its factors have few losses."""
+    if sum(count for _, count in parts) > _FEW:
+        return None
+    every = [law for law, count in parts for _ in range(count)]
+    known = [one for law in every if (one := law.atoms()) is not None and len(one[0])]
+    if len(known) < len(every) or math.prod(len(one[0]) for one in known) > _MOST:
+        return None
+    l, p, q = np.zeros(1), np.ones(1), np.ones(1)
+    for losses, own_p, own_q in known:
+        l, p, q = np.add.outer(l, losses).ravel(), np.outer(p, own_p).ravel(), np.outer(q, own_q).ravel()
+    tops = [float(np.max(np.abs(losses))) for losses, _, _ in known]
+    errors = (
+        math.fsum(law.relative + 4 * UNIT for law in every),
+        math.fsum(law.location(top) for law, top in zip(every, tops, strict=True)),
+    )
+    infinite = _any_of([law.infinite for law in every])
+    vanishing = _any_of([law.vanishing for law in every])
+    return LossAtoms.paired(l, p, q, infinite=infinite, vanishing=vanishing, errors=errors)
+
+
+def _any_of(chances: Sequence[float]) -> float:
+    """1 − Π(1 − c), rounded up."""
+    if max(chances) >= 1:
+        return 1.0
+    return min(1.0, -math.expm1(math.fsum(math.log1p(-chance) for chance in chances)) * (1 + 16 * UNIT))
+
+
 def _convolve(a: Array, b: Array, step: float) -> tuple[Array, float, float]:
     """The convolution inside the window, what is below it moved up to its first node; the P-mass above the window, and
     the Q-mass below it.
     """
-    full = np.convolve(a, b)
+    # A narrow law has nothing at most of its nodes.
+    full = np.zeros(len(a) + len(b) - 1)
+    first, second = np.flatnonzero(a), np.flatnonzero(b)
+    if len(first) and len(second):
+        some = np.convolve(a[first[0] : first[-1] + 1], b[second[0] : second[-1] + 1])
+        full[first[0] + second[0] :][: len(some)] = some
     inside = full[HALF : HALF + len(a)].copy()
     inside[0] += full[:HALF].sum()
     with np.errstate(divide="ignore", under="ignore"):
