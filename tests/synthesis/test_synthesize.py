@@ -14,6 +14,9 @@ import pytest
 import deniable as dn
 from deniable.errors import DataError, FileExists, InvalidArgument, QueryError
 from deniable.synthesis import ColumnBins
+from deniable.synthesis.contributions import UnitContribution
+from deniable.synthesis.finding import BINS, even_places
+from deniable.units import Relation
 from tests.synthesis.tables import COLUMNS, frame, session
 
 TOWNS = ["Basel", "Bern", "Geneva"]
@@ -164,6 +167,47 @@ def test_domains_that_are_found(tmp_path: Path) -> None:
     assert 60 <= high <= 200
     assert "BASEL" in upper.domain.attributes[0].values
     assert dn.account(plan.event).epsilon(delta=plan.cost.delta) <= 10
+
+
+def test_bins_that_are_found_hold_about_as_many_units() -> None:
+    rng = np.random.default_rng(6)
+    values = np.where(rng.random(20_000) < 0.4, 0, rng.exponential(10, 20_000)).clip(0, 255)
+    counts = np.bincount(values.astype(int), minlength=256)
+    places = even_places(counts + np.round(rng.laplace(0, 20, 256)).astype(int))
+    sums = np.add.reduceat(counts, places[:-1])
+    assert 8 <= len(sums) <= BINS
+    assert places[:2] == [0, 1]  # the value that many share
+    assert (sums[1:] < 2.2 * 20_000 / BINS + 100).all()
+
+
+@pytest.mark.parametrize("counts", [[0], [5], [-3, -2], [0] * 256, [-9] * 256, [*[0] * 255, 1000], [1000] * 256])
+def test_bins_of_any_counts_are_ascending_and_few(counts: list[int]) -> None:
+    places = even_places(np.array(counts))
+    assert places[0] == 0
+    assert places[-1] == len(counts)
+    assert sorted(set(places)) == places
+    assert 2 <= len(places) <= BINS + 1
+
+
+@pytest.mark.parametrize("relation", [Relation.ADD_REMOVE, Relation.REPLACE])
+def test_rows_of_a_unit_that_are_found(tmp_path: Path, relation: Relation) -> None:
+    """1,000 people with 3 rows each, at a large ε: the limit is 3, and what ran is what was charged."""
+    people = pd.DataFrame({"who": np.repeat(np.arange(1000), 3), "sex": ["f", "m", "m"] * 1000})
+    ledger = dn.Ledger.create(
+        tmp_path / "ledger", unit="who", budget=dn.ApproxDP(99, 1e-6, relation=relation), relation=relation
+    )
+    with dn.Session({"people": people}, ledger=ledger) as opened:
+        plan = opened.synthesize("people", columns={"sex": ["f", "m"]}, epsilon=20, per_unit="private")
+        table = plan.run()
+        (charge,) = list(ledger.charges())
+    assert charge.event == plan.event
+    assert dn.account(plan.event).epsilon(delta=plan.cost.delta) <= 20
+    assert "rows per unit" in str(plan)
+    assert plan.to_dict()["rows_per_unit"] == "private"
+    moved = table.steps[0].event.sensitivity
+    assert UnitContribution(3, relation).l2_squared <= moved**2 < UnitContribution(4, relation).l2_squared
+    assert sum(step.rho for step in table.steps) <= plan.rho
+    assert 2500 < table.model.size < 3500
 
 
 def test_a_domain_in_which_nothing_is_found_still_gives_a_table(tmp_path: Path) -> None:

@@ -40,6 +40,9 @@ def synthesize(
         str | None, typer.Option(help="SELECT columns FROM the table WHERE a condition.", show_default=False)
     ] = None,
     rows_per_unit: Annotated[int | None, typer.Option(help="How many rows of one unit count.")] = None,
+    per_unit: Annotated[
+        str | None, typer.Option(help="private: how many rows of one unit count is found.", show_default=False)
+    ] = None,
     method: Annotated[
         str | None, typer.Option(help="aim or mst; chosen by the width if left out.", show_default=False)
     ] = None,
@@ -61,7 +64,7 @@ def synthesize(
     --rows-per-unit 2 --ledger hospital.ledger
     """
     from deniable._files import check_target
-    from deniable.query import AtMost, Session
+    from deniable.query import Session
     from deniable.synthesis.table import check_ending
 
     check_ending(out)
@@ -83,7 +86,7 @@ def synthesize(
             columns=declared,
             epsilon=epsilon,
             delta=delta,
-            per_unit=None if rows_per_unit is None else AtMost(groups=1, rows=rows_per_unit),
+            per_unit=options.per_unit(None if rows_per_unit is None else 1, rows_per_unit, per_unit),
             method=method,
             rows=rows,
             check=check,

@@ -241,7 +241,7 @@ class Session:
         columns: Mapping[str, Any],
         epsilon: Number,
         delta: Number | None = None,
-        per_unit: AtMost | None = None,
+        per_unit: AtMost | str | None = None,
         workload: Any = None,
         method: str | None = None,
         zeros: Any = None,
@@ -257,7 +257,8 @@ class Session:
                 numbers); "private" finds them with a tenth of ε and a hundredth of δ.
             epsilon: the ε of the whole release.
             delta: the δ at which ε holds; the ledger's, if not given.
-            per_unit: how many rows of one unit count; needed when the ledger protects people by an id column.
+            per_unit: how many rows of one unit count; needed when the ledger protects people by an id column. "private"
+                finds it, with a part of what domains are found with.
             workload: which marginals should be good: a list of tuples of columns, or a number of ways; all pairs.
             method: "aim" chooses in rounds, "mst" measures a spanning tree of pairs; chosen by the width if left out.
             zeros: combinations that cannot occur: a list of mappings from column to a value or values.

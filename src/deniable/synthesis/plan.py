@@ -35,11 +35,20 @@ from deniable.noise.source import fresh_numbers
 from deniable.query.bounding import Bounded
 from deniable.query.choice import draw_key
 from deniable.query.planning import PlanningContext
+from deniable.query.surveys import LimitsSurvey
 from deniable.synthesis import fitting, sampling, selection
 from deniable.synthesis.contributions import UnitContribution, largest_rho, read_target
 from deniable.synthesis.counting import MOST_CELLS, Counting, row_limit, unit_column
 from deniable.synthesis.domain import PRIVATE, Attribute, Clique, Domain
-from deniable.synthesis.finding import DELTA_SHARE, EPSILON_SHARE, DomainSurvey, plan_surveys
+from deniable.synthesis.finding import (
+    DELTA_SHARE,
+    EPSILON_SHARE,
+    MOST_ROWS_FOUND,
+    DomainSurvey,
+    plan_limit,
+    plan_surveys,
+    take_limit,
+)
 from deniable.synthesis.marginals import read_cliques, read_columns, read_domain
 from deniable.synthesis.quality import checked_cliques, take_check
 from deniable.synthesis.selection import Candidate, Spending
@@ -69,6 +78,8 @@ class SynthesisPlan(Plain):
     counting: Counting
     surveys: tuple[DomainSurvey, ...]
     """Columns whose domain is found in the data."""
+    limit: LimitsSurvey | None
+    """How the rows of a unit that count are found; None where they were stated."""
     workload: tuple[Clique, ...]
     method: str
     check: Fraction
@@ -89,12 +100,15 @@ class SynthesisPlan(Plain):
     def event(self) -> Event:
         """What running will do to the data; fixed, whatever is found and measured."""
         main = Claimed(ZCDP(self.rho, relation=self.cost.relation, unit=self.cost.unit))
-        return reduce(add, (survey.event for survey in self.surveys), main)
+        surveys = [*self.surveys, *([] if self.limit is None else [self.limit])]
+        return reduce(add, (survey.event for survey in surveys), main)
 
     @property
     def error(self) -> dict[str, float]:
-        """The standard deviation of the noise of each column's own counts: what is measured first, of every column."""
-        spending = Spending({}, self.contribution, self.rho)
+        """The standard deviation of the noise of each column's own counts: what is measured first, of every column.
+        Where the limit of a unit's rows is to be found: for each row of that limit."""
+        one = self.contribution if self.limit is None else replace(self.contribution, rows=1)
+        spending = Spending({}, one, self.rho)
         share = self.rho * (1 - self.check) * (selection.ONE_WAYS if self.method == "aim" else Fraction(1, 3))
         parts = [size ** (2 / 3) for size in self.domain.sizes]
         return {
@@ -115,9 +129,9 @@ class SynthesisPlan(Plain):
         context.engine.check(self._statements)
         context.ledger.charge(self.event, purpose=as_purpose(f"synthetic rows of {self.text}"), who=context.who)
         remaining = context.ledger.remaining(who=context.who)
-        counting = self._settled()
+        counting, contribution = self._settled()
         exact = counting.count(context.engine, self._cliques(counting.domain), key=context.key or draw_key())
-        spending = Spending(exact, self.contribution, self.rho)
+        spending = Spending(exact, contribution, self.rho)
         model, codes = self._fit_and_draw(spending, counting.domain)
         checked = checked_cliques(counting.domain)
         check = take_check(spending, checked, codes, counting.domain, model.size) if self.check else None
@@ -139,11 +153,16 @@ class SynthesisPlan(Plain):
         rows = min(round(model.size), MOST_ROWS) if self.rows is None else self.rows
         return model, sampling.sample(model.tree, model.beliefs, rows, random=fresh_numbers())
 
-    def _settled(self) -> Counting:
-        """How marginals are counted once all columns are known. The caller has charged the surveys."""
+    def _settled(self) -> tuple[Counting, UnitContribution]:
+        """How marginals are counted once all columns and the rows of a unit are known. The caller has charged."""
         found = {survey.name: survey.take(self.context) for survey in self.surveys}
         attributes = tuple(found.get(one.name, one) for one in self.domain.attributes)
-        return replace(self.counting, domain=Domain(attributes)) if found else self.counting
+        counting = replace(self.counting, domain=Domain(attributes)) if found else self.counting
+        if self.limit is None:
+            return counting, self.contribution
+        noise_of_one = sum(self.error.values()) / len(self.error)
+        rows = take_limit(self.limit, self.context, noise=noise_of_one)
+        return replace(counting, rows=rows), replace(self.contribution, rows=rows)
 
     def _cliques(self, domain: Domain) -> list[Clique]:
         """All marginals that may be asked."""
@@ -154,7 +173,8 @@ class SynthesisPlan(Plain):
 
     @property
     def _statements(self) -> list[Bounded]:
-        surveyed = [survey.plan.bounded if hasattr(survey, "plan") else survey.survey.sql for survey in self.surveys]
+        surveyed = [statement for survey in self.surveys for statement in survey.statements]
+        surveyed += [] if self.limit is None else [self.limit.sql]
         return [*surveyed, *self.counting.statements(self._cliques(self.domain))]
 
     def to_dict(self) -> dict[str, Any]:
@@ -164,7 +184,7 @@ class SynthesisPlan(Plain):
             "columns": {one.name: PRIVATE if one.name in found else list(one.labels) for one in self.domain.attributes},
             "method": self.method,
             "workload": [list(self.domain.named(clique)) for clique in self.workload],
-            "rows_per_unit": self.contribution.rows,
+            "rows_per_unit": self.contribution.rows if self.limit is None else PRIVATE,
             "check": float(self.check),
             "rho": float(self.rho),
             "cost": self.cost.to_dict(),
@@ -179,14 +199,15 @@ class SynthesisPlan(Plain):
         return "\n\n".join([str(self), *(printable(text, lines=True) for text in texts)])
 
     def __str__(self) -> str:
-        parts = [survey.name for survey in self.surveys]
+        parts = [survey.name for survey in self.surveys] + ([] if self.limit is None else ["rows per unit"])
         lines = [
             f"synthetic rows of {self.text}",
             f"cost: {self.cost}",
             f"method: {self.method.upper()}, ρ = {float(self.rho):.4g}, {float(100 * self.check):g} % for a check",
             f"columns: {', '.join(f'{n} ({s})' for n, s in zip(self.domain.names, self.domain.sizes, strict=True))}",
             *([f"found in the data: {', '.join(parts)}"] if parts else []),
-            "noise of each column's counts: " + ", ".join(f"{n} ± {2 * e:.3g}" for n, e in self.error.items()),
+            f"noise of each column's counts{' and row of a unit' if self.limit else ''}: "
+            + ", ".join(f"{n} ± {2 * e:.3g}" for n, e in self.error.items()),
             f"takes about {self.seconds:.0f} s beside the engine",
         ]
         return "\n".join(printable(line) for line in lines)
@@ -231,11 +252,13 @@ def plan_synthesis(
     source, given = read_columns(table, columns, context)
     private = {name: source.column(name) for name, declared in given.items() if declared == PRIVATE}
     surveys: tuple[DomainSurvey, ...] = ()
+    survey: LimitsSurvey | None = None
     epsilon_left, delta_left = cost.epsilon, cost.delta
-    if private:
-        surveys = plan_surveys(
-            source, private, context, epsilon=cost.epsilon * EPSILON_SHARE, delta=cost.delta * DELTA_SHARE
-        )
+    find_rows = isinstance(per_unit, str) and per_unit == PRIVATE and context.ledger.unit.column is not None
+    if private or find_rows:
+        each = cost.epsilon * EPSILON_SHARE / (len(private) + find_rows)
+        surveys = plan_surveys(source, private, context, each=each, delta=cost.delta * DELTA_SHARE)
+        survey = plan_limit(source, context, epsilon=each) if find_rows else None
         epsilon_left, delta_left = cost.epsilon * (1 - EPSILON_SHARE), cost.delta * (1 - DELTA_SHARE)
     domain = read_domain(source, given, found={survey.name: survey.widest for survey in surveys})
     if method not in (None, *METHODS):
@@ -246,11 +269,11 @@ def plan_synthesis(
         if way == "mst":
             raise InvalidArgument("workload", workload, 'left out with the method "mst", which measures pairs')
         work = read_cliques(workload, domain, what="workload")
-    limit = row_limit(per_unit, context)
+    limit = MOST_ROWS_FOUND if find_rows else row_limit(per_unit, context)
     plan = SynthesisPlan(
         table,
         Counting(source, domain, unit_column(source, context), limit, context.engine.alike),
-        surveys, work, way, share, read_zeros(zeros, domain, surveys), many,
+        surveys, survey, work, way, share, read_zeros(zeros, domain, surveys), many,
         UnitContribution(limit, context.ledger.relation), largest_rho(epsilon_left, delta_left), cost, level, context,
     )  # fmt: skip
     _check_size(plan, {survey.name: survey.most for survey in surveys})
@@ -267,7 +290,8 @@ def _check_size(plan: SynthesisPlan, found: Mapping[str, int]) -> None:
         raise InvalidArgument(
             "columns", f"{cells} cells in all marginals", f"at most {MOST_CELLS}", "Take wider bins or fewer columns."
         )
-    if max(plan.error.values()) > MOST_NOISE:
+    found_rows = 1 if plan.limit is None else plan.contribution.rows
+    if max(plan.error.values()) * found_rows > MOST_NOISE:
         raise InvalidArgument(
             "epsilon", float(plan.cost.epsilon), f"large enough for noise below {MOST_NOISE:,} rows",
             "Give more, or limit the rows of a unit further.",

@@ -6,6 +6,10 @@ L1 (`contributions`). All R distances together are a vector of L2 sensitivity �
 Both get discrete Gaussian noise, each for half of the check's ρ. Nothing is assumed about how Z was made: the distance
 holds the noise of the measurements, what the model leaves out, and the rounding to rows.
 
+**Intervals.** The noise X is whole, with P[|X| ≥ k] ≤ P[|N(0, σ²)| ≥ k − 1] for whole k (Canonne, Kamath and Steinke
+2020, Proposition 25), so z·σ + 1 grid steps hold it with the stated probability. The marginal of Z is rounded to the
+grid, by half a step in every cell at most: that is added. So an interval covers with at least its confidence.
+
 Distances are in rows. As a share, the total variation |…|₁/(2n), they are divided by the noisy n.
 
 **Without it.** For a marginal that was measured there is the noise of its measurement, which says nothing about what
@@ -72,6 +76,10 @@ class TableCheck:
     """The mean distance of the pairs, and the standard deviation of its noise."""
     size: float
     """The noisy number of rows that shares are of."""
+
+    def radius(self, confidence: Fraction) -> float:
+        """How far the noise of one distance reaches, in rows, with this probability at least."""
+        return self.scale * normal_radius(confidence) + 1 / GRID
 
     @property
     def mean_share(self) -> float:
@@ -144,13 +152,15 @@ def statement(
     """What is known about one marginal of a table."""
     names = domain.named(clique)
     if check is not None and clique in check.distances:
-        distance, radius = check.distances[clique], check.scale * normal_radius(confidence)
+        distance = check.distances[clique]
+        radius = check.radius(confidence) + domain.cells(clique) / (2 * GRID)
         low, high = max(0.0, distance - radius), max(0.0, distance + radius)
         return ErrorStatement(names, max(0.0, distance), low, high, high / (2 * check.size), PROVED)
     if check is not None:
         inner = [part for part in check.distances if set(part) <= set(clique)]
-        radius = check.scale * normal_radius(1 - (1 - confidence) / max(1, len(inner)))
-        low = max((check.distances[part] - radius for part in inner), default=0.0)
+        radius = check.radius(1 - (1 - confidence) / max(1, len(inner)))
+        lows = [check.distances[part] - radius - domain.cells(part) / (2 * GRID) for part in inner]
+        low = max(lows, default=0.0)
         why = "at least this far off, by the columns and pairs in it; nothing is proved from above"
         return ErrorStatement(names, None, max(0.0, low), float("inf"), None, why)
     if clique in measured:

@@ -34,9 +34,10 @@ def rows(options: dict[str, Any], **terms: Any) -> Callable[[World, Any], Any]:
                 "visits", **{"columns": COLUMNS, "epsilon": 5, "per_unit": LIMITS, "rows": 50, **options}
             )
             made = plan.run()
-            told = plan.to_json(), plan.explain(), made.event, made.steps[0].event
-            if "columns" in options:
-                return told  # which categories are found, and so which cells there are, is noise
+            told = plan.to_json(), plan.explain(), made.event
+            if "columns" in options or "per_unit" in options:
+                return told  # what is found, and so which cells there are and how much noise, is noise
+            told = *told, made.steps[0].event
             made.write("made.parquet")
             made.write_page("made.html")
             # Which pairs are chosen, and so how many, is noise.
@@ -62,5 +63,13 @@ ENTRY_POINTS = [
     EntryPoint("Session.synthesize", ROWS, UNITS, rows({}), mix=mix, sample=4),
     EntryPoint("Session.synthesize, MST", ROWS, UNITS, rows({"method": "mst", "check": 0}), mix=mix, sample=2),
     EntryPoint("Session.synthesize, found", ROWS, UNITS, rows({"columns": FOUND}), mix=mix, sample=3),
+    EntryPoint(
+        "Session.synthesize, limit found",
+        ROWS,
+        UNITS,
+        rows({"per_unit": "private", "method": "mst"}),
+        mix=mix,
+        sample=3,
+    ),
     EntryPoint("deniable synthesize", ("deniable synthesize",), UNITS, synthesize_command, mix=mix, sample=2),
 ]
