@@ -23,6 +23,9 @@ Update: TypeAlias = Callable[[str, int, int], None]
 SECONDS_BETWEEN_LINES = 0.5
 """How often the line in a notebook is written again."""
 
+SECONDS_OF_SILENCE = 2.0
+"""Work that takes no longer than this is not shown where nobody asked."""
+
 
 def silent(steps: range) -> Iterable[int]:
     """The steps as they are."""
@@ -67,6 +70,29 @@ def bar() -> Iterator[Update]:
         with Progress(*columns, console=Console(stderr=True), transient=True) as drawn:
             task = drawn.add_task("", total=None)
             yield lambda name, done, of: drawn.update(task, description=printable(name), completed=done, total=of)
+
+
+@contextlib.contextmanager
+def line(*, after: float = SECONDS_OF_SILENCE) -> Iterator[Update]:
+    """One line that is written over itself once work has taken `after` seconds, and wiped at the end.
+
+    It starts no thread: what runs between two updates may have its streams watched, as the runs of an audit have.
+    """
+    start, write, wide = time.monotonic(), _line_writer(), False
+    watched = in_notebook() or sys.stderr.isatty()
+
+    def update(name: str, done: int, of: int) -> None:
+        nonlocal wide
+        if watched and time.monotonic() - start >= after and done < of:
+            wide = True
+            write(name, done, of)
+
+    try:
+        yield update
+    finally:
+        if wide:
+            sys.stderr.write("\r" + " " * 78 + "\r")
+            sys.stderr.flush()
 
 
 def in_notebook() -> bool:

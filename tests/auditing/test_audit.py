@@ -20,8 +20,8 @@ from deniable.auditing import (
     Categories,
     Numbers,
     Pair,
-    Rows,
     Search,
+    TableRows,
     audit_scores,
     neighbours_of,
 )
@@ -462,7 +462,12 @@ def test_a_search_of_a_correct_mechanism_is_consistent() -> None:
     assert not report.refuted
 
 
-RECORDS = [Numbers(-1, 1), Categories(["a", "b"]), Booleans(), Rows({"x": Numbers(0, 1), "k": Categories(["u", "v"])})]
+RECORDS = [
+    Numbers(-1, 1),
+    Categories(["a", "b"]),
+    Booleans(),
+    TableRows({"x": Numbers(0, 1), "k": Categories(["u", "v"])}),
+]
 
 
 @pytest.mark.parametrize("records", RECORDS, ids=lambda kind: type(kind).__name__)

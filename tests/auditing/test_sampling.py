@@ -18,7 +18,7 @@ from deniable.auditing.betting import RunBudget
 from deniable.auditing.claims import Claim, Line
 from deniable.auditing.detectors import value_detectors
 from deniable.auditing.neighbours import Pair, place_of_change
-from deniable.auditing.recording import Choice, DrawTape, recorded
+from deniable.auditing.recording import DrawTape, ForcedChoice, recorded
 from deniable.auditing.sampling import DrawPlace, Mask, conditional_claim, largest_distance, sampled_worlds
 from deniable.auditing.worlds import Limits
 
@@ -91,7 +91,7 @@ def test_a_canary_in_the_middle_leaves_the_others_their_numbers() -> None:
     worlds = sampled_worlds(summed, pair, Claim.of(CLAIM), seed=3, limits=Limits())
     assert worlds is not None
     assert worlds.differences(0, 20) == 0
-    choice = Choice("numpy random", 1, 1, lambda u: 9.0)
+    choice = ForcedChoice("numpy random", 1, 1, lambda u: 9.0)
     with recorded(np.random.random, DrawTape(1)):
         plain = np.random.random(3)
     with recorded(np.random.random, DrawTape(1, choices=[choice])):

@@ -7,16 +7,17 @@ holds the fixed-sample tests. The verdict is "refuted" or "consistent", never "p
 
 from deniable.auditing import statistics
 from deniable.auditing.auditor import audit, audit_scores
-from deniable.auditing.betting import Progress, Wealth
+from deniable.auditing.betting import AuditProgress, Wealth
 from deniable.auditing.claims import Claim, Line
-from deniable.auditing.detectors import Atoms, Bins, Detector, Logistic, Tree, bit_detectors, value_detectors
+from deniable.auditing.detectors import Atoms, Bins, Detector, LogisticScore, RegionTree, bit_detectors, value_detectors
 from deniable.auditing.neighbours import Pair, neighbours_of
 from deniable.auditing.replay import Finding
 from deniable.auditing.report import AuditReport, ChannelReport, Point
-from deniable.auditing.search import Booleans, Categories, Numbers, Rows, Search
+from deniable.auditing.search import Booleans, Categories, Numbers, Search, TableRows
 
 __all__ = [
     "Atoms",
+    "AuditProgress",
     "AuditReport",
     "Bins",
     "Booleans",
@@ -26,14 +27,13 @@ __all__ = [
     "Detector",
     "Finding",
     "Line",
-    "Logistic",
+    "LogisticScore",
     "Numbers",
     "Pair",
     "Point",
-    "Progress",
-    "Rows",
+    "RegionTree",
     "Search",
-    "Tree",
+    "TableRows",
     "Wealth",
     "audit",
     "audit_scores",

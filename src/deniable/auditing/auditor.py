@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import copy
 import math
-import sys
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
@@ -24,10 +23,11 @@ from numpy.typing import NDArray
 
 from deniable import _checks
 from deniable._checks import Number
+from deniable._progress import line
 from deniable._signatures import public
-from deniable.auditing.betting import Game, GameRounds, Progress, RunBudget, bet_until, lower_epsilon, lower_mu
+from deniable.auditing.betting import AuditProgress, Game, GameRounds, RunBudget, bet_until, lower_epsilon, lower_mu
 from deniable.auditing.claims import Claim, Claimable
-from deniable.auditing.detectors import Bins, Detector, Tree, bit_detectors, value_detectors
+from deniable.auditing.detectors import Bins, Detector, RegionTree, bit_detectors, value_detectors
 from deniable.auditing.generators import generators, keeps_state, seeded
 from deniable.auditing.neighbours import Pair, pair_of
 from deniable.auditing.outputs import Output, read_output
@@ -84,7 +84,7 @@ class Judge:
     n_jobs: int | None = 1
     seed: int | None = None
     stop_early: bool = True
-    watch: Callable[[Progress], None] | None = None
+    watch: Callable[[AuditProgress], None] | None = None
 
     def pair(
         self, pair: Pair, *, done: int = 0, start: float | None = None, replayed: Replayed | None = None
@@ -189,7 +189,7 @@ class Judge:
         return self._report(games, Pair(None, None), Replayed((), 0), runs=done, seconds=seconds)
 
     def _games(self, leads: Sequence[Detector]) -> Games:
-        clock = Game(self.claim, (Bins(4), Bins(16), Tree()), self.level) if self.timing else None
+        clock = Game(self.claim, (Bins(4), Bins(16), RegionTree()), self.level) if self.timing else None
         values = Game(self.claim, (*self.detectors(), *leads), self.level)
         return Games(values, Game(self.claim, bit_detectors(), self.level), clock)
 
@@ -343,7 +343,7 @@ def audit(
     stop_early: bool = True,
     n_jobs: int | None = 1,
     seed: int | None = None,
-    progress: bool | Callable[[Progress], None] = False,
+    progress: bool | Callable[[AuditProgress], None] = True,
 ) -> AuditReport:
     """Attack a claim about a mechanism, and report a lower bound next to it.
 
@@ -364,7 +364,8 @@ def audit(
         stop_early: stop when refuted; False spends the whole budget, for a better lower bound.
         n_jobs: workers, through joblib; None takes them from `joblib.parallel_config` (Dask, Ray, Spark).
         seed: makes the audit repeatable; generators in the mechanism's reach are seeded for each run.
-        progress: True prints a line to standard error; or a function that gets `Progress`.
+        progress: show the runs on a terminal or in a notebook once they take two seconds; or a function that gets
+            `AuditProgress`.
     """
     if epsilon is not None:
         claim = read_promise("claim", claim, epsilon=epsilon, delta=delta)
@@ -392,13 +393,26 @@ def audit(
         stop_early=stop_early,
         n_jobs=n_jobs,
         seed=seed,
-        watch=_printed if progress is True else progress or None,
+        watch=None if isinstance(progress, bool) else progress,
     )
+    if progress is not True:
+        return _judge_neighbours(judge, neighbours)
+    with line() as update:
+
+        def show(reached: AuditProgress) -> None:
+            update(f"audit, evidence {reached.evidence:.1f}, runs", min(reached.runs, most), most)
+
+        return _judge_neighbours(replace(judge, watch=show), neighbours)
+
+
+def _judge_neighbours(judge: Judge, neighbours: tuple[Any, Any] | Pair | Sequence[Pair] | Search) -> AuditReport:
+    """The report on one pair, or on the worst of several."""
+    relation, unit = judge.claim.relation, judge.claim.unit
     if isinstance(neighbours, Search):
-        return judge.search(neighbours.pairs(wanted.relation))
+        return judge.search(neighbours.pairs(relation))
     if isinstance(neighbours, list | tuple) and neighbours and all(isinstance(each, Pair) for each in neighbours):
-        return judge.search([each.checked(wanted.relation, wanted.unit) for each in neighbours])
-    return judge.pair(pair_of(neighbours).checked(wanted.relation, wanted.unit))
+        return judge.search([each.checked(relation, unit) for each in neighbours])
+    return judge.pair(pair_of(neighbours).checked(relation, unit))
 
 
 @public
@@ -444,9 +458,3 @@ def audit_scores(
         stop_early=stop_early,
     )
     return judge.scores(queue, coins)
-
-
-def _printed(progress: Progress) -> None:
-    """One line on standard error, written over itself."""
-    sys.stderr.write(f"\r{progress.runs} runs, {progress.seconds:.0f} s, evidence {progress.evidence:.1f} ")
-    sys.stderr.flush()

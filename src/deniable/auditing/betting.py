@@ -213,7 +213,7 @@ _ENOUGH = 12
 
 
 @dataclass(frozen=True)
-class Progress:
+class AuditProgress:
     """How far an audit has come."""
 
     runs: int
@@ -327,7 +327,7 @@ def bet_until(
     budget: RunBudget,
     done: int,
     stop_early: bool,
-    watch: Callable[[Progress], None] | None,
+    watch: Callable[[AuditProgress], None] | None,
 ) -> int:
     """Bet until the first game's claim is refuted or the budget is spent; the number of runs now done.
 
@@ -348,5 +348,5 @@ def bet_until(
         for game, view in games:
             game.add([view(each) for each in rounds], worlds)
         if watch is not None:
-            watch(Progress(done, time.monotonic() - start, main.wealth.evidence))
+            watch(AuditProgress(done, time.monotonic() - start, main.wealth.evidence))
     return done

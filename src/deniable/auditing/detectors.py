@@ -2,8 +2,8 @@
 
 | detector | sees |
 |---|---|
-| `Bins`, `Logistic` | a shift of the numbers; `Bins(bits=True)` the lowest set bit of the first |
-| `Tree` | any region of numbers, labels and structure; with `bits=True` also the lowest set bits of floats |
+| `Bins`, `LogisticScore` | a shift of the numbers; `Bins(bits=True)` the lowest set bit of the first |
+| `RegionTree` | any region of numbers, labels and structure; with `bits=True` also the lowest set bits of floats |
 | `Atoms` | repeated whole outputs, structures (types, lengths, keys, crashes), or all text |
 
 A detector can only cost power, never validity: the wealth it bets with is fair whatever it says.
@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 
 from deniable.auditing.outputs import Output
 
-__all__ = ["Atoms", "Bins", "Detector", "Logistic", "Tree", "bit_detectors", "value_detectors"]
+__all__ = ["Atoms", "Bins", "Detector", "LogisticScore", "RegionTree", "bit_detectors", "value_detectors"]
 
 
 Floats: TypeAlias = NDArray[np.float64]
@@ -200,7 +200,7 @@ class Bins(_Scored):
         return self._shares[np.searchsorted(self._edges, scores)]
 
 
-class Logistic(_Scored):
+class LogisticScore(_Scored):
     """P(D′ | score) = 1/(1 + e^{−a − b·score}), fitted by Newton's method with a unit ridge."""
 
     name = "logistic curve"
@@ -269,7 +269,7 @@ class _Node:
     sides: tuple[_Node, _Node] | None = None
 
 
-class Tree:
+class RegionTree:
     """An honest decision tree of limited depth.
 
     A small decision tree over everything an output shows: numbers, labels, structure and, if asked, low bits.
@@ -437,8 +437,8 @@ def value_detectors() -> tuple[Detector, ...]:
     return (
         Bins(4),
         Bins(16),
-        Logistic(),
-        Tree(),
+        LogisticScore(),
+        RegionTree(),
         Atoms(whole, "repeated outputs"),
         Atoms(structure, "structure of the output"),
         Atoms(text, "text of the output"),
@@ -447,4 +447,4 @@ def value_detectors() -> tuple[Detector, ...]:
 
 def bit_detectors() -> tuple[Detector, ...]:
     """Fresh detectors that look at the low bits of floats, which have a verdict of their own."""
-    return Tree(bits=True), Bins(32, bits=True)
+    return RegionTree(bits=True), Bins(32, bits=True)

@@ -64,14 +64,14 @@ class Pair:
         return self
 
 
-class Change(NamedTuple):
+class ChangedPlace(NamedTuple):
     """Where one data set has a record that the other has not."""
 
     place: int
     second_is_longer: bool
 
 
-def place_of_change(first: Any, second: Any) -> Change | None:
+def place_of_change(first: Any, second: Any) -> ChangedPlace | None:
     """The place of the one record more; None where the data sets differ in another way."""
     before, after = _table(first), _table(second)
     if before is None or after is None or abs(len(before) - len(after)) != 1:
@@ -80,7 +80,7 @@ def place_of_change(first: Any, second: Any) -> Change | None:
     if {len(one), len(two)} != {0, 1}:
         return None
     least = min(len(before), len(after))
-    return Change(_alike(before.part(range(least)), after.part(range(least))), len(after) > len(before))
+    return ChangedPlace(_alike(before.part(range(least)), after.part(range(least))), len(after) > len(before))
 
 
 def pair_of(neighbours: Any) -> Pair:

@@ -39,7 +39,7 @@ from deniable.auditing.generators import (
 )
 from deniable.auditing.tracing import Traced, Untraceable
 
-__all__ = ["Choice", "Draw", "DrawTape", "Sampler", "recorded"]
+__all__ = ["Draw", "DrawTape", "ForcedChoice", "Sampler", "recorded"]
 
 
 @dataclass(frozen=True)
@@ -89,7 +89,7 @@ class Draw:
 
 
 @dataclass(frozen=True)
-class Choice:
+class ForcedChoice:
     """One number of one call that is chosen and not drawn: the place of a record in a sampling mask."""
 
     label: str
@@ -117,7 +117,7 @@ class DrawTape:
         variation: int = 0,
         traced: bool = False,
         vary_all: bool = False,
-        choices: Sequence[Choice] = (),
+        choices: Sequence[ForcedChoice] = (),
     ) -> None:
         self._seed, self._variation = seed, variation
         self._traced = traced
@@ -200,7 +200,7 @@ class DrawTape:
             self.unrecorded.add("a generator of the process, by a function that is not recorded")
 
 
-def _choose(value: Any, choice: Choice) -> Any:
+def _choose(value: Any, choice: ForcedChoice) -> Any:
     """The draw with one number of it chosen.
 
     The last number drawn goes to the chosen place and the others move up, so that they stay with the records that

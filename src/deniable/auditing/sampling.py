@@ -39,7 +39,7 @@ import numpy as np
 from deniable.auditing.claims import Claim, Line
 from deniable.auditing.neighbours import Pair, place_of_change
 from deniable.auditing.outputs import Output
-from deniable.auditing.recording import Choice, Draw, DrawTape, recorded
+from deniable.auditing.recording import Draw, DrawTape, ForcedChoice, recorded
 from deniable.auditing.worlds import Limits, Round, observe
 from deniable.events import Event, Repeated, Sampled
 from deniable.units import Relation
@@ -78,11 +78,11 @@ class Mask:
         """The probability that the canary is in at least one sample."""
         return some_sample(self.rate, len(self.places))
 
-    def choices(self, *, inside: bool, random: np.random.Generator) -> list[Choice]:
+    def choices(self, *, inside: bool, random: np.random.Generator) -> list[ForcedChoice]:
         """The numbers drawn anew, given that the canary is in at least one sample, or in none."""
         first = self._first_sample(random) if inside else len(self.places)
         return [
-            Choice(*place, value=self._chooser(None if step > first else step == first))
+            ForcedChoice(*place, value=self._chooser(None if step > first else step == first))
             for step, place in enumerate(self.places)
         ]
 

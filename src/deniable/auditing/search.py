@@ -116,7 +116,7 @@ class Booleans(Categories):
 
 
 @dataclass(frozen=True)
-class Rows:
+class TableRows:
     """Records of named columns, each of its own kind."""
 
     columns: Mapping[str, RecordKind] = field(hash=False)
@@ -170,7 +170,7 @@ class Search:
 
     def _bases(self, relation: Relation) -> list[tuple[str, list[Any]]]:
         typical = self.records.typical()
-        edge = self.records.extremes()[-1 if isinstance(self.records, Rows) else 1][1]
+        edge = self.records.extremes()[-1 if isinstance(self.records, TableRows) else 1][1]
         several = ("equal records", [typical] * self.size)
         found = [several, ("records at an edge", [edge] * self.size)]
         if relation is Relation.ADD_REMOVE:

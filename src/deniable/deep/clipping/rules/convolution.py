@@ -30,7 +30,7 @@ FEWER = 4
 
 
 @dataclass(frozen=True)
-class Geometry:
+class ConvolutionGeometry:
     """How a convolution walks: one entry per spatial dimension; padding as (before, after)."""
 
     kernel: tuple[int, ...]
@@ -76,7 +76,7 @@ class Patches:
 
     inputs: Tensor
     outs: Tensor
-    geometry: Geometry
+    geometry: ConvolutionGeometry
     shape: tuple[int, ...]
 
     @property
@@ -149,7 +149,7 @@ def convolution(call: Call) -> Sketch:
     return Sketch(kept, tuple(as_multiplied(each) for each in kept), contribute)
 
 
-def _weight(images: Tensor, outs: Tensor, geometry: Geometry, shape: tuple[int, ...]) -> Contribution:
+def _weight(images: Tensor, outs: Tensor, geometry: ConvolutionGeometry, shape: tuple[int, ...]) -> Contribution:
     if geometry.groups == 1:
         return Patches(images, outs, geometry, shape)
     seen = torch.unflatten(geometry.patches(images.flatten(0, 1)), 0, images.shape[:2])
@@ -157,7 +157,7 @@ def _weight(images: Tensor, outs: Tensor, geometry: Geometry, shape: tuple[int, 
     return Stack(torch.einsum("unrgk,ungor->ugok", seen, pulled).reshape(images.shape[0], *shape))
 
 
-def _geometry(call: Call, shape: tuple[int, ...]) -> Geometry:
+def _geometry(call: Call, shape: tuple[int, ...]) -> ConvolutionGeometry:
     dims = len(shape) - 2
     kernel = shape[2:]
     stride = _each(call.argument(3, "stride", 1), dims)
@@ -168,7 +168,7 @@ def _geometry(call: Call, shape: tuple[int, ...]) -> Geometry:
         around = tuple((gap // 2, gap - gap // 2) for gap in gaps)
     else:
         around = tuple((each, each) for each in _each(0 if padding == "valid" else padding, dims))
-    return Geometry(kernel, stride, around, dilation, call.argument(6, "groups", 1))
+    return ConvolutionGeometry(kernel, stride, around, dilation, call.argument(6, "groups", 1))
 
 
 def _each(value: int | Sequence[int], dims: int) -> tuple[int, ...]:
