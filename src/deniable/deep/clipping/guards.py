@@ -33,6 +33,9 @@ _ATTENTION: tuple[Callable[[], bool], ...] = (
 )
 
 
+_PLAIN = frozenset((int, float, bool, str))
+_OF_EVERY_MODULE = frozenset(nn.Module().__dict__)
+"""What torch itself keeps in a module: the state of the guard has all of it that counts."""
 MOST = 256
 """States that are remembered; the oldest goes first, and has another number when it comes again."""
 
@@ -69,14 +72,12 @@ class Guard:
 def plain_attributes(model: nn.Module) -> tuple[Any, ...]:
     """What a graph keeps of a model and Python would read anew: numbers, flags and texts in the attributes of its
     modules, and tensors there that are no buffers, by identity and version."""
-    found: list[Any] = []
-    for cell in _cells(model):
-        for name, value in cell.items():
-            if type(value) in (int, float, bool, str):
-                found.append((name, value))
-            elif isinstance(value, torch.Tensor):
-                found.append((name, id(value), value._version))
-    return tuple(found)
+    return tuple(
+        (name, value) if type(value) in _PLAIN else (name, id(value), value._version)
+        for cell in _cells(model)
+        for name, value in cell.items()
+        if name not in _OF_EVERY_MODULE and (type(value) in _PLAIN or isinstance(value, torch.Tensor))
+    )
 
 
 def _cells(model: nn.Module) -> list[dict[str, Any]]:
