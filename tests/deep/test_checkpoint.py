@@ -191,7 +191,8 @@ def test_a_checkpoint_holds_no_key(tmp_path: Path) -> None:
     trainer.save(tmp_path / "run.pt")
     held = torch.load(tmp_path / "run.pt", weights_only=True)
     assert set(held) == {
-        "deniable_checkpoint", "plan", "run", "step", "model", "optimizer", "order", "noise", "torch", "cuda", "charge", "measures",
+        "deniable_checkpoint", "plan", "run", "step", "model", "optimizer", "order", "noise", "torch", "cuda", "charge",
+        "measures", "after_step",
     }  # fmt: skip
     assert held["noise"] == {}
 

@@ -29,6 +29,9 @@ if TYPE_CHECKING:
     from deniable.deep.huggingface import HuggingFaceTrainer as HuggingFaceTrainer
     from deniable.deep.measures import LossSeries as LossSeries
     from deniable.deep.measures import SeriesPoint as SeriesPoint
+    from deniable.deep.monitoring import EarlyStopping as EarlyStopping
+    from deniable.deep.monitoring import Logger as Logger
+    from deniable.deep.monitoring import TensorBoardLogger as TensorBoardLogger
     from deniable.deep.noises import GaussianNoise as GaussianNoise
     from deniable.deep.noises import GridNoise as GridNoise
     from deniable.deep.noises import LaplaceNoise as LaplaceNoise
@@ -55,6 +58,7 @@ _HOMES = {
     "cyclic": ("CyclicPoisson",),
     "huggingface": ("HuggingFaceTrainer",),
     "measures": ("LossSeries", "SeriesPoint"),
+    "monitoring": ("EarlyStopping", "Logger", "TensorBoardLogger"),
     "noises": ("GaussianNoise", "GridNoise", "LaplaceNoise", "NoiseShares"),
     "padding": ("Padding",),
     "plan": ("Plan",),

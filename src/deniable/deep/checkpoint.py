@@ -111,6 +111,10 @@ def _is_point(value: Any) -> bool:
     )
 
 
+def _is_tensors(value: Any) -> bool:
+    return isinstance(value, dict) and all(isinstance(each, Tensor) for each in value.values())
+
+
 _LATER: dict[str, Callable[[Any], bool]] = {
     "measures": lambda value: (
         isinstance(value, dict)
@@ -118,6 +122,18 @@ _LATER: dict[str, Callable[[Any], bool]] = {
         and (value["clip"] is None or isinstance(value["clip"], float))
         and isinstance(value["series"], list)
         and all(map(_is_point, value["series"]))
+    ),
+    "after_step": lambda value: (
+        isinstance(value, dict)
+        and value.keys() == {"scheduler", "average"}
+        and (value["scheduler"] is None or isinstance(value["scheduler"], dict))
+        and (
+            value["average"] is None
+            or (
+                isinstance(value["average"], dict)
+                and all(isinstance(each, Tensor) for each in value["average"].values())
+            )
+        )
     ),
 }
 """What a checkpoint holds that earlier versions did not write."""

@@ -48,3 +48,14 @@ def check_state(optimizer: torch.optim.Optimizer, state: Mapping[str, Any]) -> N
         missing, foreign = sorted(own.keys() - stored.keys()), sorted(stored.keys() - own.keys() - {"initial_lr"})
         if missing and foreign:
             raise ValueError(f"its optimizer has {foreign[0]}, and this {type(optimizer).__name__} has {missing[0]}")
+
+
+def identities(optimizer: torch.optim.Optimizer, model: nn.Module) -> tuple[list[Any], ...]:
+    """The modules of a model, their parameters and those of the optimizer, by identity."""
+    modules = list(model.modules())
+    held = [each for module in modules for each in module._parameters.values() if each is not None]
+    return (
+        [id(each) for each in modules],
+        [(id(each), each.requires_grad) for each in held],
+        [id(each) for group in optimizer.param_groups for each in group["params"]],
+    )

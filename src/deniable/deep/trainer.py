@@ -25,7 +25,7 @@ from __future__ import annotations
 import os
 import threading
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import ExitStack, nullcontext
+from contextlib import AbstractContextManager, ExitStack, nullcontext
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -34,21 +34,26 @@ import numpy as np
 import torch
 from numpy.typing import ArrayLike
 from torch import Tensor, nn
+from torch.optim.lr_scheduler import LRScheduler
 
 from deniable import _checks, _files, noise
+from deniable._checks import Number
 from deniable._progress import bar
 from deniable._signatures import public
 from deniable.deep import checkpoint, optimizers
+from deniable.deep.after_step import AfterStep
 from deniable.deep.charging import charge, check_charge
 from deniable.deep.clipping import SelfCheck
 from deniable.deep.clipping.forms import Form
 from deniable.deep.clipping.passes import row_count
+from deniable.deep.clipping.sharding import is_sharded
 from deniable.deep.data import Collate, Indices, People, Rows, forms_of, moved
 from deniable.deep.distributed import workers_of
 from deniable.deep.fingerprints import Fingerprint, differ, fingerprint
 from deniable.deep.loading import Loader, Loading, StepDraw, parts_here
 from deniable.deep.measures import SeriesPoint
 from deniable.deep.measuring import Measuring
+from deniable.deep.monitoring import Evaluate, Logger, Monitor
 from deniable.deep.noising import noising
 from deniable.deep.padding import Padding
 from deniable.deep.plan import Plan
@@ -94,6 +99,8 @@ class Trainer:
         compile: bool | str = "auto",
         autocast: torch.dtype | None = None,
         loss_scale: float = 1.0,
+        scheduler: LRScheduler | None = None,
+        ema: Number | None = None,
     ) -> None:
         """Prepare a run. The model is proved and checked, and then the plan is charged, under the key `run` (drawn at
         random when left out): here if `sample` is given, else when `batches` or `fit` is first given the data.
@@ -116,9 +123,11 @@ class Trainer:
                 and anywhere; True also compiles the graph, which takes a minute or two; False runs eagerly.
             autocast: The type of mixed precision, torch.bfloat16 or torch.float16.
             loss_scale: What losses are multiplied by before the backward pass, for torch.float16.
+            scheduler: A learning-rate scheduler of the optimizer; the trainer calls its `step` after every step.
+            ema: The decay of an average of the weights, as 0.999; `with trainer.averaged():` the model holds it.
         """
         options = {"mode": mode, "compile": compile, "autocast": autocast, "loss_scale": loss_scale}
-        self._set_up(model, optimizer, loss, plan, microbatch, generator, observers, options)
+        self._set_up(model, optimizer, loss, plan, microbatch, generator, observers, options, scheduler, ema)
         word = noise.secure().word
         self.run = self._workers.once(lambda: run if run is not None else f"training {word():016x}")
         self._ledger, self._who, self._resumed = ledger, who, False
@@ -141,6 +150,8 @@ class Trainer:
         generator: Generator | None,
         observers: Sequence[Observer],
         clipping: dict[str, Any],
+        scheduler: LRScheduler | None,
+        ema: Number | None,
     ) -> None:
         """Everything but the charge."""
         if not isinstance(plan, Plan):
@@ -165,10 +176,13 @@ class Trainer:
         self._sums = self._workers.everywhere(
             lambda: Accumulator(self._workers, loss, plan, microbatch=microbatch, clipping=clipping)
         )
+        self._after = AfterStep(
+            self._sums.parameters, optimizer, scheduler=scheduler, ema=ema, sharded=is_sharded(self.model)
+        )
         self._workers.agree("plan", (repr(plan), list(self._sums.parameters), len(observers)))
         self._noising = noising(plan.noise, plan)
         self._observers = tuple(observers)
-        self._shape = self._fingerprint()
+        self._shape = optimizers.identities(self.optimizer, self.model)
         self._step = 0
         # Drawn before anything can be saved: a run that is resumed must never draw another.
         self._order: Indices | None = self._workers.once(self._drawn_order) if plan.sampling.ordered else None
@@ -179,6 +193,8 @@ class Trainer:
         self._data: tuple[Rows, People] | None = None
         self._loader: Loader | None = None
         self._measuring = Measuring(plan)
+        self.evaluations: list[tuple[int, dict[str, float]]] = []
+        """What `evaluate` returned, and after which step."""
         self._known: Fingerprint | None = None
         self._charge: Charge | None = None
         self._paid = False
@@ -333,7 +349,7 @@ class Trainer:
             )
 
     def _refuse_changed(self) -> None:
-        if self._fingerprint() != self._shape:
+        if optimizers.identities(self.optimizer, self.model) != self._shape:
             raise DeniableError(
                 "the model's modules, its trainable parameters or those of the optimizer changed since the trainer was"
                 " made; make a new one."
@@ -360,6 +376,7 @@ class Trainer:
             each.div_(float(numbers.batch))
         released = _copies(self._workers.released(noisy)) if self._observers else {}
         self._update(noisy)
+        self._after.take(batch.step)
         seen_rows = int((batch.places >= 0).sum()) // self.plan.augmentations
         self.private = PrivateStatistics(norms, losses, seen_rows, float(clip))
         self._measuring.take(batch.step - 1, norms, losses, self._generator)
@@ -368,6 +385,10 @@ class Trainer:
             for observe in self._observers:
                 observe(seen)
         return self.progress
+
+    def averaged(self) -> AbstractContextManager[None]:
+        """In here the model holds the average of its weights, if the trainer was made with `ema`."""
+        return self._after.averaged()
 
     @property
     def clip(self) -> float:
@@ -408,6 +429,10 @@ class Trainer:
         prefetch_factor: int = 2,
         pin_memory: bool | None = None,
         on_step: Callable[[Progress], None] | None = None,
+        evaluate: Evaluate | None = None,
+        evaluate_every: int = 100,
+        loggers: Sequence[Logger] = (),
+        stop: Callable[[Trainer], bool] | None = None,
         checkpoint: str | os.PathLike[str] | None = None,
         every: int = 100,
         overwrite: bool = False,
@@ -418,8 +443,13 @@ class Trainer:
 
         A file at `checkpoint` that is not of this run is refused before the first step, unless `overwrite` is given.
         `progress` shows the steps on a terminal or in a notebook. An interruption says which step was taken last.
+
+        `evaluate(model)` gives numbers by name, from public data, every `evaluate_every` steps and at the end.
+        `loggers` are told the public numbers of every step. `stop(trainer)` ends the run early when it is true; the
+        cost is the same.
         """
         often = _checks.count("every", every)
+        monitor = Monitor(self, evaluate=evaluate, evaluate_every=evaluate_every, loggers=loggers, stop=stop)
         if on_step is not None and not callable(on_step):
             raise InvalidArgument("on_step", type(on_step).__name__, "a function of the progress")
         with ExitStack() as refused:
@@ -436,13 +466,17 @@ class Trainer:
         try:
             with bar() if progress else nullcontext() as update:
                 for batch in drawn:
+                    clip = self.clip
                     state = self.step(batch)
+                    ends = monitor.take(clip)
                     if update is not None:
                         update("train", state.step, state.steps)
                     if on_step is not None:
                         on_step(state)
-                    if checkpoint is not None and (state.step % often == 0 or state.step == state.steps):
+                    if checkpoint is not None and (state.step % often == 0 or state.step == state.steps or ends):
                         self.save(checkpoint)
+                    if ends:
+                        break
         except KeyboardInterrupt as interruption:
             interruption.add_note(f"{self.progress}. trainer.fit goes on from there.")
             raise
@@ -505,6 +539,7 @@ class Trainer:
             "cuda": torch.cuda.get_rng_state_all() if torch.cuda.is_available() else [],
             "charge": None if self._charge is None else [self._charge.seq, self._charge.hash],
             "measures": self._measuring.state(),
+            "after_step": self._after.state(),
         }
         checkpoint.written(where, state, overwrite=overwrite)
         journal.mark(self._step)
@@ -526,6 +561,8 @@ class Trainer:
         compile: bool | str = "auto",
         autocast: torch.dtype | None = None,
         loss_scale: float = 1.0,
+        scheduler: LRScheduler | None = None,
+        ema: Number | None = None,
     ) -> Trainer:
         """Go on with the run of a checkpoint, into the given model and optimizer. The same run does not pay twice."""
         where = Path(path).absolute()
@@ -535,7 +572,7 @@ class Trainer:
         trainer = cls.__new__(cls)
         plan = Plan.from_json(found["plan"])
         options = {"mode": mode, "compile": compile, "autocast": autocast, "loss_scale": loss_scale}
-        trainer._set_up(model, optimizer, loss, plan, microbatch, generator, observers, options)
+        trainer._set_up(model, optimizer, loss, plan, microbatch, generator, observers, options, scheduler, ema)
         trainer.run = found["run"]
         with ExitStack() as refused:
             refused.callback(trainer._let_go)  # whoever may not go on must not keep others from it
@@ -565,6 +602,8 @@ class Trainer:
                 ) from error
             trainer._noising.load(trainer._workers.own(found["noise"]))
             trainer._measuring.load(found.get("measures", trainer._measuring.state()))
+            nothing = {"scheduler": None, "average": None}
+            trainer._after.load(found.get("after_step", nothing), lost=begun - found["step"])
             refused.pop_all()
         if found["order"] is not None:
             trainer._order = found["order"].numpy()
@@ -652,16 +691,6 @@ class Trainer:
             self.optimizer.step()
         finally:
             self.optimizer.zero_grad(set_to_none=True)
-
-    def _fingerprint(self) -> tuple[list[Any], ...]:
-        """The modules, their parameters and those of the optimizer, by identity."""
-        modules = list(self.model.modules())
-        held = [each for module in modules for each in module._parameters.values() if each is not None]
-        return (
-            [id(each) for each in modules],
-            [(id(each), each.requires_grad) for each in held],
-            [id(each) for group in self.optimizer.param_groups for each in group["params"]],
-        )
 
 
 def _copies(sums: dict[str, Tensor]) -> dict[str, Tensor]:
