@@ -198,8 +198,9 @@ def _ask_on(folder: str, turn: int, *, asks: int) -> None:
             while view(curator.store.run(run.id) or run, time.time()).state == "running":
                 time.sleep(0.001)
             told = curator.store.run(run.id)
-            if told is not None and told.release is not None:
-                shown.write(json.dumps([key, told.id, told.charge, told.release]) + "\n")
+            release = curator.store.answer(run.id)
+            if told is not None and release is not None:
+                shown.write(json.dumps([key, told.id, told.charge, release]) + "\n")
         except DeniableError:
             continue
 

@@ -152,19 +152,17 @@ def test_from_price_to_answer_and_nothing_before_the_deadline(service: Service, 
     where = ana.run()
     assert service.charges == 1
     stored = service.curator.store.run(where.rpartition("/")[2])
-    assert stored.release is not None  # computed already, which nobody may see
+    assert service.curator.store.answer(stored.id) is not None  # computed already, which nobody may see
     assert ana.send("/runs", plan="old", **FIELDS).headers["location"] == where  # sent twice: one run
     early, listed = ana.open(where).body, ana.open("/runs").body
     for path in (where, "/runs", "/releases", "/budget", f"/p/{stored.id}", "/"):
         text = ana.open(path).body.decode()
         assert "<svg" not in text
         assert ">answered<" not in text
-    service.curator.store.ask("UPDATE service_runs SET state = 'failed', release = NULL WHERE id = ?", stored.id)
+    service.curator.store.ask("UPDATE service_runs SET state = 'failed' WHERE id = ?", stored.id)
     assert ana.open(where).body == early  # whether it failed, neither
     assert ana.open("/runs").body == listed
-    service.curator.store.ask(
-        "UPDATE service_runs SET state = 'done', release = ? WHERE id = ?", stored.release, stored.id
-    )
+    service.curator.store.ask("UPDATE service_runs SET state = 'done' WHERE id = ?", stored.id)
     service.clock.now += 4
     late = ana.open(where).body.decode()
     assert "<svg" in late
@@ -176,6 +174,33 @@ def test_from_price_to_answer_and_nothing_before_the_deadline(service: Service, 
     other = visit("other")
     for path in (where, f"/p/{stored.id}", f"/ask?run={stored.id}"):
         assert other.open(path).status == 404
+
+
+def test_before_its_deadline_nobody_reads_an_answer_from_the_store(
+    service: Service, visit: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A row with a large answer takes longer to read, and whoever looks would see when it was computed."""
+    ana, owner = visit("analyst"), visit("owner")
+    id, store, ask_store = ana.run().rpartition("/")[2], service.curator.store, service.curator.store.ask
+    answer, rows = store.answer(id), list[Any]()
+
+    def ask_and_note(statement: str, *values: object) -> list[tuple[Any, ...]]:
+        rows.extend(answers := ask_store(statement, *values))
+        return answers
+
+    monkeypatch.setattr(store, "ask", ask_and_note)
+    for visitor in (ana, owner):
+        for each in (*roles.PAGES, *roles.ENDPOINTS):
+            if each.method == "GET":
+                visitor.open(each.path.replace("{id}", id))
+    ana.run(nonce="two", epsilon="0.2")  # it looks at other runs
+    cells = {cell for row in rows for cell in row}
+    assert id in cells
+    assert answer is not None
+    assert answer not in cells
+    service.clock.now += 5
+    ana.open(f"/runs/{id}")
+    assert answer in [cell for row in rows for cell in row]
 
 
 def test_late_answers_are_counted_at_the_times_of_answers(service: Service, visit: Any) -> None:
@@ -400,9 +425,9 @@ def test_files_of_pages_are_named_by_what_is_in_them(visit: Any) -> None:
 
 def test_no_form_breaks_a_page(service: Service, visit: Any) -> None:
     draw = random.Random(1)
-    hostile = ["", "\x00", "<img src=x>", "../..", "1e400", "nan", "1/0", "9" * 50, "²", " 5 ", "city: a,,b", "cost: 1, 0",
-               ":", "SELECT * FROM visits", 'SELECT COUNT(*) AS "<img src=x>" FROM visits', "\r\nSet-Cookie: x=y",
-               "//evil.test", "{{ 7 * 7 }}", "yes", "ana", "private"]  # fmt: skip
+    hostile = ["", "\x00", "<img src=x>", "../..", "1e400", "nan", "1/0", "9" * 50, "²", " 5 ", "city: a,,b", ":",
+               "cost: 1, 0", "SELECT * FROM visits", 'SELECT COUNT(*) AS "<img src=x>" FROM visits',
+               "\r\nSet-Cookie: x=y", "//evil.test", "{{ 7 * 7 }}", "yes", "ana", "private"]  # fmt: skip
     names = {name for fields in FORMS.values() for name in fields} | {
         "error",
         "bounds",

@@ -65,10 +65,10 @@ def test_until_it_is_shown_nothing_tells_whether_it_is_computed(service: Service
     run = service.curator.store.run(service.submit("analyst", "k").value["id"])
     assert run is not None
     forms = [
-        run._replace(state=jobs.CHARGED, finished=None, release=None),
+        run._replace(state=jobs.CHARGED, finished=None),
         run._replace(state=jobs.DONE, finished=run.submitted + 1),
-        run._replace(state=jobs.FAILED, finished=run.submitted + 3, release=None),
-        run._replace(state=jobs.LOST, finished=run.submitted + 2, release=None),
+        run._replace(state=jobs.FAILED, finished=run.submitted + 3),
+        run._replace(state=jobs.LOST, finished=run.submitted + 2),
     ]
     for after in (0, 1, 2.5, 3.99):
         assert len({str(jobs.view(form, run.submitted + after)) for form in forms}) == 1
@@ -254,7 +254,7 @@ def test_a_worker_that_dies_leaves_at_most_one_answer(
             patched.setattr(service.curator.jobs, "_finish", die)
         with pytest.raises(_Killed):
             service.curator.jobs.submit("ana", jobs.requests.decode(jobs.json.dumps(QUESTION)), "k")
-    assert store.runs("release IS NOT NULL") == []
+    assert store.runs("id IN (SELECT run FROM service_answers)") == []
     service.curator.close()
     service.open()
     service.curator.jobs.recover()
@@ -268,7 +268,10 @@ def test_a_worker_that_dies_leaves_at_most_one_answer(
     service.submit("analyst", "anew")
     service.clock.now += 5
     assert service.submit("analyst", "anew").value["state"] == "done"
-    assert (service.charges, len(service.curator.store.runs("release IS NOT NULL"))) == (charged + 1, 1)
+    assert (service.charges, len(service.curator.store.runs("id IN (SELECT run FROM service_answers)"))) == (
+        charged + 1,
+        1,
+    )
 
 
 def test_a_store_that_was_set_back_gives_no_second_answer(service: Service) -> None:
@@ -303,11 +306,10 @@ def test_a_worker_that_comes_back_after_it_was_given_up_stores_nothing(service: 
     run = service.curator.store.run(service.submit("analyst", "k").value["id"])
     assert run is not None
     store = service.curator.store
-    store.ask("UPDATE service_runs SET state = 'lost', release = NULL WHERE id = ?", run.id)
-    assert not store.advance(run.id, jobs.CHARGED, jobs.DONE, release="{}", finished=1.0)
-    kept = store.run(run.id)
-    assert kept is not None
-    assert kept.release is None
+    store.ask("UPDATE service_runs SET state = 'lost' WHERE id = ?", run.id)
+    store.ask("DELETE FROM service_answers")
+    assert not store.add_answer(run.id, jobs.CHARGED, jobs.DONE, release="{}", finished=1.0)
+    assert store.answer(run.id) is None
 
 
 def test_sixteen_at_once_for_the_last_of_a_budget(make: Callable[..., Service]) -> None:
@@ -333,7 +335,7 @@ def test_sixteen_at_once_for_the_last_of_a_budget(make: Callable[..., Service]) 
     service.clock.now += 700
     assert sorted(states) == ["charged"] * 10 + ["refused"] * 6
     assert service.charges == 10
-    assert len(service.curator.store.runs("release IS NOT NULL")) == 10
+    assert len(service.curator.store.runs("id IN (SELECT run FROM service_answers)")) == 10
 
 
 def test_the_client_is_a_session(make: Callable[..., Service], monkeypatch: pytest.MonkeyPatch) -> None:

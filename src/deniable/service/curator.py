@@ -144,11 +144,13 @@ class Curator:
             run is not None and run.account != member.name and run.published is None and not self._has_read(member, id)
         ):
             run = None
-        if run is None or run.release is None or view(run, self.clock()).state != DONE:
+        shown = run is not None and view(run, self.clock()).state == DONE
+        text = self.store.answer(run.id) if run is not None and shown else None
+        if run is None or text is None:
             raise NotThere("there is no such release")
         if run.account == member.name:
-            return run.release
-        return dump_json({**json.loads(run.release), "remaining": self._left(member)})
+            return text
+        return dump_json({**json.loads(text), "remaining": self._left(member)})
 
     def _left(self, member: Member) -> dict[str, Any] | None:
         """What is left of somebody's own budget; None for who has none."""

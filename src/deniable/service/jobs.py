@@ -261,7 +261,7 @@ class Jobs:
             id=id, account=who, request=request.text, question=question, plan=plan.digest,
             version=self.version, epsilon="" if cost is None else str(cost.epsilon), submitted=now,
             deadline=self._settings.deadline, instance=self._worker.name, state=WAITING if waits else QUEUED,
-            charge=None, release=None, error=None, finished=None, copied=None, published=None,
+            charge=None, error=None, finished=None, copied=None, published=None,
             delta="" if cost is None else str(cost.delta),
         )  # fmt: skip
         with self._store.writing():
@@ -335,7 +335,7 @@ class Jobs:
         now = self._clock()
         copy = run._replace(
             id=id, account=who, request=request.text, question=request.question, submitted=now, charge=seq,
-            release=None, finished=now, copied=run.id, published=None, epsilon="", delta="",
+            finished=now, copied=run.id, published=None, epsilon="", delta="",
         )  # fmt: skip
         with self._store.writing():
             earlier = self._store.run(id)
@@ -403,7 +403,7 @@ class Jobs:
         if computed.cancelled() or computed.exception() is not None:
             self._store.advance(id, CHARGED, FAILED, finished=end)
             return
-        self._store.advance(id, CHARGED, DONE, release=computed.result().to_json(), finished=end)
+        self._store.add_answer(id, CHARGED, DONE, release=computed.result().to_json(), finished=end)
 
     # looking
 
@@ -422,6 +422,6 @@ class Jobs:
 def _burnt(id: str, seq: int, now: float, settings: ServiceSettings) -> RunRow:
     return RunRow(
         id=id, account="", request="{}", question="", plan="", version="", epsilon="", submitted=now, deadline=0,
-        instance=settings.instance, state=LOST, charge=seq, release=None, error=None, finished=now, copied=None,
+        instance=settings.instance, state=LOST, charge=seq, error=None, finished=now, copied=None,
         published=None, delta="",
     )  # fmt: skip

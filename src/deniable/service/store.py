@@ -4,7 +4,8 @@ They are backed up with the ledger and set back with it. SQLite and PostgreSQL b
 question mark stands for a value. Times are seconds since 1970.
 
 A run's row is written before it is charged. Its answer is written once, by the worker that computed it, and only while
-the run is still waited for: `advance` changes no row that is in another state.
+the run is still waited for: `advance` changes no row that is in another state. Answers have a table of their own, which
+is read when they are shown: who looks at a run before its deadline would wait longer for a row that holds a large one.
 """
 
 from __future__ import annotations
@@ -15,10 +16,16 @@ from typing import Any, NamedTuple
 from deniable.ledger.stores.locations import open_store
 from deniable.ledger.stores.tables import Migrations, migration_statements
 
-SCHEMA = 2
+SCHEMA = 3
 """The version of these tables; the statements of `MIGRATIONS[n]` lift them from n to n + 1."""
 
-MIGRATIONS: Migrations = {1: ("ALTER TABLE service_runs ADD COLUMN delta TEXT NOT NULL DEFAULT ''",)}
+MIGRATIONS: Migrations = {
+    1: ("ALTER TABLE service_runs ADD COLUMN delta TEXT NOT NULL DEFAULT ''",),
+    2: (
+        "INSERT INTO service_answers SELECT id, release FROM service_runs WHERE release IS NOT NULL",
+        "ALTER TABLE service_runs DROP COLUMN release",
+    ),
+}
 
 KEY = "service run "
 """What the ledger's key of a run begins with, before the run's id."""
@@ -36,12 +43,13 @@ _TABLES = (
     "CREATE TABLE IF NOT EXISTS service_runs (id TEXT PRIMARY KEY, account TEXT NOT NULL, request TEXT NOT NULL,"
     " question TEXT NOT NULL, plan TEXT NOT NULL, version TEXT NOT NULL, epsilon TEXT NOT NULL,"
     " submitted DOUBLE PRECISION NOT NULL, deadline DOUBLE PRECISION NOT NULL, instance TEXT NOT NULL,"
-    " state TEXT NOT NULL, charge BIGINT, release TEXT, error TEXT, finished DOUBLE PRECISION, copied TEXT,"
+    " state TEXT NOT NULL, charge BIGINT, error TEXT, finished DOUBLE PRECISION, copied TEXT,"
     " published TEXT, delta TEXT NOT NULL DEFAULT '')",
     "CREATE INDEX IF NOT EXISTS service_runs_account ON service_runs (account, submitted)",
     "CREATE INDEX IF NOT EXISTS service_runs_submitted ON service_runs (submitted)",
     "CREATE INDEX IF NOT EXISTS service_runs_plan ON service_runs (plan)",
     "CREATE INDEX IF NOT EXISTS service_runs_question ON service_runs (question)",
+    "CREATE TABLE IF NOT EXISTS service_answers (run TEXT PRIMARY KEY, release TEXT NOT NULL)",
     "CREATE TABLE IF NOT EXISTS service_approvals (run TEXT PRIMARY KEY, account TEXT NOT NULL, decision TEXT NOT NULL,"
     " reason TEXT NOT NULL, plan TEXT NOT NULL, time DOUBLE PRECISION NOT NULL)",
     "CREATE TABLE IF NOT EXISTS service_grants (project TEXT NOT NULL, account TEXT NOT NULL, decided TEXT NOT NULL,"
@@ -104,7 +112,6 @@ class RunRow(NamedTuple):
     """waiting, denied, queued, refused, charged, done, failed or lost (`jobs`)."""
     charge: int | None
     """The ledger's row that paid."""
-    release: str | None
     error: str | None
     finished: float | None
     copied: str | None
@@ -219,6 +226,19 @@ class ServiceStore:
             new, *changes.values(), id, old,
         )  # fmt: skip
         return bool(returned)
+
+    def add_answer(self, id: str, old: str, new: str, *, release: str, finished: float) -> bool:
+        """Store the answer of a run with its new state; False, and nothing is stored, where it is not in `old`."""
+        with self.writing():
+            waited = self.advance(id, old, new, finished=finished)
+            if waited:
+                self.ask("INSERT INTO service_answers VALUES (?, ?)", id, release)
+        return waited
+
+    def answer(self, id: str) -> str | None:
+        """The answer of a run, as JSON: for who may see it, and not before its time."""
+        rows = self.ask("SELECT release FROM service_answers WHERE run = ?", id)
+        return str(rows[0][0]) if rows else None
 
     def unknown_keys(self) -> list[tuple[str, int]]:
         """Ids of runs that the ledger charged and that have no row here, with the ledger's row: they were set back."""
