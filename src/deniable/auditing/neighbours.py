@@ -17,8 +17,11 @@ deniable.errors.UnitMismatch: neighbours must be neighbours under the claim's re
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Hashable, Mapping
+from collections.abc import Hashable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
+from itertools import chain, islice
+from operator import itemgetter
 from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
@@ -73,14 +76,15 @@ class ChangedPlace(NamedTuple):
 
 def place_of_change(first: Any, second: Any) -> ChangedPlace | None:
     """The place of the one record more; None where the data sets differ in another way."""
-    before, after = _table(first), _table(second)
-    if before is None or after is None or abs(len(before) - len(after)) != 1:
+    tables = _tables(first, second)
+    if tables is None or abs(len(tables[0]) - len(tables[1])) != 1:
         return None
+    before, after = tables
     one, two = _differing_parts(before, after)
     if {len(one), len(two)} != {0, 1}:
         return None
     least = min(len(before), len(after))
-    return ChangedPlace(_alike(before.part(range(least)), after.part(range(least))), len(after) > len(before))
+    return ChangedPlace(_alike(before, after, least), len(after) > len(before))
 
 
 def pair_of(neighbours: Any) -> Pair:
@@ -97,14 +101,11 @@ def pair_of(neighbours: Any) -> Pair:
 
 def _differing(first: Any, second: Any, unit: Unit) -> tuple[int, int] | None:
     """How many units are in the first only, and in the second only; None where the data are no tables of records."""
-    before, after = _table(first), _table(second)
-    if before is None or after is None:
+    tables = _tables(first, second)
+    if tables is None:
         return None
-    tables, parts = (before, after), _differing_parts(before, after)
-    if unit.column is None:
-        one, two = (table.part(part) for table, part in zip(tables, parts, strict=True))
-    else:
-        one, two = _rows_of_owners(tables, parts, unit.column)
+    parts = _differing_parts(*tables)
+    one, two = _rows_that_count(tables, parts, unit)
     bags = _bag(one, unit), _bag(two, unit)
     return (bags[0] - bags[1]).total(), (bags[1] - bags[0]).total()
 
@@ -120,6 +121,8 @@ class _Table:
 
     def part(self, rows: range) -> _Table:
         """Some rows in a row."""
+        if rows == range(len(self)):
+            return self
         return _Table({name: column[rows.start : rows.stop] for name, column in self.columns.items()})
 
     def rows(self) -> list[Any]:
@@ -148,37 +151,68 @@ def _table(data: Any) -> _Table | None:
     return None
 
 
+def _tables(first: Any, second: Any) -> tuple[_Table, _Table] | None:
+    """Both data sets as tables; None if one is no table. Records with the same fields in both become columns."""
+    before, after = _table(first), _table(second)
+    if before is None or after is None:
+        return None
+    if None in before.columns and None in after.columns:
+        records = before.columns[None], after.columns[None]
+        fields = next((tuple(row) for rows in records for row in rows[:1] if type(row) is dict), None)
+        one, two = (_fields(rows, fields) if fields else None for rows in records)
+        if one is not None and two is not None:
+            return _Table(one), _Table(two)
+    return before, after
+
+
+def _fields(rows: Any, names: tuple[Any, ...]) -> dict[str | None, Any] | None:
+    """The columns of dicts that have these fields and no other; None if one has not."""
+    if set(map(type, names)) != {str}:
+        return None
+    try:
+        if set(map(dict.__len__, rows)) - {len(names)}:
+            return None
+        return {name: list(map(itemgetter(name), rows)) for name in names}
+    except (KeyError, TypeError):  # a field that is not there, or a row that is no dict
+        return None
+
+
 def _differing_parts(one: _Table, two: _Table) -> tuple[range, range]:
     """The rows of both tables between those with which they begin and end alike: neighbours mostly have one left."""
     if one.columns.keys() != two.columns.keys():
         return range(len(one)), range(len(two))
     least = min(len(one), len(two))
-    front = _alike(one.part(range(least)), two.part(range(least)))
-    ends = [table.part(range(len(table) - least + front, len(table))) for table in (one, two)]
-    backwards = [_Table({name: column[::-1] for name, column in end.columns.items()}) for end in ends]
-    back = _alike(*backwards)
+    front = _alike(one, two, least)
+    back = _alike(one, two, least - front, step=-1)
     return range(front, len(one) - back), range(front, len(two) - back)
 
 
-def _rows_of_owners(tables: tuple[_Table, _Table], parts: tuple[range, range], column: str) -> tuple[_Table, _Table]:
-    """All rows of the units that have a row that the other table lacks; the other units have the same rows in both.
+def _rows_that_count(tables: tuple[_Table, _Table], parts: tuple[range, range], unit: Unit) -> tuple[_Table, _Table]:
+    """The rows that the other table lacks, or all rows of their units; everything else is the same in both tables.
 
-    Rows are compared by keys of 64 bits, in arrays. A unit may be kept for nothing, because objects that are equal and
+    Rows are compared by keys of 64 bits, in arrays. A row may be kept for nothing, because objects that are equal and
     not the same have different keys; so the rows that are kept are compared by value afterwards.
     """
-    columns = _columns(tables, column)
-    if columns is None or tables[0].columns.keys() != tables[1].columns.keys():
+    differing = tables[0].part(parts[0]), tables[1].part(parts[1])
+    if tables[0].columns.keys() != tables[1].columns.keys():
+        return differing if unit.column is None else tables
+    if unit.column is None:
+        lacking = _keys_in_one_only(*_row_keys(differing, {}))
+        one, two = (_filtered_table(table, which) for table, which in zip(differing, lacking, strict=True))
+        return one, two
+    columns = _columns(tables, unit.column)
+    if columns is None:
         return tables
     owners = _column_keys(*columns)
-    known = {column: tuple(keys[part.start : part.stop] for keys, part in zip(owners, parts, strict=True))}
-    differing = tables[0].part(parts[0]), tables[1].part(parts[1])
+    known = {unit.column: tuple(keys[part.start : part.stop] for keys, part in zip(owners, parts, strict=True))}
     lacking = _keys_in_one_only(*_row_keys(differing, known))
-    wanted = np.unique(np.concatenate([keys[which] for keys, which in zip(known[column], lacking, strict=True)]))
-    found = []
-    for table, keys in zip(tables, owners, strict=True):
-        kept = np.isin(keys, wanted)
-        found.append(_Table({name: _filtered(part, kept) for name, part in table.columns.items()}))
-    return found[0], found[1]
+    wanted = np.unique(np.concatenate([keys[which] for keys, which in zip(known[unit.column], lacking, strict=True)]))
+    one, two = (_filtered_table(table, np.isin(keys, wanted)) for table, keys in zip(tables, owners, strict=True))
+    return one, two
+
+
+def _filtered_table(table: _Table, kept: NDArray[np.bool_]) -> _Table:
+    return _Table({name: _filtered(column, kept) for name, column in table.columns.items()})
 
 
 def _columns(tables: tuple[_Table, _Table], name: str) -> tuple[Any, Any] | None:
@@ -214,23 +248,65 @@ def _column_keys(one: Any, two: Any) -> tuple[Keys, Keys]:
 
     NaN is like NaN in columns of floats. Objects that are not plain have a key by what they are, not by value.
     """
-    columns = [column.tolist() if _is_boxed(column) else column for column in (one, two)]
-    arrays = [column for column in columns if isinstance(column, np.ndarray)]
+    arrays = [column for column in (one, two) if isinstance(column, np.ndarray) and column.dtype.kind in "biufcMmSU"]
     if len(arrays) == 2 and len({(array.dtype, array.shape[1:]) for array in arrays}) == 1:
         return _array_keys(arrays[0]), _array_keys(arrays[1])
-    columns = [column.tolist() if isinstance(column, np.ndarray) else column for column in columns]
-    kinds = {kind for column in columns for kind in set(map(type, column))}
-    if kinds in ({int}, {float}, {bool}):
-        arrays = [np.asarray(column) for column in columns]
-        if {array.dtype.str for array in arrays} in ({"<i8"}, {"<f8"}, {"|b1"}):  # no integers beyond 64 bits
-            return _array_keys(arrays[0]), _array_keys(arrays[1])
-    key = hash if kinds in ({str}, {bytes}) else id if not kinds & set(_PLAIN) else _object_key
-    keys = [np.fromiter(map(key, column), dtype=np.int64, count=len(column)).view(np.uint64) for column in columns]
-    return keys[0], keys[1]
+    first, second = (column.tolist() if isinstance(column, np.ndarray) else column for column in (one, two))
+    return _keys(first), _keys(second)
 
 
-def _is_boxed(column: Any) -> bool:
-    return isinstance(column, np.ndarray) and column.dtype.kind not in "biufcMmSU"
+def _keys(values: Sequence[Any]) -> Keys:
+    """A key for every value: by value for numbers, texts and lists, tuples and dicts of them, else by what it is."""
+    if len(values) and type(values[0]) is str:
+        with suppress(TypeError):  # not only texts; to look at the types first would be one more pass
+            return _keys_of_kind(values, str)
+    kinds = set(map(type, values))
+    if len(kinds) == 1:
+        return _keys_of_kind(values, kinds.pop())
+    names = np.fromiter(map(id, map(type, values)), dtype=np.int64, count=len(values))
+    keys = np.empty(len(values), dtype=np.uint64)
+    for kind in kinds:
+        places = np.flatnonzero(names == id(kind))
+        keys[places] = _keys_of_kind([values[i] for i in places.tolist()], kind)
+    return keys
+
+
+def _keys_of_kind(values: Sequence[Any], kind: type) -> Keys:
+    if kind in (float, bool):
+        keys = _array_keys(np.asarray(values))
+    elif kind is int:
+        keys = _whole_number_keys(values)
+    elif kind in (list, tuple):
+        keys = _joined_keys(_keys(list(chain.from_iterable(values))), list(map(len, values)))
+    elif kind is dict:
+        names = _keys(list(chain.from_iterable(values)))
+        parts = _keys(list(chain.from_iterable(map(dict.values, values))))
+        keys = _joined_keys(_mixed(names) + parts, list(map(len, values)), ordered=False)
+    else:
+        key = kind.__hash__ if kind in (str, bytes) else id
+        keys = np.fromiter(map(key, values), dtype=np.int64, count=len(values)).view(np.uint64)
+    return keys + np.uint64(id(kind))
+
+
+def _whole_number_keys(values: Sequence[int]) -> Keys:
+    try:
+        return _array_keys(np.fromiter(values, dtype=np.int64, count=len(values)))
+    except OverflowError:
+        low, high = np.iinfo(np.int64).min, np.iinfo(np.int64).max
+        keys = _array_keys(np.array([min(max(value, low), high) for value in values], dtype=np.int64))
+        beyond = [place for place, value in enumerate(values) if not low <= value <= high]
+        keys[beyond] = _keys_of_kind([hex(values[place]) for place in beyond], str)
+        return keys
+
+
+def _joined_keys(parts: Keys, lengths: list[int], *, ordered: bool = True) -> Keys:
+    """A key for every sequence, from the keys of its parts, which lie one behind the other."""
+    sizes = np.array(lengths, dtype=np.int64)
+    ends = np.cumsum(sizes)
+    if ordered:
+        parts = parts + (np.arange(len(parts)) - np.repeat(ends - sizes, sizes)).astype(np.uint64)
+    sums = np.concatenate([np.zeros(1, dtype=np.uint64), np.cumsum(_mixed(parts), dtype=np.uint64)])
+    return _mixed(sums[ends] - sums[ends - sizes] + sizes.astype(np.uint64))
 
 
 def _array_keys(values: NDArray[Any]) -> Keys:
@@ -248,12 +324,6 @@ def _array_keys(values: NDArray[Any]) -> Keys:
     return keys
 
 
-def _object_key(value: Any) -> int:
-    """A key of one object: by value for plain ones, else by what it is."""
-    kind = type(value)
-    return hash((kind, value)) if kind in _PLAIN else hash((None, id(value)))
-
-
 def _mixed(keys: Keys) -> Keys:
     """Keys with all their bits spread (the finisher of SplitMix64)."""
     keys = (keys + np.uint64(0x9E3779B97F4A7C15)) * np.uint64(0xBF58476D1CE4E5B9)
@@ -265,34 +335,41 @@ def _mixed(keys: Keys) -> Keys:
 
 def _keys_in_one_only(one: Keys, two: Keys) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
     """Which rows have a key that comes more often in one table than in the other."""
-    values, signs = np.concatenate([one, two]), np.repeat(np.array([1, -1]), [len(one), len(two)])
-    if not len(values):
+    if not len(one) + len(two):
         return np.zeros(0, dtype=bool), np.zeros(0, dtype=bool)
-    order = np.argsort(values)
-    first = np.flatnonzero(np.concatenate([[True], np.diff(values[order]) != 0]))
-    uneven = values[order][first[np.add.reduceat(signs[order], first) != 0]]
-    return np.isin(one, uneven), np.isin(two, uneven)
+    last = np.uint64(1)
+    values = np.concatenate([one | last, two & ~last])  # the last bit says whose key it is, so one sort is enough
+    values.sort()
+    first = np.flatnonzero(np.concatenate([[True], np.diff(values >> last) != 0]))
+    signs = (values & last).astype(np.int64) * 2 - 1
+    uneven = values[first[np.add.reduceat(signs, first) != 0]] | last
+    return np.isin(one | last, uneven), np.isin(two | last, uneven)
 
 
-def _alike(one: _Table, two: _Table) -> int:
-    """How many rows from the start on are equal; columns are compared as arrays where they are arrays."""
-    least = len(one)
+def _alike(one: _Table, two: _Table, most: int, *, step: int = 1) -> int:
+    """How many rows are equal from the start on, or from the end on with step −1; at most `most`."""
     for name, column in one.columns.items():
-        least = min(least, _equal_start(column[:least], two.columns[name][:least]))
-    return least
+        most = min(most, _equal_start(column, two.columns[name], most, step))
+    return most
 
 
-def _equal_start(one: Any, two: Any) -> int:
+def _equal_start(one: Any, two: Any, most: int, step: int) -> int:
+    """The same for one column; columns are compared as arrays where they are arrays."""
     if isinstance(one, np.ndarray) and isinstance(two, np.ndarray) and one.dtype.kind in "biufcMmSU":
-        if one.dtype != two.dtype or one.shape != two.shape:
+        if one.dtype != two.dtype or one.shape[1:] != two.shape[1:]:
             return 0
+        one, two = one[::step][:most], two[::step][:most]
         missing = (one != one) & (two != two)  # NaN is like NaN
-        different = ~((one == two) | missing).reshape(len(one), -1).all(axis=1) if len(one) else np.zeros(0, dtype=bool)
-        return int(np.argmax(different)) if different.any() else len(one)
-    for place, (a, b) in enumerate(zip(one, two, strict=True)):
-        if a is not b and not (type(a) is type(b) and isinstance(a, _PLAIN) and a == b):
-            return place
-    return len(one)
+        same = one == two
+        if one.dtype.kind == "f":
+            same &= np.signbit(one) == np.signbit(two)  # 0.0 is not −0.0
+        different = ~(same | missing).reshape(len(one), -1).all(axis=1) if len(one) else np.zeros(0, dtype=bool)
+        return int(np.argmax(different)) if different.any() else most
+    pairs = zip(one, two, strict=False) if step > 0 else zip(reversed(one), reversed(two), strict=False)
+    for place, (a, b) in enumerate(islice(pairs, most)):
+        if a is not b and not (type(a) is type(b) and isinstance(a, _PLAIN) and a == b and (a or str(a) == str(b))):
+            return place  # 0.0 is not −0.0
+    return most
 
 
 _PLAIN = (int, float, str, bytes, bool)
