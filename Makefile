@@ -83,7 +83,7 @@ $(VENV)/.demo: pyproject.toml constraints.txt | $(BIN)/python
 
 $(VENV)/.test: pyproject.toml constraints.txt | $(BIN)/python
 	@echo "installing deniable and what its tests need into $(VENV)"
-	@$(PIP) --editable '.[deep,dev,hf,ibis,learn,plot,postgres,proof,serve,spark]'
+	@$(PIP) --editable '.[deep,dev,hf,ibis,learn,oidc,plot,postgres,proof,serve,spark]'
 	@touch $(VENV)/.demo $@
 
 $(VENV)/.docs: pyproject.toml constraints.txt | $(BIN)/python

@@ -84,8 +84,10 @@ _ROOMS: tuple[str, ...] = (
 # The extra that installs a package that the base installation lacks.
 _EXTRAS: dict[str, str] = {
     "argon2": "serve",
+    "authlib": "oidc",
     "flint": "proof",
     "joblib": "audit",
+    "joserfc": "oidc",
     "matplotlib": "plot",
     "msgspec": "serve",
     "peft": "hf",

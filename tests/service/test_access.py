@@ -20,25 +20,27 @@ BODIES: dict[str, Any] = {
     "set_envelope": {"kind": "project", "name": "flu", "epsilon": 0.1, "decision": "x"},
     "decide": {"approve": True, "plan": "", "reason": "x"}, "publish": {"title": "x"},
     "change_password": {"new": "short"}, "set_password": {"new": "short"},
-    "set_grant": {"account": "ana", "granted": True},
+    "set_grant": {"account": "ana", "granted": True}, "set_identity": {"subject": "s"},
 }  # fmt: skip
 
 MAY: dict[str, set[str]] = {
     # Written down a second time on purpose: what each role may call.
     "owner": {"me", "tables", "plan", "rehearse", "releases", "release", "publish", "budget", "approvals", "decide",
               "ledger", "export", "head", "accounts", "add_account", "disable_account", "set_envelope", "tokens",
-              "projects", "set_grant", "set_password", "change_password",
+              "projects", "set_grant", "set_identity", "set_password", "change_password",
               "add_token", "revoke_token", "metrics", "health", "openapi", "log_in", "log_out"},
     "curator": {"me", "tables", "plan", "rehearse", "releases", "release", "publish", "budget", "approvals", "decide",
                 "ledger", "export", "head", "accounts", "add_account", "disable_account", "set_envelope", "tokens",
-                "projects", "set_grant", "set_password", "change_password",
+                "projects", "set_grant", "set_identity", "set_password", "change_password",
                 "add_token", "revoke_token", "metrics", "health", "openapi", "log_in", "log_out"},
     "analyst": {"me", "tables", "plan", "rehearse", "submit", "runs", "run", "releases", "release", "budget", "tokens",
                 "add_token", "revoke_token", "health", "openapi", "log_in", "log_out", "projects", "change_password"},
     "auditor": {"me", "tables", "releases", "release", "budget", "ledger", "export", "head", "tokens", "add_token",
                 "revoke_token", "health", "openapi", "log_in", "log_out", "projects", "change_password"},
-    "public": {"health", "openapi", "log_in", "release"},
+    "public": {"health", "openapi", "log_in", "start_oidc", "finish_oidc", "release"},
 }  # fmt: skip
+for _names in MAY.values():
+    _names |= MAY["public"]
 
 
 @pytest.mark.parametrize("role", MAY)

@@ -7,6 +7,7 @@
 | `roles` | who may call what: one table, and everything else is refused |
 | `policy` | what a run and a day may cost, in ε and δ |
 | `access` | passwords, tokens, browser sessions |
+| `oidc` | logging in by an OpenID provider |
 | `requests` | what may be asked, as JSON, and how a plan is told |
 | `planner` | plans in a process that can be killed |
 | `jobs` | a run: row, charge, compute, store, show at the deadline |

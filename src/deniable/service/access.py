@@ -192,6 +192,33 @@ class Access:
             )
         return cookie, Member(name, account.role, form)
 
+    def log_in_as(self, issuer: str, subject: str, *, now: float) -> tuple[str, Member]:
+        """A new session of the account that a provider's subject was written down for."""
+        rows = self._store.ask(
+            "SELECT account FROM service_identities WHERE issuer = ? AND subject = ?", issuer, subject
+        )
+        account = self._store.account(rows[0][0]) if rows else None
+        if account is None or account.disabled:
+            raise AccessDenied("nobody here is known by this identity; ask a curator to write it down")
+        return self._open_session(account, now=now)
+
+    def set_identity(self, account: str, issuer: str, subject: str | None, *, decided: str, now: float) -> None:
+        """Write down by which subject of a provider an account logs in; None for none any more. What somebody else
+        writes down ends all other ways into the account, so that its holder notices."""
+        with self._store.writing():
+            self._store.ask("DELETE FROM service_identities WHERE account = ? AND issuer = ?", account, issuer)
+            if subject is not None:
+                taken = self._store.ask(
+                    "SELECT account FROM service_identities WHERE issuer = ? AND subject = ?", issuer, subject
+                )
+                if taken:
+                    raise InvalidArgument("subject", "…", "one that belongs to no other account")
+                self._store.ask(
+                    "INSERT INTO service_identities VALUES (?, ?, ?, ?, ?)", issuer, subject, account, decided, now
+                )
+            if decided != account:
+                self._end(account)
+
     def change_password(self, member: Member, old: str | None, new: str, *, now: float) -> tuple[str, Member] | None:
         """A new password of one's own, by the old one; all sessions end. A browser gets a new one: its cookie, and who
         it is. Who has no password gives none, and shows a token."""

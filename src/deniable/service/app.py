@@ -46,6 +46,8 @@ BODY_SECONDS = 30.0
 """In which a body must have come: a connection that never ends one holds a place of others."""
 BUCKETS = (0.01, 0.1, 1.0, 10.0)
 """Seconds: durations are told by the first that is not exceeded."""
+OIDC = "-oidc"
+"""The end of the name of the cookie that keeps what belongs to a log-in at an OpenID provider."""
 _QUICK = frozenset({"health", "me", "release", "run"})
 """Endpoints that read one row: they are answered without a thread."""
 
@@ -72,6 +74,12 @@ class NewPassword(msgspec.Struct, forbid_unknown_fields=True):
 
     new: str
     old: str | None = None
+
+
+class NewIdentity(msgspec.Struct, forbid_unknown_fields=True):
+    """By which subject of the OpenID provider an account logs in; null for none."""
+
+    subject: str | None
 
 
 class Grant(msgspec.Struct, forbid_unknown_fields=True):
@@ -117,7 +125,7 @@ BODIES: dict[str, Any] = {
     "plan": requests.PlanRequest, "rehearse": requests.PlanRequest, "submit": requests.PlanRequest,
     "log_in": LogIn, "add_account": NewAccount, "set_envelope": NewEnvelope, "add_token": NewToken,
     "decide": Decision, "publish": Title, "change_password": NewPassword, "set_password": NewPassword,
-    "set_grant": Grant,
+    "set_grant": Grant, "set_identity": NewIdentity,
 }  # fmt: skip
 
 
@@ -166,6 +174,25 @@ def log_out(call: ServiceCall) -> Answer:
         call.curator.access.log_out(cookie)
     call.headers["Set-Cookie"] = cookie_header(call.curator, "")
     return 204, None
+
+
+def start_oidc(call: ServiceCall) -> Answer:
+    start = call.curator.provider.start()
+    call.headers["Set-Cookie"] = cookie_header(call.curator, start.kept, suffix=OIDC, seconds=600)
+    return 303, Response(status_code=303, headers={"Location": start.address})
+
+
+def finish_oidc(call: ServiceCall) -> Answer:
+    curator = call.curator
+    kept = call.request.cookies.get(cookie_name(curator, OIDC))
+    subject = curator.provider.finish(kept, dict(call.request.query_params))
+    cookie, _ = curator.access.log_in_as(curator.settings.oidc["issuer"], subject, now=curator.clock())
+    if (earlier := cookie_of(curator, call.request)) is not None:
+        curator.access.log_out(earlier)
+    response = Response(status_code=303, headers={"Location": "/"})
+    response.headers.append("Set-Cookie", cookie_header(curator, "", suffix=OIDC))
+    response.headers.append("Set-Cookie", cookie_header(curator, cookie))
+    return 303, response
 
 
 def me(call: ServiceCall) -> Answer:
@@ -284,6 +311,11 @@ def disable_account(call: ServiceCall) -> Answer:
     return 204, None
 
 
+def set_identity(call: ServiceCall) -> Answer:
+    call.curator.set_identity(call.member, call.id, call.decode(NewIdentity).subject)
+    return 204, None
+
+
 def set_password(call: ServiceCall) -> Answer:
     given: NewPassword = call.decode(NewPassword)
     if given.old is not None:
@@ -339,16 +371,16 @@ def metrics(call: ServiceCall) -> Answer:
 # who asks
 
 
-def cookie_name(curator: Curator) -> str:
+def cookie_name(curator: Curator, suffix: str = "") -> str:
     """The name of the session's cookie; with the prefix browsers keep it to this host, this path and TLS."""
-    return "__Host-deniable" if curator.settings.secure_cookies else "deniable"
+    return f"{'__Host-' if curator.settings.secure_cookies else ''}deniable{suffix}"
 
 
-def cookie_header(curator: Curator, cookie: str) -> str:
+def cookie_header(curator: Curator, cookie: str, *, suffix: str = "", seconds: int | None = None) -> str:
     """The header that sets the session's cookie, or ends it where it is empty."""
     secure = "; Secure" if curator.settings.secure_cookies else ""
-    ends = "; Max-Age=0" if not cookie else ""
-    return f"{cookie_name(curator)}={cookie}; Path=/; HttpOnly; SameSite=Lax{secure}{ends}"
+    ends = "; Max-Age=0" if not cookie else "" if seconds is None else f"; Max-Age={seconds}"
+    return f"{cookie_name(curator, suffix)}={cookie}; Path=/; HttpOnly; SameSite=Lax{secure}{ends}"
 
 
 def cookie_of(curator: Curator, request: Request) -> str | None:

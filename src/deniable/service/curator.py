@@ -9,7 +9,8 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Callable, Iterator
-from typing import Any
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
 
 from deniable import _checks
 from deniable._escapes import dump_json
@@ -24,6 +25,9 @@ from deniable.service.problems import from_problem
 from deniable.service.requests import PlanRequest
 from deniable.service.settings import ServiceSettings
 from deniable.service.store import RunRow, ServiceStore
+
+if TYPE_CHECKING:
+    from deniable.service.oidc import OpenIDProvider
 
 
 class Curator:
@@ -396,6 +400,26 @@ class Curator:
         """End one of one's own tokens."""
         if not self.access.revoke(id, account=member.name):
             raise NotThere("there is no such token")
+
+    def set_identity(self, member: Member, name: str, subject: str | None) -> None:
+        """By which subject of the OpenID provider an account logs in; written down by who appoints it."""
+        if subject is not None:
+            _checks.text("subject", subject, most=255, expected="the `sub` that the provider gives")
+        account, issuer = self.store.account(name), self.settings.oidc.get("issuer")
+        if account is None or issuer is None:
+            raise NotThere("there is no such account, or no provider")
+        if not roles.may_appoint(member.role, account.role) or (name == member.name and member.form is not None):
+            raise AccessDenied("the identity of this account is not yours to set; one's own needs a token")
+        self.access.set_identity(name, issuer, subject, decided=member.name, now=self.clock())
+
+    @cached_property
+    def provider(self) -> OpenIDProvider:
+        """The OpenID provider of the settings."""
+        from deniable.service.oidc import OpenIDProvider
+
+        if not self.settings.oidc:
+            raise NotThere("this service has no OpenID provider")
+        return OpenIDProvider(self.settings, clock=self.clock)
 
     def set_password(self, member: Member, name: str, new: str) -> None:
         """A new password for another account, by who appoints it. It ends all other ways into the account."""

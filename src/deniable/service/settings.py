@@ -44,6 +44,8 @@ class ServiceSettings:
     """Off only for a test without TLS."""
     origins: tuple[str, ...] = ()
     """Addresses under which browsers reach the service through a proxy, as https://dp.example.org."""
+    oidc: Mapping[str, str] = field(default_factory=dict)
+    """The OpenID provider by which people log in: issuer, client_id, redirect, secret_file."""
     # limits
     most_body: int = 64 * 1024
     most_sql: int = 10_000

@@ -52,6 +52,8 @@ _TABLES = (
     "CREATE TABLE IF NOT EXISTS service_answers (run TEXT PRIMARY KEY, release TEXT NOT NULL)",
     "CREATE TABLE IF NOT EXISTS service_approvals (run TEXT PRIMARY KEY, account TEXT NOT NULL, decision TEXT NOT NULL,"
     " reason TEXT NOT NULL, plan TEXT NOT NULL, time DOUBLE PRECISION NOT NULL)",
+    "CREATE TABLE IF NOT EXISTS service_identities (issuer TEXT NOT NULL, subject TEXT NOT NULL, account TEXT NOT NULL,"
+    " decided TEXT NOT NULL, time DOUBLE PRECISION NOT NULL, PRIMARY KEY (issuer, subject))",
     "CREATE TABLE IF NOT EXISTS service_grants (project TEXT NOT NULL, account TEXT NOT NULL, decided TEXT NOT NULL,"
     " time DOUBLE PRECISION NOT NULL, PRIMARY KEY (project, account))",
 )
