@@ -192,6 +192,7 @@ LINEAR = (
     "LinearRegression",
     "LinearSVC",
     "LogisticRegression",
+    "QuantileRegressor",
     "Ridge",
 )
 

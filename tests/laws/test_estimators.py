@@ -38,6 +38,7 @@ from deniable.learning import (
     LinearSVC,
     LogisticRegression,
     Mean,
+    QuantileRegressor,
     RangeScaler,
     Ridge,
     StandardScaler,
@@ -119,7 +120,7 @@ def make(kind: type, **changes: Any) -> Any:
     known: dict[str, Any] = {"epsilon": 3.0, "delta": 1e-5, "data_norm": 3.0}
     if kind in (LogisticRegression, LinearSVC, AdditiveClassifier):
         known["classes"] = [0, 1]
-    if kind in (LinearRegression, Ridge, AdditiveRegressor):
+    if kind in (LinearRegression, QuantileRegressor, Ridge, AdditiveRegressor):
         known["label_bounds"] = (-1, 2)
     if kind in (AdditiveClassifier, AdditiveRegressor):
         known |= {"data_norm": None, "columns": (-3, 3)}
@@ -136,6 +137,7 @@ KINDS = [
     LogisticRegression,
     LinearSVC,
     LinearRegression,
+    QuantileRegressor,
     Ridge,
     AdditiveClassifier,
     AdditiveRegressor,

@@ -19,6 +19,7 @@ from deniable.learning import (
     LinearSVC,
     LogisticRegression,
     Mean,
+    QuantileRegressor,
     cross_val_score,
     losses,
 )
@@ -42,6 +43,25 @@ def test_a_private_count_is_bought_under_add_remove_only() -> None:
         two = LogisticRegression(**PUBLIC, classes=[0, 1], solver="gradient_descent", **public).fit(X, Y)
         assert isinstance(two.event_.event, Gaussian)
     assert two.size_ == 2000
+
+
+@pytest.mark.parametrize("level", [0.1, 0.5, 0.9])
+def test_a_quantile_is_below_and_above_as_many_labels_as_it_says(level: float) -> None:
+    """Skewed noise: mean and median differ, and cutting the larger residuals would pull every level to the middle."""
+    noise = np.random.default_rng(8).standard_exponential(len(X))
+    y = X @ [1.0, -1.0, 0.5] + noise
+    model = QuantileRegressor(
+        quantile=level, epsilon=5, delta=1e-6, data_norm=4.0, label_bounds=(-6, 10), source=InsecureSource(4)
+    ).fit(X, y)
+    assert abs(np.mean(y <= model.predict(X)) - level) < 0.04
+    with pytest.raises(NotSupported):
+        model.coefficient_intervals()
+
+
+@pytest.mark.parametrize("level", [0, 1, 1.5, "a", None])
+def test_a_quantile_lies_between_0_and_1(level: object) -> None:
+    with pytest.raises(InvalidArgument, match="quantile"):
+        QuantileRegressor(**PUBLIC, quantile=level, label_bounds=(-6, 10)).fit(X, Y)
 
 
 def test_the_default_is_known_before_the_count() -> None:

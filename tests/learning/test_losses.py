@@ -18,6 +18,8 @@ LINEAR = [
     (losses.SmoothedHinge(0.3), [-1.0, 1.0]),
     (losses.Squared(2.0), [-1.0, 0.25, 1.0]),
     (losses.Huber(0.5), [-1.0, 0.25, 1.0]),
+    (losses.Quantile(0.8), [-1.0, 0.25, 1.0]),
+    (losses.SmoothedQuantile(0.8, 0.3), [-1.0, 0.25, 1.0]),
     (losses.Multinomial(4), [0.0, 1.0, 2.0, 3.0]),
 ]
 POINTS = [losses.Distance(), losses.SmoothedDistance(0.1), losses.HalfSquare(2.0)]
@@ -33,7 +35,7 @@ def test_constants_of_point_losses_hold(loss: losses.PointLoss) -> None:
     check(loss, trials=600)
 
 
-@pytest.mark.parametrize(("loss", "labels"), LINEAR[:5], ids=lambda value: type(value).__name__)
+@pytest.mark.parametrize(("loss", "labels"), LINEAR[:7], ids=lambda value: type(value).__name__)
 def test_constants_are_attained(loss: losses.LinearLoss, labels: list[float]) -> None:
     """A constant that no margin comes near would be wasted noise: L and β are both reached within 2 %."""
     reach = getattr(loss, "reach", 30.0)

@@ -25,7 +25,14 @@ from deniable.noise.discrete import SPREAD
 from deniable.units import ADD_REMOVE, REPLACE
 
 CONSTANT = math.sqrt(0.5)
-LOSSES = [losses.Logistic(), losses.Multinomial(3), losses.Squared(), losses.Hinge(), losses.Huber(0.3)]
+LOSSES = [
+    losses.Logistic(),
+    losses.Multinomial(3),
+    losses.Squared(),
+    losses.Hinge(),
+    losses.Huber(0.3),
+    losses.Quantile(0.9),
+]
 
 
 def task_of(

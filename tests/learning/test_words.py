@@ -25,6 +25,7 @@ from deniable.learning import (
     LogisticRegression,
     Mean,
     OutputPerturbation,
+    QuantileRegressor,
     RegularisedExponential,
     Ridge,
 )
@@ -40,6 +41,7 @@ KINDS: dict[str, tuple[type, dict[str, Any]]] = {
     "hinge": (LinearSVC, {"classes": [0, 1], "loss": "hinge"}),
     "smoothed hinge": (LinearSVC, {"classes": [0, 1]}),
     "regression": (LinearRegression, {"label_bounds": (-1, 2)}),
+    "quantile": (QuantileRegressor, {"label_bounds": (-1, 2), "quantile": 0.1}),
     "ridge": (Ridge, {"label_bounds": (-1, 2)}),
     "mean": (Mean, {}),
     "median": (GeometricMedian, {"steps": 3}),

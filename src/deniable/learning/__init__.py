@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from deniable.learning.estimators import LinearSVC as LinearSVC
     from deniable.learning.estimators import LogisticRegression as LogisticRegression
     from deniable.learning.estimators import Mean as Mean
+    from deniable.learning.estimators import QuantileRegressor as QuantileRegressor
     from deniable.learning.estimators import Ridge as Ridge
     from deniable.learning.estimators import StandardScaler as StandardScaler
     from deniable.learning.optimizers import FTRL as FTRL
@@ -59,7 +60,7 @@ _HOMES = {
     "disclosure": ("DataProblems", "disclose_data_problems"),
     "estimators": (
         "PCA", "AdditiveClassifier", "AdditiveRegressor", "Covariance", "GaussianNB", "GeometricMedian", "KMeans",
-        "LinearRegression", "LinearSVC", "LogisticRegression", "Mean", "Ridge", "StandardScaler",
+        "LinearRegression", "LinearSVC", "LogisticRegression", "Mean", "QuantileRegressor", "Ridge", "StandardScaler",
     ),
     "optimizers": (
         "FTRL", "SGD", "AdditiveDescent", "FrankWolfe", "GradientDescent", "LastIterate", "Localisation",

@@ -5,10 +5,8 @@ bound what can be reached, for a loss with Lipschitz constant L, radius D, rank 
 where rows are declared to span fewer) and μ-Gaussian privacy under REPLACE:
 
 * upper, by one pass of phased SGD (Feldman–Koren–Talwar 2020): LD·√(8/(3n) + 256r/(μ²n²));
-* lower, for every Gaussian private method: LD·max(0.34/√n, max_{l ≤ 1} l(a − nls/(2√r))), a = (1 − 2/(5r))/√3 and s =
-  √(e^{μ²} − 1); the second is about √r/(6ns). The first is what n records can tell anybody (two coins; 0.25 for fewer
-  than ten), the second is what privacy hides: by the fingerprinting identity, one record moves a private answer by s
-  times its deviation at most, while an accurate answer must correlate with all of those that are not 0.
+* lower, for every Gaussian private method: what n records can tell anybody, about LD·0.34/√n, or what privacy hides,
+  about LD·√r/(6ns) with s = √(e^{μ²} − 1). `textbook.excess_risk` states both with their proofs, for L = D = 1.
 
 Their meeting points say when privacy must cost (n ≤ r/(4.2s²): its lower line is above the statistical one) and when it
 is nearly free (n ≥ 96r/μ²: it at most doubles the squared upper line). In between these constants do not decide. They
@@ -35,6 +33,7 @@ from deniable._checks import Number
 from deniable.errors import InvalidArgument
 from deniable.guarantees import ApproxDP
 from deniable.learning.privacy import largest_mu
+from deniable.textbook.lower_bounds import ExcessRisk, excess_risk
 from deniable.units import REPLACE
 
 
@@ -82,17 +81,15 @@ class RiskLines:
     def mu(self, epsilon: Number) -> float:
         return largest_mu(ApproxDP(epsilon, self.delta, relation=REPLACE))
 
+    def risk(self, size: int, epsilon: Number) -> ExcessRisk:
+        """Both lines and their meeting points, for L = D = 1."""
+        return excess_risk(size=size, dimension=self.rank, mu=self.mu(epsilon))
+
     def upper(self, size: int, epsilon: Number) -> float:
-        mu = self.mu(epsilon)
-        return self.scale * math.sqrt(8 / (3 * size) + 256 * self.rank / (mu * size) ** 2)
+        return self.scale * self.risk(size, epsilon).sco_upper
 
     def lower(self, size: int, epsilon: Number) -> float:
-        known = (0.34 if size >= 10 else 0.25) / math.sqrt(size)
-        moved = math.sqrt(math.expm1(min(self.mu(epsilon) ** 2, 700.0)))
-        most = (1 - 2 / (5 * self.rank)) / math.sqrt(3)
-        # The records are 0 but for a part l of them; the best l is all of them where n is small.
-        part = min(1.0, most * math.sqrt(self.rank) / (size * moved))
-        return self.scale * max(known, part * (most - part * size * moved / (2 * math.sqrt(self.rank))))
+        return self.scale * self.risk(size, epsilon).sco_lower
 
 
 def plan_size(
@@ -140,7 +137,7 @@ def plan_size(
     _checks.warn_of_delta(lines.delta, size=people)
     reached = lines.upper(people, budget)
     aim = reached if goal is None else goal
-    mu = lines.mu(budget)
+    risk = lines.risk(people, budget)
     return LearningPlan(
         size=people,
         epsilon=budget,
@@ -148,8 +145,8 @@ def plan_size(
         error=reached,
         lower=lines.lower(people, budget),
         least_size=_least(lambda n: lines.lower(n, budget) <= aim, "error"),
-        costs_below=math.floor(most / (4.2 * math.expm1(min(mu * mu, 700.0)))),
-        free_from=math.ceil(96 * most / mu**2),
+        costs_below=math.floor(risk.costs_below),
+        free_from=math.ceil(risk.free_from),
     )
 
 

@@ -134,6 +134,7 @@ MODELS: dict[str, tuple[type, dict[str, Any]]] = {
     "hinge": (learning.LinearSVC, {**CLASSIFIED, "loss": "hinge"}),
     "LinearRegression": (learning.LinearRegression, BOUNDED),
     "Ridge": (learning.Ridge, BOUNDED),
+    "QuantileRegressor": (learning.QuantileRegressor, {**BOUNDED, "quantile": 0.9}),
     "AdditiveClassifier": (learning.AdditiveClassifier, {**CLASSIFIED, "data_norm": None, "columns": (-1, 1)}),
     "AdditiveRegressor": (learning.AdditiveRegressor, {**BOUNDED, "data_norm": None, "columns": (-1, 1)}),
     "Covariance": (learning.Covariance, BOXED),
@@ -172,6 +173,7 @@ SOLVERS: dict[str, list[tuple[Any, dict[str, Any]]]] = {
                          (SAMPLED, {}), (learning.FrankWolfe(steps=5, radius=1.0), {}),
                          ("exponential", {"size": COUNT, "fit_intercept": False}),
                          ("statistics", {"relation": "replace"})],
+    "QuantileRegressor": [("auto", {}), ("phased", {"relation": "replace"})],
     "Ridge": [("auto", {}), ("auto", {"relation": "replace", "fit_intercept": False}), ("statistics", {"alpha": 1e-6})],
     "AdditiveClassifier": [("auto", {}), ("auto", {"size": 10**4}), ("auto", {"classes": [0, 1, 2]})],
     "AdditiveRegressor": [("auto", {}), ("auto", {"relation": "replace"})],
@@ -293,6 +295,7 @@ METHODS = {
     "LinearSVC": ("decision_function", "predict", "score"),
     "LinearRegression": ("predict", "score"),
     "Ridge": ("predict", "score"),
+    "QuantileRegressor": ("predict", "score"),
 }
 ENCODERS = {
     "RangeScaler": learning.RangeScaler(bounds=[(-1, 1), (0, 2)]),

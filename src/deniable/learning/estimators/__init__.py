@@ -3,7 +3,7 @@
 from deniable.learning.estimators.additive import AdditiveClassifier, AdditiveRegressor
 from deniable.learning.estimators.classifiers import LinearSVC, LogisticRegression
 from deniable.learning.estimators.direct import PCA, Covariance, GaussianNB, KMeans, StandardScaler
-from deniable.learning.estimators.linear import LinearRegression, Ridge
+from deniable.learning.estimators.linear import LinearRegression, QuantileRegressor, Ridge
 from deniable.learning.estimators.points import GeometricMedian, Mean
 
 __all__ = [
@@ -18,6 +18,7 @@ __all__ = [
     "LinearSVC",
     "LogisticRegression",
     "Mean",
+    "QuantileRegressor",
     "Ridge",
     "StandardScaler",
 ]

@@ -1,4 +1,4 @@
-"""Linear regression and ridge: least squares for labels in a declared range.
+"""Linear regression, ridge and quantile regression, for labels in a declared range.
 
 >>> import numpy as np
 >>> X = np.linspace(-1, 1, 4000)[:, None]; y = 3 + 2 * X[:, 0]
@@ -20,12 +20,14 @@ from deniable import _checks
 from deniable.errors import InvalidArgument
 from deniable.learning.estimators.base import Array, magnitude
 from deniable.learning.estimators.models import LinearModel
-from deniable.learning.losses import Squared
+from deniable.learning.losses import Quantile, Squared
 from deniable.learning.losses.base import LinearLoss
 from deniable.learning.optimizers import (
     SGD,
     FrankWolfe,
     GradientDescent,
+    Localisation,
+    PhasedSGD,
     RegularisedExponential,
     SufficientStatistics,
     Whitened,
@@ -77,7 +79,8 @@ class LinearRegression(RegressorMixin, LinearModel):  # type: ignore[misc]
         weights = counted_weights(~np.isnan(given), sample_weight)
         middle, half = (low + high) / 2, (high - low) / 2
         labels = np.clip((np.clip(np.nan_to_num(given, nan=middle), low, high) - middle) / half, -1.0, 1.0)
-        coefficients, constant = self._fitted(rows, labels, Squared(), norm=norm, strength=strength, weights=weights)
+        loss = self._public_loss()
+        coefficients, constant = self._fitted(rows, labels, loss, norm=norm, strength=strength, weights=weights)
         self.coef_ = coefficients * half
         self.intercept_ = float(constant) * half + middle
         return self
@@ -112,6 +115,29 @@ class Ridge(LinearRegression):
 
     def _strength(self) -> float:
         return magnitude("alpha", self.alpha) if _checks.nonnegative("alpha", self.alpha) else 0.0
+
+
+@dataclass(kw_only=True, eq=False, repr=False)
+class QuantileRegressor(LinearRegression):
+    """The `quantile` of y given the row, linear in it, under (epsilon, delta)-DP: 0.5 is the median.
+
+    The other parameters are those of `LinearRegression`. There are no intervals for its coefficients.
+
+    >>> X = np.linspace(-1, 1, 4000)[:, None]; y = X[:, 0] + np.resize([-1.0, 0.0, 0.0, 1.0], 4000)
+    >>> model = QuantileRegressor(quantile=0.9, epsilon=4, delta=1e-6, data_norm=1.0, label_bounds=(-2, 2)).fit(X, y)
+    >>> bool(np.mean(y <= model.predict(X)) > 0.7)
+    True
+    """
+
+    quantile: Any = 0.5
+
+    planned_lipschitz: ClassVar[float] = 1.0
+
+    def _by_name(self) -> Sequence[Method]:
+        return (GradientDescent(), SGD(), PhasedSGD(), Localisation(), RegularisedExponential())
+
+    def _public_loss(self) -> LinearLoss:
+        return Quantile(float(_checks.inner_probability("quantile", self.quantile)))
 
 
 def label_range(bounds: Any) -> tuple[float, float]:

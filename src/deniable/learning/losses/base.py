@@ -54,6 +54,10 @@ class LinearLoss(Loss):
     regression: ClassVar[bool] = False
     """Whether labels are numbers in [−1, 1] that margins estimate, so that a fit may start at least squares."""
 
+    lopsided: ClassVar[bool] = False
+    """Whether the sizes of residuals of the two signs balance at the minimum, so that cutting the larger ones to one
+    length would move it."""
+
     @property
     def outputs(self) -> int:
         """How many margins a record has."""

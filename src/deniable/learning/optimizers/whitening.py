@@ -103,6 +103,9 @@ class Setting:
     """How far noise alone may carry a margin, in standard deviations of nothing else: the cap on the step."""
 
 
+ROW_LENGTH = 1.5
+"""Whitened rows have mean square length 1. Gradients of a lopsided loss are cut where a row is longer than this."""
+
 BINARY = Setting(Fraction(1, 5), 0.3, 60, 0.7, 0.4, 8.0, 0.0125, 0.45, 8.0, 2.0)
 MANY = Setting(Fraction(1, 5), 0.3, 60, 0.7, 0.4, 8.0, 0.0125, 0.25, 8.0, 3.0)
 """Several classes: a record's residual is spread over its margins, so shorter clips keep it."""
@@ -240,7 +243,13 @@ class WhitenedPlan(MethodPlan):
         start, scale = np.zeros(self.task.shape), 1.0
         if loss.regression:
             start, scale = self._start(moments, basis, number)
-        clip = scale * min(max(setting.clip / number, setting.least_clip), setting.most_clip)
+        if not loss.smooth:
+            loss = loss.smoothed(scale / 4)
+        clip = (
+            ROW_LENGTH * loss.lipschitz
+            if loss.lopsided
+            else scale * min(max(setting.clip / number, setting.least_clip), setting.most_clip)
+        )
         noisy = setting.wander * scale * min(1.0, 0.5 / number) * self.mu * moments.size / (setting.steps * clip)
         step = min(setting.stride / (loss.smoothness * basis.largest), noisy)
         white = Data(basis.apply(data.table), data.labels, data.weights)
@@ -262,7 +271,7 @@ class WhitenedPlan(MethodPlan):
             if turn >= setting.steps - kept:
                 total += theta
         found = Solution(task.project(basis.back(total / kept)), moments.size, number, moments)
-        if loss.outputs > 1 or moments.second.ndim == 1:
+        if loss.outputs > 1 or loss.lopsided or moments.second.ndim == 1:
             return found
         # Half the spectral noise below its eigenvalue: the curvature that is certain.
         clear = np.maximum(basis.values - 2 * moments.noise, 0.05 * moments.noise)
