@@ -183,6 +183,30 @@ def test_bounds_on_both_sides_of_0(tables: Tables) -> None:
         assert survey.read(counts, **READ) == expected
 
 
+def test_bounds_are_found_where_people_are_spread_over_cells(tables: Tables) -> None:
+    """Every cell has fewer people than the noise of some other cell. Lowest and highest values, in noise scales, lie in
+    one decade; in three; and on both sides of 0. Of 50 readings few leave out half of the people: a fullest cell, and a
+    low end above 0 wherever one is found, left out all of them in half of the readings and more."""
+    survey = tables.plan(people(np.random.default_rng(1), 5), **PRIVATE).bounds[0]
+    unit, random = float(survey.scale), np.random.default_rng(6)
+    for cells, least in (
+        ({24: 3.3, 25: 3.1, 26: 2.3, 27: 0.9, 28: 9.6}, 45),
+        ({22: 2, 23: 3, 24: 3, 25: 2, 26: 2, 27: 3, 28: 3, 29: 2}, 45),
+        ({-26: 1.5, -25: 6, -24: 2, 24: 2, 25: 6, 26: 1.5}, 30),
+    ):
+        counts = np.zeros(survey.cells)
+        counts[[SIDE + cell for cell in cells]] = [unit * many for many in cells.values()]
+        held = 0
+        for _ in range(50):
+            low, high = survey.read(np.round(counts + random.laplace(0, unit, survey.cells)).astype(int), **READ)
+            ends = [surveys.edges(cell) for cell in cells]
+            kept = [low <= first / 10**6 and last / 10**6 <= high for first, last in ends]
+            held += sum(many for many, inside in zip(cells.values(), kept, strict=True) if inside) > 0.75 * sum(
+                cells.values()
+            )
+        assert held >= least, (cells, held)
+
+
 def test_without_people_bounds_are_still_bounds(tables: Tables) -> None:
     plan = tables.plan(people(np.random.default_rng(1), 5)[:0], **PRIVATE)
     for survey in plan.bounds:
@@ -329,6 +353,6 @@ def test_empty_cells_are_seldom_taken_for_people() -> None:
     """In 2,000 fixed draws of noise alone: at most 2 in 100 limits, 1 in 100 bounds."""
     draws = np.random.default_rng(5).laplace(size=(2000, 91))
     limits = sum(surveys.OutwardCounts.of(draw[:29] * 50, Fraction(50), start=0).last > 3 for draw in draws)
-    beyond = sum(np.argmax(draw) + 3 < surveys.OutwardCounts.of(draw * 50, Fraction(50)).last for draw in draws)
+    beyond = sum(surveys._fullest(draw) + 3 < surveys.OutwardCounts.of(draw * 50, Fraction(50)).last for draw in draws)
     assert limits <= 40
     assert beyond <= 20

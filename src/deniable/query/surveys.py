@@ -39,6 +39,7 @@ less honest. A bad choice costs accuracy, and the release shows how much.
 
 from __future__ import annotations
 
+import math
 from abc import ABC, abstractmethod
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
@@ -154,6 +155,13 @@ NEAR, FAR = 4, 9
 _LONGEST = 8
 """Cells in a row that are looked at together, further out."""
 
+_SPREAD = 0.4
+"""The fullest run of cells has the largest sum, divided by this power of its length."""
+
+_CLEAR, _MIRRORED = 20, 4
+"""Noise scales that values within bounds must reach before bounds leave 0 out; and that the cells opposite to the
+largest values must reach before bounds include both signs."""
+
 _WINDOW = 3
 """Cells that are looked at together."""
 
@@ -169,10 +177,10 @@ class OutwardCounts:
     @classmethod
     def of(cls, noisy: NDArray[Any], scale: Fraction, *, start: int | None = None) -> OutwardCounts:
         """The estimate; `scale` is that of the noise in every cell. Where no cell is more than noise it begins at
-        `start`, or at the fullest one."""
+        `start`, or in the fullest run of cells."""
         seen, unit = noisy.astype(np.float64), float(scale)
         near, far = (NEAR, FAR) if start is None else (NEAR - 1, FAR - 1)  # limits have fewer cells than bounds
-        last = int(np.argmax(seen)) if start is None else start
+        last = _fullest(seen) if start is None else start
         while further := _further(seen[last + 1 :] / unit, near=near, far=far):
             last += further
         counts = np.maximum(seen, 0.0)
@@ -182,6 +190,19 @@ class OutwardCounts:
     def beyond(self, place: int) -> float:
         """How many lie further out than a cell."""
         return float(self.counts[place + 1 :].sum())
+
+
+def _fullest(seen: NDArray[np.float64]) -> int:
+    """The last cell of the fullest run. Where people are spread over cells, any one of them may have fewer than
+    a cell that has noise alone."""
+    sums = np.concatenate([[0.0], np.cumsum(seen)])
+    best, last = -math.inf, 0
+    for size in range(1, min(_LONGEST, len(seen)) + 1):
+        runs = (sums[size:] - sums[:-size]) / size**_SPREAD
+        place = int(np.argmax(runs))
+        if runs[place] > best:
+            best, last = float(runs[place]), place + size - 1
+    return last
 
 
 def _further(ahead: NDArray[np.float64], *, near: float, far: float) -> int:
@@ -273,11 +294,32 @@ class BoundsSurvey(Survey):
         top = self._end(noisy, epsilon, groups) - middle
         bottom = middle - self._end(noisy[::-1], epsilon, groups)
         low, high = edges(bottom)[0] * step, edges(top)[1] * step
-        if 0 < 4 * low < high:
+        if low > 0 and (4 * low < high or not self._is_clear(noisy, bottom, top)):
             low = Fraction(0)
-        if low < 4 * high < 0:
+        if high < 0 and (low < 4 * high or not self._is_clear(noisy[::-1], -top, -bottom)):
             high = Fraction(0)
+        if low >= 0 and self._is_mirrored(noisy, top):
+            low = -high
+        elif high <= 0 and self._is_mirrored(noisy[::-1], -bottom):
+            high = -low
         return (low, high) if low < high else (low, low + step)
+
+    def _is_clear(self, noisy: NDArray[Any], bottom: int, top: int) -> bool:
+        """Whether next to nobody has values between 0 and the bounds, which are above 0. Bounds that leave 0 out help
+        averages, by a factor of two at most; where they are wrong, they leave out everybody."""
+        middle, unit = side(self.column), float(self.scale)
+        inside = float(noisy[middle + bottom : middle + top + 1].sum()) / unit
+        below = float(noisy[max(middle, middle + bottom - _LONGEST) : middle + bottom].sum()) / unit
+        return inside >= _CLEAR and below <= inside / 10
+
+    def _is_mirrored(self, noisy: NDArray[Any], top: int) -> bool:
+        """Whether people have values below 0 about as large as the largest above. They cost a sum nothing: it moves by
+        the larger end. So less must be seen of them than of values further out."""
+        if top <= 0:
+            return False
+        middle, last = side(self.column), max(top - _WINDOW, 1)
+        below, above = noisy[middle - top : middle - last + 1], noisy[middle + last : middle + top + 1]
+        return float(below.sum()) >= max(_MIRRORED * float(self.scale), float(above.sum()) / 20)
 
     def _end(self, noisy: NDArray[Any], epsilon: Fraction, groups: int | None) -> int:
         """The cell at whose outer edge values are cut off, going to the right."""
