@@ -63,6 +63,28 @@ def test_without_the_lock_the_same_race_overspends(path: Path) -> None:
     assert sum(each["paid"] for each in told) > 50
 
 
+def test_an_allotment_beside_charges_holds_all_of_them_or_is_refused(tmp_path: Path) -> None:
+    """One process charges ten twentieths in an analyst's name while another allots that analyst a quarter."""
+    paths = [tmp_path / f"{number}.ledger" for number in range(20)]
+    for path in paths:
+        Ledger.create(path, unit="row", budget=PureDP(1)).close()
+    command = [sys.executable, str(HERE / "workers.py"), "allots"]
+    pipes: dict[str, Any] = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True, "env": ENVIRONMENT}
+    running: list[Any] = [subprocess.Popen([*command, role], **pipes) for role in ("charge", "allot")]
+    for path in paths:
+        assert [each.stdout.readline() for each in running] == ["ready\n"] * 2
+        for each in running:
+            each.stdin.write(f"{path}\n")
+            each.stdin.flush()
+    charged, allotted = (json.loads(each.communicate()[0].removeprefix("ready\n")) for each in running)
+    for path, charges, allotment in zip(paths, charged, allotted, strict=True):
+        assert charges == (5 if allotment else 10)
+        with Ledger.open(path) as ledger:
+            assert ledger.verify().seq == charges + allotment
+            if allotment:
+                assert ledger.remaining(who="ana").numbers["epsilon"] == 0
+
+
 def test_eight_threads_share_exactly_the_budget(path: Path) -> None:
     ledger = Ledger.create(path, unit="row", budget=PureDP(1))
 

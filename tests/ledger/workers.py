@@ -11,6 +11,7 @@ import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from fractions import Fraction
 from typing import Any
 
 from deniable.errors import BudgetExceeded, LedgerError
@@ -41,6 +42,29 @@ def race(path: str, scale: str, tries: str, locked: str) -> dict[str, int]:
         except BudgetExceeded:
             refused += 1
     return {"paid": paid, "refused": refused}
+
+
+def allots(role: str) -> list[int]:
+    """On each ledger that a line names: charge a twentieth ten times for ana, or allot her a quarter meanwhile."""
+    done = []
+    print("ready", flush=True)
+    for number, path in enumerate(sys.stdin):
+        count = 0
+        with Ledger.open(path.strip()) as ledger:
+            try:
+                if role == "allot":
+                    for _ in range(number):  # each time a little later in the other's charges
+                        ledger.remaining()
+                    ledger.allot("ana", PureDP(Fraction(1, 4)))
+                    count = 1
+                while role == "charge" and count < 10:
+                    ledger.charge(Laplace(scale=20), purpose="race", who="ana")
+                    count += 1
+            except LedgerError:
+                pass
+        done.append(count)
+        print("ready", flush=True)
+    return done
 
 
 @contextmanager
@@ -162,7 +186,7 @@ def another_user(path: str) -> dict[str, str | None]:
     return found
 
 
-WORK = {"race": race, "kills": kills, "small_disk": small_disk, "read_only": read_only, "another_user": another_user}
+WORK = {each.__name__: each for each in (race, allots, kills, small_disk, read_only, another_user)}
 
 if __name__ == "__main__":
     found = WORK[sys.argv[1]](*sys.argv[2:])  # type: ignore[operator]

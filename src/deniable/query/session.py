@@ -69,7 +69,8 @@ class Session:
             always asked in this way.
         memory: the most memory that DuckDB takes, such as "2GB"; four fifths of the machine's, if not given.
         threads: of DuckDB; as many as the machine has cores, if not given.
-        seconds: how long one statement may run. Past it, the charge stands and nothing is released.
+        seconds: how long one statement may run. Past it, the charge stands and nothing is released. That tells how long
+            the rows took, so let it be many times what the table needs (docs/sharp-edges.md).
     """
 
     @public
