@@ -12,8 +12,12 @@ import pandas as pd
 import pytest
 
 import deniable as dn
+from deniable.noise import Grid
+from deniable.query import bounding
 from deniable.query.engines import base
 from deniable.query.engines.duckdb import DuckDB
+from deniable.query.grids import Values
+from deniable.query.reading import read
 
 LIMITS = dn.AtMost(groups=2, rows=2)
 BASE: dict[str, Any] = {
@@ -135,6 +139,19 @@ def test_tables_that_may_change_are_read_again(opened: Callable[..., dn.Session]
         again = session.sql(FIRST, **{**BASE, "epsilon": 1000})
     assert len(statements) == 2
     assert max(again["s"]) < 30 < min(release["s"])
+
+
+def test_another_table_is_not_answered_from_memory() -> None:
+    """A table that takes another's place in an engine, under the same key."""
+    engine = DuckDB()
+    for value in (1, 2):
+        engine._connection.execute("DROP VIEW IF EXISTS temp.main.t")
+        table = engine.add("t", pd.DataFrame({"person": [1], "x": [value]}))
+        question = read("SELECT SUM(x) AS s FROM t", (table,))
+        values = Values(table.columns[1], Grid(low=0, high=9, step=1))
+        text = bounding.bounded(question, [], [values], unit=table.columns[0], limits=LIMITS, groups=1)
+        assert engine.run(text, groups=1, key=(1, 2)).sums[values].tolist() == [value]
+    engine.close()
 
 
 def test_a_fixed_key_and_keys_of_the_data_are_not_kept(

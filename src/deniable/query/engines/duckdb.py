@@ -214,6 +214,8 @@ class DuckDB:
         return cursor
 
     def add(self, name: str, data: Any, *, public: bool = False, unit: str | None = None) -> Table:
+        if self._recent is not None:
+            self._recent = RecentTotals()  # what was kept is about other tables
         if isinstance(data, databases.DuckDBTable):
             source = ParquetSource(databases.source(self._connection, data))
         elif isinstance(data, Files) or is_path(data):
