@@ -122,7 +122,8 @@ def transformers_model(name: str) -> nn.Module:
         return Logits(transformers.GPT2LMHeadModel(transformers.GPT2Config(use_cache=False, **no_dropout)))
     no_dropout = {"hidden_dropout_prob": 0, "attention_probs_dropout_prob": 0}
     if name == "vit":
-        return Logits(transformers.ViTForImageClassification(transformers.ViTConfig(num_labels=100, **no_dropout)))
+        sizes: dict[str, Any] = {"num_labels": 100}
+        return Logits(transformers.ViTForImageClassification(transformers.ViTConfig(**sizes, **no_dropout)))
     if name == "roberta":
         sizes = {"num_labels": 3, "vocab_size": 50_265, "max_position_embeddings": 514, "type_vocab_size": 1}
         config = transformers.RobertaConfig(**sizes, **no_dropout)
