@@ -85,6 +85,100 @@ def test_the_loss_is_the_models_own_for_one_example() -> None:
         torch.testing.assert_close(ours[0], model(**batch, labels=labels).loss)
 
 
+@pytest.mark.parametrize("task", ["classes", "several classes", "tokens", "smooth", "answers", "translation"])
+def test_every_task_has_the_loss_of_its_model(task: str) -> None:
+    torch.manual_seed(0)
+    sizes: dict[str, Any] = {
+        "vocab_size": 50, "hidden_size": 16, "num_hidden_layers": 1, "num_attention_heads": 2, "intermediate_size": 16,
+        "max_position_embeddings": 16, "num_labels": 3, "problem_type": None,
+    }  # fmt: skip
+    tokens = torch.randint(3, 50, (1, 8))
+    inputs, smoothing = {"input_ids": tokens}, 0.0
+    labels: dict[str, Any] = {"labels": torch.tensor([2])}
+    kind = transformers.BertForSequenceClassification
+    if task == "several classes":
+        sizes["problem_type"], labels = "multi_label_classification", {"labels": torch.tensor([[1.0, 0.0, 1.0]])}
+    elif task == "tokens":
+        kind, labels = (
+            transformers.BertForTokenClassification,
+            {"labels": torch.tensor([[0, 1, 2, -100, 1, 0, 2, -100]])},
+        )
+    elif task == "answers":
+        kind, sizes["num_labels"] = transformers.BertForQuestionAnswering, 2
+        labels = {"start_positions": torch.tensor([1]), "end_positions": torch.tensor([99])}
+    if task == "translation":
+        config = transformers.T5Config(vocab_size=50, d_model=16, d_kv=8, d_ff=16, num_layers=1, num_heads=2)
+        config.decoder_start_token_id, config.dropout_rate = 0, 0.0
+        model: Any = transformers.T5ForConditionalGeneration(config).eval()
+        labels = {"labels": torch.tensor([[4, 5, 6, -100]])}
+    else:
+        model = kind(transformers.BertConfig(**sizes)).eval()
+    given = {name: each.clone() for name, each in labels.items()}
+    expected = model(**inputs, **given).loss
+    output = model(**inputs, **given)
+    if task == "smooth":
+        smoothing = 0.1
+        expected = transformers.trainer_pt_utils.LabelSmoother(0.1)({"logits": output.logits}, labels["labels"])
+    targets = torch.stack(list(labels.values()), 1) if task == "answers" else labels["labels"]
+    ours = per_example_loss(model, smoothing=smoothing)(output, targets)
+    assert ours.shape == (1,)
+    if task == "answers":  # the end is beyond the text: torch's mean over nothing is no number
+        expected = nn.functional.cross_entropy(output.start_logits, labels["start_positions"]) / 2
+    torch.testing.assert_close(ours[0], expected)
+    if task == "several classes":  # the same as whole numbers
+        torch.testing.assert_close(per_example_loss(model)(output, targets.long())[0], expected)
+
+
+def test_translations_and_answers_are_trained(tmp_path: Path) -> None:
+    torch.manual_seed(0)
+    sizes: dict[str, Any] = {"d_model": 16, "d_kv": 8, "d_ff": 16, "num_layers": 1, "num_heads": 2}
+    config = transformers.T5Config(vocab_size=50, use_cache=False, **sizes)
+    config.decoder_start_token_id = 0
+    run(transformers.T5ForConditionalGeneration(config), texts(), tmp_path)
+    small = classifier().config
+    small.num_labels = 2
+    answers = [
+        {**{name: each for name, each in row.items() if name != "labels"}, "start_positions": 1, "end_positions": 3}
+        for row in texts()
+    ]
+    run(transformers.BertForQuestionAnswering(small), answers, tmp_path)
+
+
+def test_epochs_and_checkpointing_are_the_models(tmp_path: Path) -> None:
+    ends: list[float] = []
+
+    class Watching(transformers.TrainerCallback):  # type: ignore[misc, unused-ignore]
+        def on_epoch_end(self, args: Any, state: Any, control: Any, **rest: Any) -> None:
+            ends.append(state.epoch)
+
+    chosen = arguments(tmp_path, eval_strategy="epoch", gradient_checkpointing=True)
+    settings = {"train_dataset": texts(labelled=True), "eval_dataset": texts(4, labelled=True)}
+    stated = plan(size=40, batch=10, steps=8)
+    trainer = HuggingFaceTrainer(classifier(), chosen, plan=stated, callbacks=[Watching()], **settings)
+    trainer.train()
+    assert ends == [1, 2]
+    assert [each["epoch"] for each in trainer.state.log_history if "eval_loss" in each] == [1, 2]
+    assert trainer.model.is_gradient_checkpointing
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        {"max_steps": 99},
+        {"gradient_accumulation_steps": 4},
+        {"load_best_model_at_end": True},
+        {"save_strategy": "best"},
+    ],
+)
+def test_arguments_that_say_something_else_than_the_plan_are_refused(other: dict[str, Any], tmp_path: Path) -> None:
+    chosen = arguments(tmp_path)
+    chosen.metric_for_best_model = "loss"
+    for name, value in other.items():
+        setattr(chosen, name, value)
+    with pytest.raises(InvalidArgument, match=next(iter(other))):
+        HuggingFaceTrainer(classifier(), chosen, train_dataset=texts(labelled=True), plan=plan(size=40, steps=3))
+
+
 def test_labels_of_padding_do_not_count() -> None:
     model = causal().eval()
     batch = transformers.default_data_collator(texts(2))
@@ -117,7 +211,7 @@ def test_callbacks_schedule_and_checkpoint(tmp_path: Path) -> None:
             rates.append(logs["learning_rate"])
 
     stated = plan(size=40, batch=10, steps=6)
-    chosen = arguments(tmp_path / "out", logging_steps=1, max_steps=99, num_train_epochs=7)
+    chosen = arguments(tmp_path / "out", logging_steps=1, max_steps=6, num_train_epochs=7)
     chosen.save_strategy, chosen.save_steps = transformers.trainer_utils.SaveStrategy.STEPS, 3
     model = causal()
     trainer = HuggingFaceTrainer(model, chosen, train_dataset=texts(), plan=stated, callbacks=[Watching()])

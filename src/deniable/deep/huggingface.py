@@ -4,10 +4,11 @@
     trainer.train()
 
 Optimizer, schedule, callbacks, collator, evaluation and saving are those of `transformers`. How many steps there are,
-who is in a batch and how large it is, clipping and noise are the plan's: the arguments that would say otherwise
-(`num_train_epochs`, `max_steps`, `gradient_accumulation_steps`, `max_grad_norm`) are not read, and
-`per_device_train_batch_size` is how many rows go through the model at once. The training loss is private and not
-logged. Adapters of `peft` are ordinary frozen and trainable parameters.
+who is in a batch and how large it is, clipping and noise are the plan's. `per_device_train_batch_size` is how many rows
+go through the model at once; an epoch, for those who evaluate or save by epochs, is size/batch steps. What the plan
+says is not said twice: `num_train_epochs` and `max_grad_norm`, which always have a value, are not read; `max_steps` and
+`gradient_accumulation_steps` are refused where they differ from the plan. The training loss is private and not logged.
+Adapters of `peft` are ordinary frozen and trainable parameters.
 """
 
 from __future__ import annotations
@@ -36,29 +37,43 @@ CHECKPOINT = "private.pt"
 """The name of the checkpoint in the output folder."""
 
 
-def per_example_loss(model: nn.Module) -> Callable[[Any, Tensor], Tensor]:
-    """Cross entropy (squared error for real labels, or as `config.problem_type` says) of each example, averaged over
-    its own tokens where it has many.
+def per_example_loss(model: nn.Module, *, smoothing: float = 0.0) -> Callable[[Any, Tensor], Tensor]:
+    """The model's own loss of each example, averaged over its own tokens where it has many.
 
+    Cross entropy for classes and tokens, with `smoothing` if given; squared error for real labels; one binary cross
+    entropy per class where `config.problem_type` says so; the mean of both ends for questions with answers in a text.
     A label of −100 does not count. A model for causal language predicts the next token, so its labels move by one.
     """
     several = getattr(getattr(model, "config", None), "problem_type", None) == "multi_label_classification"
     causal = any(kind.__name__.endswith(("ForCausalLM", "LMHeadModel")) for kind in _kinds(model))
 
     def loss(output: Any, labels: Tensor) -> Tensor:
+        if getattr(output, "start_logits", None) is not None:
+            return (_place_loss(output.start_logits, labels[:, 0]) + _place_loss(output.end_logits, labels[:, 1])) / 2
         logits = output.logits
-        if labels.is_floating_point() and several:
-            return functional.binary_cross_entropy_with_logits(logits, labels, reduction="none").flatten(1).mean(1)
+        if smoothing and (several or labels.is_floating_point()):
+            raise NotSupported("label_smoothing_factor is for labels that are one class each; leave it out.")
+        if several:
+            targets = labels.to(logits.dtype)
+            return functional.binary_cross_entropy_with_logits(logits, targets, reduction="none").flatten(1).mean(1)
         if labels.is_floating_point():
             return functional.mse_loss(logits.reshape(labels.shape), labels, reduction="none").flatten(1).mean(1)
         if labels.dim() == 1:
-            return functional.cross_entropy(logits, labels, reduction="none")
+            return functional.cross_entropy(logits, labels, reduction="none", label_smoothing=smoothing)
         if causal:
             logits, labels = logits[:, :-1], labels[:, 1:]
-        each = functional.cross_entropy(logits.transpose(1, 2), labels, reduction="none", ignore_index=-100)
+        each = functional.cross_entropy(
+            logits.transpose(1, 2), labels, reduction="none", ignore_index=-100, label_smoothing=smoothing
+        )
         return each.sum(1) / (labels != -100).sum(1).clamp_min(1)
 
     return loss
+
+
+def _place_loss(logits: Tensor, place: Tensor) -> Tensor:
+    """The cross entropy of the place of a token; one outside the text does not count."""
+    beyond = logits.shape[1]
+    return functional.cross_entropy(logits, place.clamp(0, beyond), reduction="none", ignore_index=beyond)
 
 
 def _kinds(model: nn.Module) -> list[type]:
@@ -92,10 +107,34 @@ class HuggingFaceTrainer(transformers.Trainer):  # type: ignore[misc, unused-ign
         settings = getattr(self._network, "config", None)
         if getattr(settings, "use_cache", False):
             settings.use_cache = False  # type: ignore[union-attr]  # past keys and values are of no use in training
-        self.plan, self._people, self._loss = plan, people, loss or per_example_loss(self._network)
+        self._refuse_other_plans(plan)
+        own = per_example_loss(self._network, smoothing=float(self.args.label_smoothing_factor))
+        if loss is not None and self.args.label_smoothing_factor:
+            raise InvalidArgument("label_smoothing_factor", self.args.label_smoothing_factor, "0 beside a loss=")
+        self.plan, self._people, self._loss = plan, people, loss or own
         self._settings: dict[str, Any] = {"ledger": ledger, "generator": generator, "observers": observers}
         self._run = run
         self.private: Trainer | None = None
+
+    def _refuse_other_plans(self, plan: Plan) -> None:
+        """Refuse arguments that say something else than the plan, or that nothing here would do."""
+        given = self.args
+        if given.max_steps > 0 and given.max_steps != plan.steps:
+            raise InvalidArgument("max_steps", given.max_steps, f"left out, or {plan.steps} as in the plan")
+        if given.gradient_accumulation_steps != 1:
+            raise InvalidArgument(
+                "gradient_accumulation_steps",
+                given.gradient_accumulation_steps,
+                "1: the plan says how many rows a step has, and per_device_train_batch_size how many go at once",
+            )
+        best = "load_best_model_at_end" if given.load_best_model_at_end else "save_strategy"
+        if given.load_best_model_at_end or given.save_strategy == "best":
+            raise InvalidArgument(
+                best,
+                getattr(given, best),
+                "another: one checkpoint is kept, that of the last save, and the run goes on from it",
+                "Keep the weights of the best evaluation in a callback.",
+            )
 
     def train(
         self,
@@ -110,6 +149,9 @@ class HuggingFaceTrainer(transformers.Trainer):  # type: ignore[misc, unused-ign
             self._check_place()
         self.create_optimizer_and_scheduler(num_training_steps=self.plan.steps)
         self.private = self._trainer(resume_from_checkpoint)
+        if self.args.gradient_checkpointing:
+            again = {"use_reentrant": False, **cast(dict[str, Any], self.args.gradient_checkpointing_kwargs or {})}
+            cast(Any, self._network).gradient_checkpointing_enable(gradient_checkpointing_kwargs=again)
         self._network.train()
         self.state.max_steps, self.state.global_step = self.plan.steps, self.private.progress.step
         cast(Any, self.state).compute_steps(self.args, self.plan.steps)
@@ -122,12 +164,19 @@ class HuggingFaceTrainer(transformers.Trainer):  # type: ignore[misc, unused-ign
             num_workers=self.args.dataloader_num_workers,
             prefetch_factor=self.args.dataloader_prefetch_factor or 2,
         )
+        epoch = max(1, round(self.plan.size / self.plan.batch))
         for batch in batches:
+            if self.state.global_step % epoch == 0:
+                self.control = handler.on_epoch_begin(self.args, self.state, self.control)
             self.control = handler.on_step_begin(self.args, self.state, self.control)
             self.state.global_step = self.private.step(batch).step
+            self.state.epoch = self.state.global_step / epoch
             if self.lr_scheduler is not None:
                 self.lr_scheduler.step()
             self.control = handler.on_step_end(self.args, self.state, self.control)
+            if self.state.global_step % epoch == 0:
+                self._answer(ignore_keys_for_eval)
+                self.control = handler.on_epoch_end(self.args, self.state, self.control)
             self._answer(ignore_keys_for_eval)
             if self.control.should_training_stop:
                 break
@@ -208,6 +257,12 @@ class HuggingFaceTrainer(transformers.Trainer):  # type: ignore[misc, unused-ign
         """The collator's batch as inputs and labels."""
         collate = self._get_collator_with_removed_columns(self.data_collator, description="training")
         batch = dict(collate(items))
+        if "start_positions" in batch and "end_positions" in batch:
+            return batch, torch.stack([batch.pop("start_positions"), batch.pop("end_positions")], 1)
         if "labels" not in batch:
             raise InvalidArgument("train_dataset", sorted(batch), "one whose batches hold labels")
-        return batch, batch.pop("labels")
+        labels = batch.pop("labels")
+        shift = getattr(self._network, "prepare_decoder_input_ids_from_labels", None)
+        if shift is not None and "decoder_input_ids" not in batch:
+            batch["decoder_input_ids"] = shift(labels=labels)
+        return batch, labels
