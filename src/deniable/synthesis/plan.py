@@ -109,7 +109,11 @@ class SynthesisPlan(Plain):
         Where the limit of a unit's rows is to be found: for each row of that limit."""
         one = self.contribution if self.limit is None else replace(self.contribution, rows=1)
         spending = Spending({}, one, self.rho)
-        share = self.rho * (1 - self.check) * (selection.ONE_WAYS if self.method == "aim" else Fraction(1, 3))
+        share = (
+            self.rho
+            * (1 - self.check)
+            * (selection.share_alone(len(self.domain.sizes)) if self.method == "aim" else Fraction(1, 3))
+        )
         parts = [size ** (2 / 3) for size in self.domain.sizes]
         return {
             name: float(spending.scale(Fraction(float(share) * part / sum(parts))))

@@ -44,8 +44,7 @@ from deniable.synthesis.tree import Floats, neighbours, tree_cells
 GRID = 256
 """Counts are compared with the model in steps of 1/256 of a row."""
 
-ONE_WAYS = Fraction(2, 5)
-"""The share of ρ for the columns by themselves in AIM; a third in MST."""
+_LEAST_ALONE, _MOST_ALONE = Fraction(1, 8), Fraction(2, 5)
 
 _FLOATS_ABOVE = 1 + 1e-9
 """More than what floats may be off, so that no step ever costs more than its share."""
@@ -165,6 +164,11 @@ class Candidate:
     penalty: int = 0
 
 
+def share_alone(columns: int) -> Fraction:
+    """The share of ρ for the columns by themselves in AIM: more, the more of them there are, since each is measured."""
+    return min(max(Fraction(columns, 40), _LEAST_ALONE), _MOST_ALONE)
+
+
 def measure_columns(spending: Spending, domain: Domain, rho: Fraction) -> None:
     """Every column by itself: shares of ρ in proportion to n^(2/3), which minimises Σ n·s at fixed Σ 1/s²."""
     parts = [size ** (2 / 3) for size in domain.sizes]
@@ -209,7 +213,7 @@ def run_aim(
     """Rounds of choosing and measuring until ρ is spent; the junction tree has at most `cells` cells."""
     sizes, rho = domain.sizes, spending.left
     whole = float(rho)
-    measure_columns(spending, domain, rho * ONE_WAYS)
+    measure_columns(spending, domain, rho * share_alone(len(sizes)))
     model = fit(sizes, spending.measurements, forbidden=forbidden)
     share = spending.left / _planned_rounds(spending, model.size, len(sizes))
     scale = spending.scale(short_below(share * (1 - SELECTION), figures=6))
