@@ -19,6 +19,7 @@ ALLOWED: dict[tuple[str, str], str] = {
     ("query/engines/checked.py", "path.open"): "a piece of a CSV file, in a temporary folder of our own",
     ("query/engines/checked.py", "shard.unlink"): "which is removed when it is copied",
     ("query/engines/remote.py", "node.replace"): "no file: a node of a parsed query",
+    ("deep/after_step.py", "torch.save"): "into memory, to see whether it could be read",
     ("deep/checkpoint.py", "os.open"): "the journal of a run: one line, written in place, locked by its owner",
     ("query/starting.py", "place.unlink"): "a ledger that this call created, before anything was charged to it",
     ("deep/checkpoint.py", "self._path.unlink"): "the same journal, after a refusal, before any step of the run began",

@@ -18,8 +18,8 @@ LINEAR = [
     (losses.SmoothedHinge(0.3), [-1.0, 1.0]),
     (losses.Squared(2.0), [-1.0, 0.25, 1.0]),
     (losses.Huber(0.5), [-1.0, 0.25, 1.0]),
-    (losses.Quantile(0.8), [-1.0, 0.25, 1.0]),
-    (losses.SmoothedQuantile(0.8, 0.3), [-1.0, 0.25, 1.0]),
+    (losses.Pinball(0.8), [-1.0, 0.25, 1.0]),
+    (losses.SmoothedPinball(0.8, 0.3), [-1.0, 0.25, 1.0]),
     (losses.Multinomial(4), [0.0, 1.0, 2.0, 3.0]),
 ]
 POINTS = [losses.Distance(), losses.SmoothedDistance(0.1), losses.HalfSquare(2.0)]

@@ -47,7 +47,7 @@ CASES: list[tuple[losses.LinearLoss, float, float, float]] = [
     (losses.Logistic(), -1.0, 1.0, 0.45),  # a residual of 1 and no curvature do not come together
     (losses.SmoothedHinge(0.5), -1.0, 1.0, 0.999),
     (losses.Huber(0.3), -1.0, 1.0, 0.999),
-    (losses.SmoothedQuantile(0.5, 0.3), -1.0, 1.0, 0.999),
+    (losses.SmoothedPinball(0.5, 0.3), -1.0, 1.0, 0.999),
     (losses.Multinomial(3), 0.0, 1.0, 0.45),
 ]
 

@@ -31,7 +31,7 @@ LOSSES = [
     losses.Squared(),
     losses.Hinge(),
     losses.Huber(0.3),
-    losses.Quantile(0.9),
+    losses.Pinball(0.9),
 ]
 
 

@@ -32,7 +32,7 @@ LOSSES: dict[str, losses.LinearLoss] = {
     "sharp hinge": losses.SmoothedHinge(1e-3),
     "huber": losses.Huber(0.3),
     "wide huber": losses.Huber(50.0),
-    "quantile": losses.SmoothedQuantile(0.9, 0.3),
+    "quantile": losses.SmoothedPinball(0.9, 0.3),
 }
 every = pytest.mark.parametrize("name", LOSSES)
 
@@ -59,7 +59,7 @@ def derivative(loss: losses.LinearLoss, margins: list[mpmath.mpf], label: float)
     if isinstance(loss, losses.SmoothedHinge):
         width = mpmath.mpf(loss.width)
         return [-label * min(max((1 - label * m + width) / (2 * width), mpmath.mpf(0)), mpmath.mpf(1))]
-    if isinstance(loss, losses.SmoothedQuantile):
+    if isinstance(loss, losses.SmoothedPinball):
         width = mpmath.mpf(loss.width)
         return [min(max((m - label + width) / (2 * width), mpmath.mpf(0)), mpmath.mpf(1)) - mpmath.mpf(loss.level)]
     assert isinstance(loss, losses.Huber)

@@ -96,7 +96,7 @@ def test_batches_without_replacement_against_quadrature() -> None:
     )
     profile = account(event)
     assert profile.method.startswith("contour integral of tables of the bound")
-    tilt, omegas = 5.0, np.arange(1, 2000) * 0.1
+    tilt, omegas = 5.0, np.arange(1, 250) * 0.1  # beyond them waves are below 1e-22
     z = tilt + 1j * np.append(0.0, omegas)
     total = np.ones(len(z), dtype=complex)
     for sigma, batch in steps:

@@ -20,7 +20,7 @@ from deniable import _checks
 from deniable.errors import InvalidArgument
 from deniable.learning.estimators.base import Array, magnitude
 from deniable.learning.estimators.models import LinearModel
-from deniable.learning.losses import Quantile, Squared
+from deniable.learning.losses import Pinball, Squared
 from deniable.learning.losses.base import LinearLoss
 from deniable.learning.optimizers import (
     SGD,
@@ -137,7 +137,7 @@ class QuantileRegressor(LinearRegression):
         return (GradientDescent(), SGD(), PhasedSGD(), Localisation(), RegularisedExponential())
 
     def _public_loss(self) -> LinearLoss:
-        return Quantile(float(_checks.inner_probability("quantile", self.quantile)))
+        return Pinball(float(_checks.inner_probability("quantile", self.quantile)))
 
 
 def label_range(bounds: Any) -> tuple[float, float]:

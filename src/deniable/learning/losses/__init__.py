@@ -8,8 +8,8 @@ rests; each is proved beside its formula, and `check` tries to refute them.
 |---|---|---|---|
 | `Squared(reach)` | (m − y)²/2, |y| ≤ 1, |m| ≤ reach | 1 + reach | 1 |
 | `Huber(width)` | (m − y)²/2 near 0, linear beyond `width` | width | 1 |
-| `Quantile(level)` | level·(y − m) below y, (1 − level)·(m − y) above | max(level, 1 − level) | none |
-| `SmoothedQuantile(level, width)` | the same, rounded within `width` of y | max(level, 1 − level) | 1/(2 width) |
+| `Pinball(level)` | level·(y − m) below y, (1 − level)·(m − y) above | max(level, 1 − level) | none |
+| `SmoothedPinball(level, width)` | the same, rounded within `width` of y | max(level, 1 − level) | 1/(2 width) |
 | `Logistic()` | ln(1 + e^{−ym}) | 1 | 1/4 |
 | `Multinomial(k)` | ln Σ e^{m_j} − m_y | √2 | 1/2 |
 | `Hinge()` | max(0, 1 − ym) | 1 | none |
@@ -23,7 +23,7 @@ from deniable.learning.losses.base import LinearLoss, PointLoss
 from deniable.learning.losses.checking import check
 from deniable.learning.losses.classification import Hinge, Logistic, Multinomial, SmoothedHinge
 from deniable.learning.losses.points import Distance, HalfSquare, SmoothedDistance
-from deniable.learning.losses.regression import Huber, Quantile, SmoothedQuantile, Squared
+from deniable.learning.losses.regression import Huber, Pinball, SmoothedPinball, Squared
 
 __all__ = [
     "Distance",
@@ -33,11 +33,11 @@ __all__ = [
     "LinearLoss",
     "Logistic",
     "Multinomial",
+    "Pinball",
     "PointLoss",
-    "Quantile",
     "SmoothedDistance",
     "SmoothedHinge",
-    "SmoothedQuantile",
+    "SmoothedPinball",
     "Squared",
     "check",
 ]

@@ -91,12 +91,12 @@ class Huber(LinearLoss):
 
 
 @dataclass(frozen=True)
-class Quantile(LinearLoss):
+class Pinball(LinearLoss):
     """τ(y − m) where m is below y and (1 − τ)(m − y) above, whose minimiser is the τ-quantile of y given the row.
 
     φ′ is −τ or 1 − τ: L = max(τ, 1 − τ); it has a corner at y, so no β.
 
-    >>> Quantile(0.9).values(np.array([0.0, 0.0]), np.array([1.0, -1.0])).round(6).tolist()
+    >>> Pinball(0.9).values(np.array([0.0, 0.0]), np.array([1.0, -1.0])).round(6).tolist()
     [0.9, 0.1]
     """
 
@@ -117,8 +117,8 @@ class Quantile(LinearLoss):
         return math.inf
 
     def smoothed(self, width: float) -> LinearLoss:
-        """`SmoothedQuantile`: at most width/4 above, whatever the dimension, with the same L."""
-        return SmoothedQuantile(self.level, width)
+        """`SmoothedPinball`: at most width/4 above, whatever the dimension, with the same L."""
+        return SmoothedPinball(self.level, width)
 
     def values(self, margins: Array, labels: Array) -> NDArray[np.float64]:
         over = margins - labels
@@ -133,12 +133,12 @@ class Quantile(LinearLoss):
 
 
 @dataclass(frozen=True)
-class SmoothedQuantile(LinearLoss):
-    """Quantile, averaged over labels within h of y: φ′ runs from −τ to 1 − τ linearly where |m − y| ≤ h.
+class SmoothedPinball(LinearLoss):
+    """`Pinball`, averaged over labels within h of y: φ′ runs from −τ to 1 − τ linearly where |m − y| ≤ h.
 
     L = max(τ, 1 − τ), β = 1/(2h); the level of the minimiser is that of labels blurred by h.
 
-    >>> SmoothedQuantile(0.5, 0.5).values(np.array([0.0]), np.array([0.0])).tolist()
+    >>> SmoothedPinball(0.5, 0.5).values(np.array([0.0]), np.array([0.0])).tolist()
     [0.125]
     """
 
