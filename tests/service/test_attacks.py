@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import csv
 import json
 from collections.abc import AsyncIterator, Callable
 from pathlib import Path
@@ -82,6 +83,23 @@ def test_a_refusal_by_an_envelope_says_nothing_of_what_others_spent(service: Ser
     assert "0.1" not in refused.value["detail"]
     own = service.submit("other", "k2", epsilon=1.5, project="flu").value
     assert own["largest"]["epsilon"] == 1
+
+
+def test_no_answer_sends_to_an_address_that_came(service: Service) -> None:
+    for path in ("/v1/me/", "/healthz/", "//evil.test/"):
+        reply = service.ask("analyst", "GET", path)
+        assert (reply.status, reply.headers["cache-control"]) == (404, "no-store")
+        assert "location" not in reply.headers
+
+
+def test_no_text_of_a_file_is_a_formula(service: Service) -> None:
+    texts = ["=1+1", "@x", "+a", "-b", "\t=1", "Bern"]
+    sql = 'SELECT city, COUNT(*) AS "=n" FROM visits GROUP BY city'
+    id = publish(service, sql=sql, keys={"city": texts}, epsilon=0.01)
+    head, *rows = csv.reader(service.ask(None, "GET", f"/v1/releases/{id}.csv").body.decode().splitlines())
+    assert head == ["city", "'=n", "'=n_low", "'=n_high"]
+    assert {row[0] for row in rows} == {*(f"'{text}" for text in texts[:-1]), "Bern"}
+    assert all(not cell.startswith("'") for row in rows for cell in row[1:])  # numbers are as they were, also below 0
 
 
 # budgets of one's own
@@ -180,7 +198,36 @@ def test_the_newest_head_counts_and_not_the_last_line(service: Service, tmp_path
     assert service.curator.jobs.last_head() == service.curator.session.ledger.head()
 
 
+def test_a_run_that_waited_must_fit_the_day_on_which_it_is_approved(make: Callable[..., Service]) -> None:
+    service = make(most_epsilon_per_day=0.5, approval_above=0.2)
+    id = service.submit("analyst", "waits", epsilon=0.45).value["id"]
+    service.clock.now += 86_401  # on this day it counts no more
+    assert service.submit("analyst", "today", epsilon=0.2).status == 202
+    fine = {"approve": True, "plan": service.curator.approvals()[0]["plan"], "reason": "x"}
+    refused = service.ask("curator", "POST", f"/v1/approvals/{id}", fine)
+    assert (refused.status, refused.value["name"]) == (422, "epsilon")
+    assert (service.charges, service.curator.store.approval(id)) == (1, None)
+    service.clock.now += 86_401
+    assert service.ask("curator", "POST", f"/v1/approvals/{id}", fine).value["state"] == "running"
+
+
 # accounts and sessions
+
+
+def test_what_somebody_else_makes_is_the_only_way_in(service: Service) -> None:
+    for name in ("eva", "eve"):
+        service.ask("owner", "POST", "/v1/accounts", {"name": name, "role": "analyst", "password": PASSWORD})
+    access, now = service.curator.access, service.clock()
+    service.ask("curator", "POST", "/v1/tokens", {"account": "eva"})
+    access.set_identity("eve", "https://login.test", "s-1", decided="cora", now=now)
+    for name in ("eva", "eve"):
+        with pytest.raises(DeniableError):
+            access.log_in(name, PASSWORD, now=now)
+    assert access.log_in_as("https://login.test", "s-1", now=now)[1].name == "eve"
+    service.ask("owner", "POST", "/v1/accounts/eve/password", {"new": PASSWORD})  # takes the account back
+    with pytest.raises(DeniableError):
+        access.log_in_as("https://login.test", "s-1", now=now)
+    assert access.log_in("eve", PASSWORD, now=now)[1].name == "eve"
 
 
 def test_nobody_acts_in_anothers_name_unseen(service: Service) -> None:
@@ -241,6 +288,32 @@ def test_few_wait_for_a_plan(service: Service) -> None:
         place.__exit__(None, None, None)
     with waits._place("ana"):
         assert waits._waiting.total() == 1
+
+
+def test_a_mistake_while_planning_is_quoted_nowhere(service: Service, monkeypatch: pytest.MonkeyPatch) -> None:
+    sent: list[Any] = []
+    asked = [("ana", json.dumps(QUESTION), False)]
+
+    def receive() -> Any:
+        if not asked:
+            raise EOFError
+        return asked.pop()
+
+    def fail(*given: Any) -> Any:
+        raise ValueError("SELECT secret")
+
+    service.settings.write()
+    monkeypatch.setattr(requests, "make_plan", fail)
+    planner._serve(SimpleNamespace(send=sent.append, recv=receive), str(service.settings.folder))
+    assert [told for told, _ in sent[1:]] == [False]
+    assert "secret" not in str(sent)
+
+
+def test_a_number_beyond_every_float_is_refused(service: Service) -> None:
+    for number in ("1e400", "-1e400", 10**400, "1" * 600):
+        for name in ("epsilon", "error", "cover", "diagnose", "delta", "confidence"):
+            changes = {"epsilon": None, "error": number} if name == "error" else {name: number}
+            assert service.ask("analyst", "POST", "/v1/plans", {**QUESTION, **changes}).status == 422, changes
 
 
 @pytest.mark.parametrize("stated", ["²", "1" * 5000, "-1", "1e3", "70000", ""])

@@ -15,6 +15,7 @@ from joserfc import jwt
 from joserfc.jwk import ECKey, KeySet, OctKey
 
 from deniable.errors import InvalidArgument
+from deniable.service.access import MOST_LOGINS
 from deniable.service.oidc import OpenIDProvider
 from tests.service.conftest import Clock, Reply, Service, ask
 
@@ -222,3 +223,19 @@ def test_a_provider_that_says_it_is_another_is_refused(log_in: LogIn) -> None:
     assert ask(log_in.service.app, "GET", "/v1/oidc").status == 401
     log_in.provider.about |= {"issuer": ISSUER, "authorization_endpoint": "http://evil.test/"}
     assert ask(log_in.service.app, "GET", "/v1/oidc").status == 422
+
+
+def test_few_wait_for_the_provider(log_in: LogIn) -> None:
+    places = log_in.service.curator.provider._places
+    address, cookie = log_in.start()
+    answer = log_in.provider.authorize(address)
+    for _ in range(MOST_LOGINS):
+        places.acquire()
+    asked = len(log_in.provider.asked)
+    assert ask(log_in.service.app, "GET", "/v1/oidc").status == 429
+    assert log_in.finish(cookie, answer).status == 429
+    assert len(log_in.provider.asked) == asked
+    for _ in range(MOST_LOGINS):
+        places.release()
+    assert log_in.finish(cookie, answer).status == 303
+    assert all(places.acquire(blocking=False) for _ in range(MOST_LOGINS))  # each gave its place back

@@ -16,7 +16,7 @@ from deniable.service.app import make_app
 from deniable.service.pages import page_routes
 from deniable.service.rendering import assets
 from deniable.service.requests import PlanRequest, UnitLimits
-from tests.service.conftest import Reply, Service, ask
+from tests.service.conftest import QUESTION, Reply, Service, ask
 
 FIELDS = {
     "sql": "SELECT city, COUNT(*) AS n FROM visits GROUP BY city", "goal": "epsilon", "epsilon": "0.1",
@@ -469,3 +469,15 @@ def test_forms_read_what_they_wrote() -> None:
     for wrong in (b"\xff", b"a&b", b"a=%ff", b"&".join([b"a=1"] * 41)):
         with pytest.raises(forms.InvalidArgument):
             forms.read_fields(wrong)
+
+
+def test_no_text_breaks_a_page(service: Service) -> None:
+    analyst, curator = Visitor(service, "analyst"), Visitor(service, "curator")
+    for head in ("²:" + "0" * 64, "1" * 5000 + ":" + "0" * 64, "٣:" + "0" * 64):
+        assert "not a ledger" in curator.open(f"/ledger?head={quote(head)}").body.decode()
+    for changes in ({"keys": "city: Bern\rBasel"}, {"keys": 'city: "Be\rrn'}, {"epsilon": "1e400"}, {"epsilon": "\0"}):
+        assert analyst.send("/ask", **{**FIELDS, **changes}).status in (200, 422), changes
+    assert 'name="nonce" value=""' not in analyst.send("/ask", sql=FIELDS["sql"]).body.decode()  # a form without one
+    key = {**QUESTION, "keys": {"city": ["a\rb"]}}
+    id = service.ask("analyst", "POST", "/v1/runs", key, Idempotency_Key="k").value["id"]
+    assert analyst.open(f"/ask?run={id}").status in (200, 422)

@@ -63,7 +63,7 @@ class Head(NamedTuple):
     def parse(cls, text: str) -> Head:
         """The head that `str(head)` wrote."""
         seq, _, hash_text = text.strip().partition(":")
-        if not seq.isdigit() or len(hash_text) != 64:
+        if not (seq.isascii() and seq.isdigit()) or len(seq) > 18 or len(hash_text) != 64:
             raise LedgerDamaged(
                 Remedy(f"this is not a ledger's head; it looks like 12:9f2c…, as {HEAD} gives it.", HEAD)
             )

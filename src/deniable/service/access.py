@@ -83,6 +83,12 @@ class Access:
             self._end(name)
 
     def _end(self, name: str) -> None:
+        """End every way into an account: its password, its identities, its tokens and its sessions."""
+        self._store.ask("UPDATE service_accounts SET password = NULL WHERE name = ?", name)
+        self._store.ask("DELETE FROM service_identities WHERE account = ?", name)
+        self._end_shown(name)
+
+    def _end_shown(self, name: str) -> None:
         self._store.ask("UPDATE service_tokens SET revoked = 1 WHERE account = ?", name)
         self._store.ask("DELETE FROM service_sessions WHERE account = ?", name)
 
@@ -207,17 +213,19 @@ class Access:
         writes down ends all other ways into the account, so that its holder notices."""
         with self._store.writing():
             self._store.ask("DELETE FROM service_identities WHERE account = ? AND issuer = ?", account, issuer)
-            if subject is not None:
+            if subject is None:
+                self._end_shown(account)
+            else:
                 taken = self._store.ask(
                     "SELECT account FROM service_identities WHERE issuer = ? AND subject = ?", issuer, subject
                 )
                 if taken:
                     raise InvalidArgument("subject", "…", "one that belongs to no other account")
+                if decided != account:
+                    self._end(account)
                 self._store.ask(
                     "INSERT INTO service_identities VALUES (?, ?, ?, ?, ?)", issuer, subject, account, decided, now
                 )
-            if decided != account:
-                self._end(account)
 
     def change_password(self, member: Member, old: str | None, new: str, *, now: float) -> tuple[str, Member] | None:
         """A new password of one's own, by the old one; all sessions end. A browser gets a new one: its cookie, and who
@@ -236,11 +244,11 @@ class Access:
         return None if member.form is None else self._open_session(after, now=now)
 
     def set_password(self, name: str, new: str) -> None:
-        """A new password for another account; all its tokens and sessions end, so that its holder notices."""
+        """A new password for another account; all other ways in end, so that its holder notices."""
         digest = self._hash(new)
         with self._store.writing():
-            self._store.ask("UPDATE service_accounts SET password = ? WHERE name = ?", digest, name)
             self._end(name)
+            self._store.ask("UPDATE service_accounts SET password = ? WHERE name = ?", digest, name)
 
     def _hash(self, password: str) -> str:
         if not LEAST_PASSWORD <= len(password) <= MOST_PASSWORD:

@@ -255,7 +255,7 @@ def release(call: ServiceCall) -> Answer:
     id, _, form = call.id.partition(".")
     text = call.curator.answer_text(call.member, id)
     if form == "csv":
-        return 200, Response(call.curator.answer(call.member, id).to_csv(), media_type="text/csv; charset=utf-8")
+        return 200, Response(call.curator.answer_csv(call.member, id), media_type="text/csv; charset=utf-8")
     if form not in ("", "json"):
         raise NotThere("there is no such form of a release: csv or json")
     return 200, Response(text, media_type="application/json")
@@ -455,6 +455,7 @@ def make_app(curator: Curator, *, pages: Sequence[BaseRoute] = ()) -> Starlette:
     ]
     routes += pages
     app = Starlette(routes=routes, exception_handlers={404: _unknown, 405: _unknown, 500: _broken, Exception: _broken})
+    app.router.redirect_slashes = False  # a path is one of the table, or unknown: no answer names an address that came
     app.state.curator, app.state.counts = curator, Counter()
     return app
 

@@ -6,6 +6,8 @@ The JSON interface (`app`) and pages are written over this class. Who may call a
 
 from __future__ import annotations
 
+import csv
+import io
 import json
 import time
 from collections.abc import Callable, Iterator
@@ -21,13 +23,16 @@ from deniable.service import requests, roles
 from deniable.service.access import Access, Member
 from deniable.service.jobs import DONE, WAITING, Jobs, RunView, open_tables, run_id, view
 from deniable.service.planner import Planner
-from deniable.service.problems import from_problem
+from deniable.service.problems import from_problem, to_problem
 from deniable.service.requests import PlanRequest
 from deniable.service.settings import ServiceSettings
 from deniable.service.store import RunRow, ServiceStore
 
 if TYPE_CHECKING:
     from deniable.service.oidc import OpenIDProvider
+
+FORMULAS = ("=", "+", "-", "@", "\t", "\r", "\n")
+"""What a spreadsheet takes a text for a formula by."""
 
 
 class Curator:
@@ -155,6 +160,15 @@ class Curator:
         if run.account == member.name:
             return text
         return dump_json({**json.loads(text), "remaining": self._left(member)})
+
+    def answer_csv(self, member: Member, id: str) -> str:
+        """A release as CSV, which people open in spreadsheets: text that one would compute has an apostrophe before it.
+        The JSON has every text as it is."""
+        columns, out = self.answer(member, id).columns, io.StringIO()
+        writer = csv.writer(out, lineterminator="\n")
+        for row in (columns, *zip(*columns.values(), strict=True)):
+            writer.writerow(f"'{cell}" if isinstance(cell, str) and cell.startswith(FORMULAS) else cell for cell in row)
+        return out.getvalue()
 
     def _left(self, member: Member) -> dict[str, Any] | None:
         """What is left of somebody's own budget; None for who has none."""
@@ -290,7 +304,7 @@ class Curator:
                 plan = self.jobs.plan(run.account, requests.decode(run.request))
                 told = {"current": plan.digest == run.plan, "cost": plan.cost.to_dict(), "text": str(plan)}
             except DeniableError as refusal:  # of this run alone; the others can be decided
-                told["text"] = str(refusal)
+                told["text"] = to_problem(refusal, hidden=self.settings.places)["detail"]
             facts = {"id": run.id, "account": run.account, "sql": _sql(run), "plan": run.plan}
             waiting.append({**facts, **told, "submitted": run.submitted})
         return waiting

@@ -91,7 +91,10 @@ def _bounds(text: str) -> dict[str, str | list[Numeral]] | None:
 def _keys(text: str, texts: set[str]) -> dict[str, list[Scalar] | dict[str, Numeral]] | None:
     keys: dict[str, list[Scalar] | dict[str, Numeral]] = {}
     for column, rest in _lines("keys", text, "city: Bern, Basel"):
-        values = next(csv.reader([rest], skipinitialspace=True), [])
+        try:
+            values = next(csv.reader([rest], skipinitialspace=True), [])
+        except csv.Error:  # a carriage return of its own
+            raise InvalidArgument("keys", rest[:80], "a line as city: Bern, Basel") from None
         read: list[Scalar] = [value.strip() for value in values]
         if column not in texts and all(_is_number(value) for value in values):
             read = [int(value) if _WHOLE.fullmatch(value.strip()) else float(value) for value in values]

@@ -25,6 +25,7 @@ import os
 import threading
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
+from fractions import Fraction
 from typing import Any, NamedTuple
 
 from deniable import _files
@@ -285,12 +286,7 @@ class Jobs:
 
     def _check_room(self, who: str, cost: RunCost | None, now: float, *, waits: bool) -> None:
         """Refuse a run beyond what a day may cost, or where too many wait; as the only writer."""
-        if self._policy.limits_days:
-            today = self._store.runs(
-                "account = ? AND submitted > ? AND state NOT IN (?, ?) AND copied IS NULL",
-                who, now - 86_400, REFUSED, DENIED,
-            )  # fmt: skip
-            self._policy.check_day(cost, today)
+        self._check_day(who, cost, now)
         waiting = self._store.runs("account = ? AND state = ?", who, WAITING) if waits else []
         if len(waiting) >= self._settings.most_waiting_each:
             raise ServiceBusy("too many of your runs wait for an approval; ask again when they are decided", seconds=60)
@@ -306,6 +302,15 @@ class Jobs:
             raise ServiceBusy(
                 "too many questions wait for their answers; ask again later", seconds=self._settings.deadline or 1
             )
+
+    def _check_day(self, who: str, cost: RunCost | None, now: float, *, but: str = "") -> None:
+        """Refuse a run beyond what a day may cost beside all others of the day; as the only writer."""
+        if self._policy.limits_days:
+            today = self._store.runs(
+                "account = ? AND submitted > ? AND state NOT IN (?, ?) AND copied IS NULL AND id <> ?",
+                who, now - 86_400, REFUSED, DENIED, but,
+            )  # fmt: skip
+            self._policy.check_day(cost, today)
 
     # answers that are stored
 
@@ -346,8 +351,11 @@ class Jobs:
     # approvals
 
     def admit(self, run: RunRow) -> RunRow | None:
-        """Let a run wait no longer; None where it does not wait."""
+        """Let a run wait no longer; None where it does not wait. It counts on this day, and must fit it: on the day on
+        which it was asked for it may count no more."""
         now = self._clock()
+        cost = RunCost(Fraction(run.epsilon), Fraction(run.delta or 0)) if run.epsilon else None
+        self._check_day(run.account, cost, now, but=run.id)
         waited = self._store.advance(run.id, WAITING, QUEUED, submitted=now)
         return run._replace(state=QUEUED, submitted=now) if waited else None
 

@@ -15,13 +15,15 @@ import json
 import secrets
 import threading
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from hmac import compare_digest
 from pathlib import Path
 from typing import Any, NamedTuple
 from urllib.parse import urlsplit
 
 from deniable.errors import AccessDenied, InvalidArgument, MissingExtra, ServiceBusy
+from deniable.service.access import MOST_LOGINS
 from deniable.service.settings import ServiceSettings
 
 try:
@@ -93,12 +95,25 @@ class OpenIDProvider:
         self._fetch, self._clock, self._lock = fetch, clock, threading.Lock()
         self._about: tuple[float, dict[str, Any]] | None = None
         self._keys: tuple[float, Any] = 0.0, None
+        self._places = threading.BoundedSemaphore(MOST_LOGINS)
+
+    @contextmanager
+    def _place(self) -> Iterator[None]:
+        """A place among those who wait for the provider: everybody may try, and each holds a thread."""
+        if not self._places.acquire(blocking=False):
+            raise ServiceBusy("too many log in at this moment; try again", seconds=1)
+        try:
+            yield
+        finally:
+            self._places.release()
 
     def start(self) -> LogInStart:
         """Where a browser goes, with values that are new for this log-in."""
+        with self._place():
+            place = self._address("authorization_endpoint")
         state, nonce, verifier = (secrets.token_urlsafe(32) for _ in range(3))
         address = prepare_grant_uri(
-            self._address("authorization_endpoint"), client_id=self._client, response_type="code", scope="openid",
+            place, client_id=self._client, response_type="code", scope="openid",
             redirect_uri=self._redirect, state=state, nonce=nonce, code_challenge_method="S256",
             code_challenge=create_s256_code_challenge(verifier),
         )  # fmt: skip
@@ -115,8 +130,9 @@ class OpenIDProvider:
         if self._secret is not None:
             given["client_secret"] = self._secret
         form = prepare_token_request("authorization_code", redirect_uri=self._redirect, **given)
-        told = _object(*self._fetch("POST", self._address("token_endpoint"), str(form).encode()))
-        return self._subject(told.get("id_token"), nonce)
+        with self._place():
+            told = _object(*self._fetch("POST", self._address("token_endpoint"), str(form).encode()))
+            return self._subject(told.get("id_token"), nonce)
 
     def _subject(self, token: Any, nonce: str) -> str:
         """The subject of an ID token, all of which is checked."""

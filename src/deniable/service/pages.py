@@ -219,14 +219,15 @@ def ask_page(call: ServiceCall) -> Answer:
         names = [table["name"] for table in tables if not table["public"]]
         name = query["table"] if query.get("table") in names else next(iter(names), "")
         fields["sql"] = f"SELECT COUNT(*) AS n\nFROM {name}" if name else ""
-    return _ask(call, {"nonce": secrets.token_urlsafe(16), **fields}, **facts)
+    return _ask(call, fields, **facts)
 
 
 def _ask(call: ServiceCall, fields: forms.Fields, *, status: int = 200, **facts: Any) -> PageAnswer:
     settings = call.curator.settings
     projects = [each["name"] for each in call.curator.projects(call.member)]
     frame = {
-        "fields": fields, "tables": call.curator.tables(), "projects": projects, "deadline": settings.deadline,
+        "fields": {"nonce": secrets.token_urlsafe(16), **fields}, "tables": call.curator.tables(),
+        "projects": projects, "deadline": settings.deadline,
         "plan": None, "rehearsal": None, "waits": False,
     }  # fmt: skip
     return _page(call, "ask.html", status=status, **{**frame, **facts})

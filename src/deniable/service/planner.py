@@ -125,3 +125,5 @@ def _serve(pipe: Any, folder: str) -> None:
             pipe.send((True, told))
         except DeniableError as refusal:
             pipe.send((False, to_problem(refusal, hidden=settings.places)))
+        except Exception:  # noqa: BLE001  a mistake of ours: its trace, which may quote the question, goes nowhere
+            pipe.send((False, to_problem(QueryError("planning failed; ask for less in one query"))))

@@ -26,6 +26,8 @@ except ModuleNotFoundError as error:
     raise MissingExtra("msgspec", "serve") from error
 
 Numeral = int | float | str
+LARGEST = 10**300
+"""The largest number that may be stated."""
 Scalar = str | int | float | bool | None
 
 
@@ -131,12 +133,14 @@ def _limits(given: str | UnitLimits | None) -> AtMost | str | None:
 
 
 def read_number(name: str, given: Numeral | None) -> Any:
-    if not isinstance(given, str):
-        return given
+    """A number as it is stated, or as its text says; one that is beyond every float is refused."""
     try:
-        return read_fraction(given)
+        number: Any = read_fraction(given) if isinstance(given, str) else given
     except ValueError:
-        raise InvalidArgument(name, given[:80], "a number, as 0.1 or 1/3") from None
+        raise InvalidArgument(name, str(given)[:80], "a number, as 0.1 or 1/3") from None
+    if number is not None and abs(number) > LARGEST:
+        raise InvalidArgument(name, "…", "a number of at most 1e300")
+    return number
 
 
 def _numbers(name: str, given: Any) -> Any:
