@@ -32,6 +32,7 @@ from deniable.deep import (
     Stage,
     Trainer,
     WithoutReplacement,
+    clips,
     stages,
 )
 from deniable.deep.measures import deviation, gradient_multiplier, release
@@ -172,6 +173,32 @@ def test_factors_are_positive_numbers(wrong: Any) -> None:
     for bad in ({"share": wrong}, {"bound": wrong}):
         with pytest.raises(InvalidArgument):
             LossSeries(**{"bound": 1, **bad})
+
+
+@pytest.mark.parametrize("size", [400, -400])
+@pytest.mark.parametrize(
+    "settings",
+    [
+        lambda huge: {"series": LossSeries(bound=huge)},
+        lambda huge: {"series": LossSeries(bound=3, share=min(huge, Fraction(1, 10**400)))},
+        lambda huge: {"clipping": AdaptiveClipping(rate=max(huge, 10**400))},
+        lambda huge: {"clip": huge, "clipping": AdaptiveClipping()},
+        lambda huge: {"stages": (Stage(steps=3), Stage(steps=1, clip=huge))},
+        lambda huge: {"stages": (Stage(steps=3), Stage(steps=1, batch=huge)), "series": LossSeries(bound=3)},
+    ],
+)
+def test_numbers_that_leave_the_floats_of_a_step_are_refused_before_it(settings: Any, size: int) -> None:
+    with pytest.raises(InvalidArgument):
+        plan(steps=4, **settings(Fraction(10) ** size))
+
+
+def test_every_clip_that_adaptation_can_come_to_is_one() -> None:
+    for first in (clips.LEAST, Fraction(10**26), clips.MOST):
+        way, clip = AdaptiveClipping(rate=1000), float(first)
+        for fraction in (-1.0, -1.0, 2.0, 2.0):
+            clip = way.next(clip, fraction, first=first)
+            assert clips.LEAST <= clips.checked(clip) <= clips.MOST
+            assert torch.full((), clip).isfinite()
 
 
 def test_a_plan_with_stages_and_measures_is_written_and_read() -> None:

@@ -18,7 +18,7 @@ NeurIPS 2023. All gradients are brought to nearly one length, so the clip and th
 
 Norms are roots of sums of squares in fp32, which has nothing below 2⁻¹⁴⁹. A gradient of 10⁸ numbers and norm 10⁻¹⁴ has
 squares of 10⁻³⁶ on average, which are still there; those of a gradient of norm 10⁻²⁰ are gone, and it would not be
-clipped. So smaller clips are refused.
+clipped. So smaller clips are refused, and so are those near the largest fp32 number, which are no clips either.
 
 >>> checked(0.5)
 Fraction(1, 2)
@@ -41,7 +41,7 @@ from deniable._forms import plain_number
 from deniable.deep.measures import read_share
 from deniable.errors import InvalidArgument
 
-LEAST = Fraction(1, 10**14)
+LEAST, MOST = Fraction(1, 10**14), Fraction(10**30)
 _BELOW = 1 - 2.0**-40
 """Shares are rounded down by this, so that rounding never makes them more than the whole."""
 
@@ -51,6 +51,8 @@ def checked(clip: Number) -> Fraction:
     found = _checks.positive("clip", clip)
     if found < LEAST:
         raise InvalidArgument("clip", clip, "at least 1e-14", "Below it squares underflow; scale the loss up instead.")
+    if found > MOST:
+        raise InvalidArgument("clip", clip, "at most 1e30", "Above it squares overflow; scale the loss down instead.")
     return found
 
 
@@ -131,7 +133,8 @@ class AdaptiveClipping(Clipping):
         self, *, quantile: Number = Fraction(1, 2), rate: Number = Fraction(1, 5), share: Number = Fraction(1, 100)
     ) -> None:
         object.__setattr__(self, "quantile", _checks.inner_probability("quantile", quantile))
-        object.__setattr__(self, "rate", _checks.positive("rate", rate))
+        read = _checks.between("rate", rate, low=0, high=MOST, open_low=True, expected="above 0 and at most 1e30")
+        object.__setattr__(self, "rate", read)
         object.__setattr__(self, "share", read_share(share))
 
     def groups(self, names: Sequence[str], norm: str) -> tuple[Group, ...]:
@@ -142,7 +145,7 @@ class AdaptiveClipping(Clipping):
         at least a millionth."""
         change = -float(self.rate) * (min(max(fraction, -1.0), 2.0) - float(self.quantile))
         moved = clip * math.exp(min(max(change, -30.0), 30.0))
-        return min(max(moved, float(max(LEAST, first / 10**6))), float(first * 10**6))
+        return min(max(moved, float(max(LEAST, first / 10**6))), float(min(MOST, first * 10**6)))
 
     def __repr__(self) -> str:
         return f"AdaptiveClipping(quantile={shown(self.quantile)}, rate={shown(self.rate)}, share={shown(self.share)})"

@@ -45,6 +45,10 @@ if TYPE_CHECKING:
 
 BITS = 20
 
+_LEAST_SHARE = Fraction(1, 10**9)
+_FLOATS = Fraction(1, 10**30), Fraction(10**30)
+"""Bounds of a loss within which no product of a step leaves the floats."""
+
 
 @dataclass(frozen=True, init=False, repr=False)
 class LossSeries:
@@ -59,7 +63,8 @@ class LossSeries:
     share: Fraction
 
     def __init__(self, *, bound: Number, share: Number = Fraction(1, 50)) -> None:
-        object.__setattr__(self, "bound", _checks.positive("bound", bound))
+        read = _checks.between("bound", bound, low=_FLOATS[0], high=_FLOATS[1], expected="between 1e-30 and 1e30")
+        object.__setattr__(self, "bound", read)
         object.__setattr__(self, "share", read_share(share))
 
     def to_dict(self) -> dict[str, Any]:
@@ -85,6 +90,8 @@ def read_share(share: Number) -> Fraction:
     found = _checks.inner_probability("share", share)
     if found > Fraction(1, 2):
         raise InvalidArgument("share", share, "at most 0.5: the rest is for the gradients", "For example 0.02.")
+    if found < _LEAST_SHARE:
+        raise InvalidArgument("share", share, "at least 1e-9: less is nothing but noise", "For example 0.02.")
     return found
 
 

@@ -3,14 +3,13 @@ of losses, and their state in a checkpoint. All of it is public."""
 
 from __future__ import annotations
 
-import math
 from fractions import Fraction
 from typing import Any
 
 import torch
 from torch import Tensor
 
-from deniable.deep.clips import LEAST, AdaptiveClipping
+from deniable.deep.clips import LEAST, MOST, AdaptiveClipping
 from deniable.deep.measures import SeriesPoint, deviation, release
 from deniable.deep.plan import Plan
 from deniable.deep.randomness import Generator
@@ -61,6 +60,6 @@ class Measuring:
     def load(self, state: dict[str, Any]) -> None:
         """Go on from a state that `state` gave."""
         clip = state["clip"]
-        if (clip is None) != (self._adapted is None) or not (clip is None or float(LEAST) <= clip < math.inf):
+        if (clip is None) != (self._adapted is None) or not (clip is None or float(LEAST) <= clip <= float(MOST)):
             raise DataError("the checkpoint holds a clip that its plan does not find")
         self._adapted, self.series = clip, [SeriesPoint(*point) for point in state["series"]]

@@ -33,6 +33,8 @@ from deniable.events import Event, Gaussian
 from deniable.noise import Source
 from deniable.units import AnyRelation, Relation
 
+_LEAST_BATCH, _LARGEST_BATCH = Fraction(1, 10**30), Fraction(10**30)
+
 
 @dataclass(frozen=True)
 class Schedule:
@@ -76,6 +78,8 @@ class Sampling(ABC):
         relation = Relation.of(relation)
         if schedule.batch > schedule.size:
             raise InvalidArgument("batch", schedule.batch, f"at most size={schedule.size}")
+        if not _LEAST_BATCH <= schedule.batch <= _LARGEST_BATCH:  # sums are divided by it, as a float
+            raise InvalidArgument("batch", schedule.batch, "between 1e-30 and 1e30")
         if relation not in self.relations:
             allowed = " or ".join(each.name for each in self.relations)
             raise UnitMismatch(
