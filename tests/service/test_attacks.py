@@ -70,6 +70,28 @@ def test_no_refusal_says_where_the_ledger_lies(service: Service, tmp_path: Path)
         assert str(tmp_path) not in reply.body.decode()
 
 
+def test_nobody_is_told_what_a_database_says(service: Service, monkeypatch: pytest.MonkeyPatch) -> None:
+    for path in ("/v1/releases/\0", "/v1/runs/a\0b"):
+        assert service.ask("analyst", "GET", path).status == 422
+    body = json.dumps({"name": "\0", "password": "x"}).encode()
+    assert ask(service.app, "POST", "/v1/sessions", {}, body).status == 422
+    pytest.importorskip("psycopg")
+    place = "postgresql://clerk:hush@db.test/hospital#visits"
+    settings = ServiceSettings.of(service.settings.folder, {"ledger": place, "tables": {"t": "t.csv"}})
+    assert "postgresql://clerk@db.test/hospital#visits" in settings.places  # as the store names it
+
+    def fail(*given: Any) -> Any:
+        try:
+            raise OSError('connection to server at "db.test" (10.0.0.5), user "clerk" failed')
+        except OSError as failure:
+            raise LedgerError(f"the server did not take the charge ({failure}); nothing was charged.") from failure
+
+    monkeypatch.setattr(service.curator.store._store, "ask", fail)
+    reply = ask(service.app, "GET", "/v1/releases/x")
+    assert reply.status == 409
+    assert not any(word in reply.body.decode() for word in ("db.test", "10.0.0.5", "clerk"))
+
+
 def test_a_refusal_by_an_envelope_says_nothing_of_what_others_spent(service: Service) -> None:
     ledger = service.curator.session.ledger
     ledger.open_envelope("project flu", epsilon=0.3, decision="x")

@@ -16,7 +16,7 @@ from joserfc.jwk import ECKey, KeySet, OctKey
 
 from deniable.errors import InvalidArgument
 from deniable.service.access import MOST_LOGINS
-from deniable.service.oidc import OpenIDProvider
+from deniable.service.oidc import FRESH, OpenIDProvider
 from tests.service.conftest import Clock, Reply, Service, ask
 
 ISSUER, CLIENT, BACK = "https://login.test", "deniable", "https://dp.test/v1/oidc/callback"
@@ -222,6 +222,9 @@ def test_a_provider_that_says_it_is_another_is_refused(log_in: LogIn) -> None:
     log_in.provider.about["issuer"] = "https://evil.test"
     assert ask(log_in.service.app, "GET", "/v1/oidc").status == 401
     log_in.provider.about |= {"issuer": ISSUER, "authorization_endpoint": "http://evil.test/"}
+    assert ask(log_in.service.app, "GET", "/v1/oidc").status == 422
+    log_in.provider.about["authorization_endpoint"] = "https://[::evil"
+    log_in.service.clock.now += FRESH + 1
     assert ask(log_in.service.app, "GET", "/v1/oidc").status == 422
 
 

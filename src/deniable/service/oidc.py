@@ -202,7 +202,10 @@ def _object(status: int, body: bytes) -> dict[str, Any]:
 
 
 def _check_address(name: str, address: str) -> None:
-    parts = urlsplit(address)
+    try:
+        parts = urlsplit(address)
+    except ValueError:  # brackets that are no address
+        parts = urlsplit("")
     if not parts.hostname or (parts.scheme != "https" and not (parts.scheme == "http" and parts.hostname in _LOOPBACK)):
         raise InvalidArgument(f"oidc.{name}", address[:80], "an https address")
 

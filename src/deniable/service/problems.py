@@ -25,6 +25,10 @@ from deniable.guarantees import Guarantee
 TYPE = "urn:deniable:error:"
 """What the type of a problem begins with, before the name of the class."""
 
+UNWRITTEN = "the ledger could not be read or written, and nothing was charged; ask whoever keeps the service"
+UNSURE = "the ledger was lost while a charge was written: it may stand, and nothing is released"
+"""What is told of a failure of the ledger's database, whatever it says."""
+
 _STATUS: tuple[tuple[type[DeniableError], int], ...] = (
     # The first that fits.
     (BudgetExceeded, 402),
@@ -48,7 +52,7 @@ def status_of(error: DeniableError) -> int:
 
 def to_problem(error: DeniableError, *, hidden: Sequence[str] = ()) -> dict[str, Any]:
     """An error as a body. Texts that are hidden, such as where the ledger lies, are left out of it."""
-    detail = str(error)
+    detail = _own_words(error)
     for place in hidden:
         detail = detail.replace(place, "…")
     problem: dict[str, Any] = {
@@ -67,6 +71,14 @@ def to_problem(error: DeniableError, *, hidden: Sequence[str] = ()) -> dict[str,
     elif isinstance(error, ServiceBusy):
         problem["seconds"] = error.seconds
     return problem
+
+
+def _own_words(error: DeniableError) -> str:
+    """What an error says, without the words of a database's driver or of the system: they name hosts and users."""
+    cause = error.__cause__ or error.__context__
+    if not isinstance(error, LedgerError | LedgerUnsure) or cause is None or isinstance(cause, DeniableError):
+        return str(error)
+    return UNSURE if isinstance(error, LedgerUnsure) else UNWRITTEN
 
 
 def from_problem(problem: Any) -> DeniableError:

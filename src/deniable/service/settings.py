@@ -12,7 +12,7 @@ from typing import Any
 
 from deniable import _files
 from deniable.errors import InvalidArgument
-from deniable.ledger.stores.locations import printable_location
+from deniable.ledger.stores.locations import printable_location, shown_location
 
 FILE = "service.toml"
 LIMITS = {
@@ -131,7 +131,7 @@ class ServiceSettings:
     def places(self) -> tuple[str, ...]:
         """Where ledger and tables lie, the longest first: nobody who asks is told."""
         places = {self.ledger_place, *self.data(self.tables).values(), *self.data(self.public).values()}
-        shown = {printable_location(place) for place in places}
+        shown = {shown_location(self.ledger_place), *map(printable_location, places)}
         return tuple(sorted({*places, *shown, str(self.folder)}, key=len, reverse=True))
 
     def data(self, tables: Mapping[str, str]) -> dict[str, str]:

@@ -13,6 +13,7 @@ from __future__ import annotations
 from contextlib import AbstractContextManager
 from typing import Any, NamedTuple
 
+from deniable.errors import InvalidArgument
 from deniable.ledger.stores.locations import open_store
 from deniable.ledger.stores.tables import Migrations, migration_statements
 
@@ -154,7 +155,9 @@ class ServiceStore:
                     store.ask(statement)
 
     def ask(self, statement: str, *values: object) -> list[tuple[Any, ...]]:
-        """Run a statement; what it returns."""
+        """Run a statement; what it returns. No row has a text with NUL, which PostgreSQL cannot hold."""
+        if any(isinstance(value, str) and "\0" in value for value in values):
+            raise InvalidArgument("text", "…", "without the character NUL")
         rows: list[tuple[Any, ...]] = self._store.ask(statement, *values)
         return rows
 

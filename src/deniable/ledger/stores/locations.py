@@ -54,6 +54,15 @@ def printable_location(path: Location) -> str:
     return printable(redacted(os.fspath(path)))
 
 
+def shown_location(location: Location) -> str:
+    """A place as the messages of its store name it."""
+    if not is_server(location):
+        return printable_location(location)
+    from deniable.ledger.stores.postgres import Address
+
+    return Address.parse(location).shown
+
+
 def file_at(location: object) -> Path:
     """The path of a file. A mistyped address of a server is refused, without showing its password."""
     expected = "the path of a file, or postgresql://user:password@host/database#ledger"
