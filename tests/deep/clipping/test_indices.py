@@ -96,6 +96,42 @@ def test_public_indices_are_followed_as_elsewhere(mode: str, index: str, monkeyp
             torch.testing.assert_close(clipped.sums[name], each, atol=1e-6, rtol=1e-5)
 
 
+class WrittenThroughViews(nn.Module):
+    """Private indices in a tensor that was made of nothing private."""
+
+    def __init__(self, write: Any) -> None:
+        super().__init__()
+        self.table, self.write = nn.Embedding(5, 3), write
+
+    def forward(self, tokens: Tensor) -> Tensor:
+        places = torch.zeros(tokens.shape, dtype=torch.long)
+        self.write(places, tokens)
+        return self.table(places).mean(1)
+
+
+@pytest.mark.parametrize(
+    "write",
+    [
+        lambda places, tokens: places.copy_(tokens),
+        lambda places, tokens: places.view(-1).copy_(tokens.reshape(-1)),
+        lambda places, tokens: places[:, :].add_(tokens),
+        lambda places, tokens: places.detach().copy_(tokens),
+        lambda places, tokens: places.data.copy_(tokens),
+        lambda places, tokens: [one.copy_(two) for one, two in zip(places.unbind(1), tokens.unbind(1), strict=True)],
+    ],
+)
+def test_an_index_that_is_written_through_a_view_is_moved_into_range(
+    write: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(indices, "is_needed", lambda device, sharded: True)
+    engine = ClippingEngine(WrittenThroughViews(write), lambda output, y: F.cross_entropy(output, y, reduction="none"))
+    tokens, y = torch.tensor([[0, 1], [2, 3], [4, 0]]), torch.tensor([0, 1, 2])
+    plain = engine((tokens, y), clip=0.5)
+    monkeypatch.setattr(engine, "_apart", None)  # where a lookup that fails would go; on a GPU it ends the process
+    tokens[0, 0] = 99
+    torch.testing.assert_close(engine((tokens, y), clip=0.5).norms[1:], plain.norms[1:])
+
+
 def test_what_is_in_range_stays_as_it_is() -> None:
     (tokens, place), y = batch()
     model = Lookups()

@@ -223,12 +223,14 @@ class Tape(Watch):
         change = None
         if self._in_range and not looking_away():
             change = within_range(function, args, kwargs or {})
-        # A public index, such as a position, is in range for everybody or for nobody: the proof has seen it.
-        if change is None or (self._marks is not None and all(map(self._marks.is_public, change.given))):
+        if change is None:
             return super().__torch_function__(function, types, args, kwargs)
         self._inherit(change.given, change.new)
         made = super().__torch_function__(function, types, change.args, change.kwargs)
-        if self.origin(made) is not None:  # of parameters alone, and known by this very tensor
+        # A public index, such as a position, is in range for everybody or for nobody: the proof has seen it. It is
+        # moved into range all the same, for a row may have been written into it through a view.
+        public = self._marks is not None and all(map(self._marks.is_public, change.given))
+        if public or self.origin(made) is not None:  # of parameters alone, and known by this very tensor
             return made
         marked = change.marked(made)
         self._inherit((made,), (marked,))
