@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import Any
 
@@ -236,6 +237,44 @@ def test_the_folder_of_another_run_is_refused_before_the_charge(tmp_path: Path) 
         HuggingFaceTrainer(causal(), chosen, train_dataset=texts(), plan=stated, ledger=book).train()
     assert list(book.charges()) == []
     assert (tmp_path / "out" / "private.pt").read_bytes() == b"another run"
+
+
+def test_a_saved_model_has_a_card(tmp_path: Path) -> None:
+    book = ledger(tmp_path / "a.ledger")
+    trainer = run(classifier(), texts(labelled=True), tmp_path / "out", ledger=book)
+    trainer.save_model()
+    card = (tmp_path / "out" / "README.md").read_text(encoding="utf-8")
+    (row,) = book.charges()
+    assert card.startswith('---\nlibrary_name: "transformers"\n')
+    assert row.hash in card
+    assert str(trainer.plan.guarantee).splitlines()[0] in card
+    (tmp_path / "out" / "README.md").write_text("mine", encoding="utf-8")
+    trainer.save_model()
+    trainer.create_model_card()
+    assert (tmp_path / "out" / "README.md").read_text(encoding="utf-8") == "mine"
+
+
+def test_a_card_says_what_it_must_and_shows_no_markup() -> None:
+    from deniable.deep import model_card
+    from deniable.deep.progress import Progress
+
+    stated = plan(size=40, batch=10, steps=3)
+    hostile = "a\n# b <script> | `c` ---"
+    card = model_card(Progress(2, stated, secure=False), name=hostile, about=hostile, license='x"\nevil: 1')
+    heading = card.split("---\n")[1]
+    assert heading.splitlines() == [
+        'library_name: "pytorch"',
+        'license: "x\\"\\nevil: 1"',
+        "tags:",
+        "- differential-privacy",
+    ]
+    assert "seeded generator" in card
+    assert "2 of 3; all are paid for" in card
+    assert "charged to none" in card
+    assert sum(line.startswith("# ") for line in card.splitlines()) == 1
+    assert not re.search(r"(?<!\\)<", card)
+    with pytest.raises(InvalidArgument, match="name"):
+        model_card(Progress(2, stated), name=None)  # type: ignore[arg-type]
 
 
 def test_what_does_not_fit_is_refused(tmp_path: Path) -> None:

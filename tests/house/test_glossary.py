@@ -201,6 +201,7 @@ def test_nothing_public_hides_its_arguments() -> None:
     """`**options` hides what a caller may give. Where it stays, what is given goes to somebody else's function."""
     passed_on = {
         "deep.HuggingFaceTrainer": "to transformers.Trainer",
+        "deep.HuggingFaceTrainer.create_model_card": "to nobody: what transformers.Trainer takes",
         "deep.HuggingFaceTrainer.training_step": "to transformers.Trainer",
         **{f"learning.{name}.plan_size": "to learning.planning.plan_size" for name in LINEAR},
         "learning.Columns": "columns of a table, by name",

@@ -18,6 +18,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from deniable.deep.cards import model_card as model_card
     from deniable.deep.clipping import clipped_gradients as clipped_gradients
     from deniable.deep.clips import AdaptiveClipping as AdaptiveClipping
     from deniable.deep.clips import AutomaticClipping as AutomaticClipping
@@ -52,6 +53,7 @@ if TYPE_CHECKING:
     from deniable.deep.trainer import Trainer as Trainer
 
 _HOMES = {
+    "cards": ("model_card",),
     "clipping": ("clipped_gradients",),
     "clips": ("AdaptiveClipping", "AutomaticClipping", "FlatClipping", "PerGroupClipping", "PerLayerClipping"),
     "correlated": ("CorrelatedNoise",),

@@ -26,6 +26,7 @@ from torch.nn import functional
 from transformers.trainer_utils import TrainOutput
 
 from deniable import _files
+from deniable.deep.cards import model_card
 from deniable.deep.plan import Plan
 from deniable.deep.progress import Observer
 from deniable.deep.randomness import Generator
@@ -199,6 +200,21 @@ class HuggingFaceTrainer(transformers.Trainer):  # type: ignore[misc, unused-ign
         given = list(data.values()) if isinstance(data, dict) else [data]
         if any(each is self.train_dataset for each in given):
             raise InvalidArgument(name, "the training data", "public data", "Scores of private rows would be exact.")
+
+    def save_model(self, output_dir: str | None = None, _internal_call: bool = False) -> None:
+        """Save the weights as `transformers` does, and a card beside them unless a README.md is there."""
+        super().save_model(output_dir, _internal_call)
+        self._write_card(Path(output_dir or str(self.args.output_dir)))
+
+    def create_model_card(self, *arguments: Any, **keywords: Any) -> None:
+        """Write the card of the private run into the output folder, unless a README.md is there."""
+        self._write_card(Path(str(self.args.output_dir)))
+
+    def _write_card(self, folder: Path) -> None:
+        place = folder / "README.md"
+        if self.private is not None and not os.path.lexists(place):
+            text = model_card(self.private.progress, name=type(self._network).__name__, library="transformers")
+            _files.write_text(place, text)
 
     def training_step(self, *arguments: Any, **keywords: Any) -> Tensor:
         """Refused: a step by itself would be neither clipped nor paid for."""

@@ -10,6 +10,7 @@ import torch
 from torch import Tensor
 
 from deniable.deep.plan import Plan
+from deniable.ledger import Charge
 
 
 @dataclass(frozen=True)
@@ -18,13 +19,23 @@ class Progress:
 
     >>> from deniable.guarantees import ApproxDP
     >>> plan = Plan(size=1000, batch=10, steps=300, clip=1, target=ApproxDP(3, 1e-5))
-    >>> print(Progress(12, plan, charged=True))
-    step 12 of 300; charged for the whole plan: ε ≤ 3.00, δ = 1e-5, one record added or removed
+    >>> print(Progress(12, plan))
+    step 12 of 300; no ledger; the whole plan costs: ε ≤ 3.00, δ = 1e-5, one record added or removed
     """
 
     step: int
     plan: Plan
-    charged: bool
+    run: str = ""
+    """The name of the run."""
+    charge: Charge | None = None
+    """The row of the ledger that paid for all of it."""
+    secure: bool = True
+    """Whether nobody can repeat the noise."""
+
+    @property
+    def charged(self) -> bool:
+        """Whether a ledger has paid."""
+        return self.charge is not None
 
     @property
     def steps(self) -> int:

@@ -485,7 +485,7 @@ class Trainer:
     @property
     def progress(self) -> Progress:
         """Step t of T, and what the whole plan costs."""
-        return Progress(self._step, self.plan, charged=self._charge is not None)
+        return Progress(self._step, self.plan, self.run, self._charge, self._generator.secure)
 
     def __repr__(self) -> str:
         return f"Trainer({self.progress})"
