@@ -269,7 +269,7 @@ def test_a_card_says_what_it_must_and_shows_no_markup() -> None:
         "- differential-privacy",
     ]
     assert "seeded generator" in card
-    assert "2 of 3; all are paid for" in card
+    assert "2 of 3; the promise is that of all of them" in card
     assert "charged to none" in card
     assert sum(line.startswith("# ") for line in card.splitlines()) == 1
     assert not re.search(r"(?<!\\)<", card)

@@ -31,7 +31,7 @@ def model_card(
         license: The license of the weights, as the Hub writes it: "apache-2.0".
         library: The library that loads it, as the Hub writes it: "pytorch" or "transformers".
     """
-    for word, value in (("name", name), ("about", about), ("library", library)):
+    for word, value in (("name", name), ("about", about), ("license", license or ""), ("library", library)):
         if not isinstance(value, str):
             raise InvalidArgument(word, value, "text")
     return "\n".join([*_heading(license, library), f"# {escape_markdown(name)}", "", *_body(progress, about)]) + "\n"
@@ -54,7 +54,7 @@ def _body(progress: Progress, about: str) -> Iterator[str]:
         yield "**The noise came from a seeded generator. Whoever knows the seed can take it away:"
         yield from ("this model is for tests.**", "")
     yield from ("| of the run | |", "|---|---|")
-    taken = f"{progress.step} of {progress.steps}; all are paid for"
+    taken = f"{progress.step} of {progress.steps}; the promise is that of all of them"
     for pair in (*told.facts, ("taken", taken), ("ledger", _row(progress))):
         yield "| " + " | ".join(escape_markdown(each).replace("|", "\\|") for each in pair) + " |"
     yield from ("", "The promise is about the training data of this run. It does not cover weights that the run began")

@@ -176,7 +176,6 @@ class HuggingFaceTrainer(transformers.Trainer):  # type: ignore[misc, unused-ign
                 self.lr_scheduler.step()
             self.control = handler.on_step_end(self.args, self.state, self.control)
             if self.state.global_step % epoch == 0:
-                self._answer(ignore_keys_for_eval)
                 self.control = handler.on_epoch_end(self.args, self.state, self.control)
             self._answer(ignore_keys_for_eval)
             if self.control.should_training_stop:

@@ -223,12 +223,12 @@ class Loader:
         """New workers, which read some slices again and go on behind them."""
         self._seed += 1
 
-        def asked() -> Iterator[Lines]:
+        def next_slices() -> Iterator[Lines]:
             for lines in chain(again, self._slices):
                 self._asked.append(lines)
                 yield lines
 
-        return self._workers(asked(), self._loading.num_workers, self._loading.prefetch_factor)
+        return self._workers(next_slices(), self._loading.num_workers, self._loading.prefetch_factor)
 
     def _workers(self, slices: Any, number: int, ahead: int) -> Iterator[Any]:
         held = []

@@ -239,7 +239,7 @@ class Plan(Shown, Plain):
                 f"{shown(self.clip)} ({self.noise.norm.upper()}), per {self.unit.noun}"
                 + ("" if self.clipping == FlatClipping() else f", {self.clipping!r}"),
             ),
-            *([("stages", _told(self.stages))] if self.stages else []),
+            *([("stages", _describe_stages(self.stages))] if self.stages else []),
             *([("augmentations", f"{self.augmentations} of each row, averaged")] if self.augmentations > 1 else []),
             (
                 "noise",
@@ -390,7 +390,7 @@ def _ratio(target: Guarantee | Risk | None, given: Number | None, event: Any) ->
 _PLAIN = Stage(steps=1)
 
 
-def _told(stages: tuple[Stage, ...]) -> str:
+def _describe_stages(stages: tuple[Stage, ...]) -> str:
     """Stages in a line; of many the ends."""
     if len(stages) <= 4:
         return ", ".join(map(repr, stages))
@@ -409,12 +409,14 @@ def _check_stages(
     if not stages:
         return
     if not noise.stepwise:
-        raise InvalidArgument("stages", _told(stages), f"left out: {noise!r} depends on all steps at once")
+        raise InvalidArgument("stages", _describe_stages(stages), f"left out: {noise!r} depends on all steps at once")
     if not sampling.stepwise and any(stage.noise != 1 or stage.batch != 1 for stage in stages):
         raise InvalidArgument(
-            "stages", _told(stages), f"about the clip alone: a run under {sampling!r} is no composition of its steps",
+            "stages",
+            _describe_stages(stages),
+            f"about the clip alone: a run under {sampling!r} is no composition of its steps",
             "Use Poisson() or WithoutReplacement() for stages of noise and batch.",
-        )  # fmt: skip
+        )
     for stage in stages:
         clips.checked(clip * stage.clip)
         sampling.check(Schedule(schedule.size, schedule.batch * stage.batch, stage.steps), relation)
@@ -428,7 +430,9 @@ def _shares(
     if isinstance(clipping, AdaptiveClipping):
         found["clip"] = clipping.share
         if any(stage.clip != 1 for stage in stages):
-            raise InvalidArgument("stages", _told(stages), "without a clip, which AdaptiveClipping finds itself")
+            raise InvalidArgument(
+                "stages", _describe_stages(stages), "without a clip, which AdaptiveClipping finds itself"
+            )
     if series is not None:
         found["loss"] = series.share
     if found and not noise.beside:

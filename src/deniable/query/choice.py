@@ -225,7 +225,7 @@ def counted(base: Base, *, limits: AtMost, groups: int | None, units: bool) -> l
         return [*steps, f"counted AS (\n  SELECT {by}, {n} FROM kept\n)"]
     return [
         *steps,
-        _placed(base, limits=limits),
+        _number_rows(base, limits=limits),
         f"counted AS (\n  SELECT {by}, n{parts} FROM kept WHERE u IS NULL OR n <= {limits.rows}\n  UNION ALL\n"
         f"  SELECT {by}, COUNT(*) AS n{summed(base)} FROM placed\n"
         f"  WHERE {_stays(base, limits=limits)} GROUP BY u, {by}\n)",
@@ -245,7 +245,7 @@ def rows(base: Base, *, limits: AtMost, groups: int | None) -> list[str]:
     own = ", ".join(f"base.{column}" for column in base.columns)
     return [
         *_shares(base, limits=limits, groups=groups, merged=False, sums=False),
-        _placed(base, limits=limits),
+        _number_rows(base, limits=limits),
         f"rows AS MATERIALIZED (\n  SELECT {own} FROM base JOIN kept ON {same(base)} AND kept.n <= {limits.rows}\n"
         f"  UNION ALL\n  SELECT {listed} FROM placed WHERE {stays}\n)",
     ]
@@ -289,7 +289,7 @@ def _shares(base: Base, *, limits: AtMost, groups: int | None, merged: bool, sum
     return steps
 
 
-def _placed(base: Base, *, limits: AtMost) -> str:
+def _number_rows(base: Base, *, limits: AtMost) -> str:
     """The rows of units and groups with more than R of them: n, and the place of each in the order of values."""
     own = ", ".join(f"base.{column}" for column in base.columns)
     joined = f"SELECT {own}, kept.n FROM base JOIN kept ON {same(base)} AND kept.n > {limits.rows}"

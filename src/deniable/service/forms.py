@@ -39,25 +39,25 @@ def read_fields(body: bytes) -> Fields:
 def read_question(fields: Mapping[str, str], tables: Iterable[Mapping[str, Any]]) -> PlanRequest:
     """The question that a form asks. `tables` tell which columns hold text, whose keys are never numbers."""
 
-    def given(name: str) -> str | None:
+    def text_of(name: str) -> str | None:
         return fields.get(name, "").strip() or None
 
     by_error = fields.get("goal") == "error"
-    error, of = given("error") if by_error else None, given("error_of")
+    error, of = text_of("error") if by_error else None, text_of("error_of")
     groups, rows = _whole(fields, "groups"), _whole(fields, "rows")
     texts = {column["name"] for table in tables for column in table["columns"] if column["kind"] in ("text", "untyped")}
     return PlanRequest(
         sql=fields.get("sql", ""),
-        epsilon=None if by_error else given("epsilon"),
+        epsilon=None if by_error else text_of("epsilon"),
         error=error if error is None or of is None else {of: error},
         group_size=_whole(fields, "group_size"),
         bounds=_bounds(fields.get("bounds", "")),
         keys=_keys(fields.get("keys", ""), texts),
         per_unit=None if groups is None and rows is None else UnitLimits(groups=groups, rows=rows),
-        confidence=given("confidence"),
-        diagnose=given("diagnose"),
-        delta=given("delta"),
-        project=given("project"),
+        confidence=text_of("confidence"),
+        diagnose=text_of("diagnose"),
+        delta=text_of("delta"),
+        project=text_of("project"),
         fresh=fields.get("fresh") == "yes",
     )
 
